@@ -6,6 +6,7 @@ take turns in one run; each figure is that of the least disturbed call. Results 
 
     python benchmarks/ready.py                    # OpenCL: PoCL, or what --platform names
     python benchmarks/ready.py --device cuda      # CUDA: beside CuPy and PyTorch where they are
+    python benchmarks/ready.py --only sort,scan   # some operations
 
 Exits with 1 where a result is wrong or, on OpenCL, pyopencl is faster.
 """
@@ -264,7 +265,7 @@ def run(device: Device, args: argparse.Namespace) -> list[dict[str, Any]]:
     )
     rows = []
     too_slow: set[tuple[str, str]] = set()
-    for operation in args.operations:
+    for operation in args.only:
         print(f"\n{operation + ', GB/s':22}{header}")
         for exponent in args.exponents:
             inputs = {name: INPUTS[name](1 << exponent) for name in NEEDS[operation]}
@@ -314,7 +315,9 @@ def main() -> int:
     parser.add_argument("--device", choices=("opencl", "cuda"), default="opencl")
     parser.add_argument("--platform", default="portable", help="a part of the platform's name")
     parser.add_argument("--exponents", type=int, nargs="+", default=[10, 13, 16, 19, 22, 25, 28])
-    parser.add_argument("--operations", nargs="+", choices=BYTES, default=list(BYTES))
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=list(BYTES), help="scan,sort"
+    )
     parser.add_argument("--seconds", type=float, default=0.5, help="for each row")
     parser.add_argument(
         "--limit", type=float, default=5, help="what takes longer runs once, and not for more"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,15 +18,15 @@ from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native, viewed
 from kgen.ready.places import Place, find_place, flat, new_array
-from kgen.ready.radix import RadixPass
+from kgen.ready.radix import TILE, RadixPass
 from kgen.ready.snippet import Signature, allocator_of, call_options
 from kgen.scan import ExclusiveScanKernel, GenericScanKernel
 
 __all__ = ["RadixSort", "copy_if", "partition", "remove_if", "unique"]
 
 _IS_LAST: Final = "if (i+1 == N) count[0] = item;"
-#: The number of elements that a work-group of a GPU sorts in one pass.
-_TILE: Final = 128 * 16
+#: A pass sorts by so many bits.
+_BITS: Final = 8
 _Extra = Sequence[tuple[str, Any]]
 
 
@@ -326,16 +326,26 @@ class RadixSort:
             flipped = 1 << (width - 1)
         allocator = allocator or allocator_of(arrays)
         more = call_options(allocator=allocator, wait_for=wait_for, stream=stream)
-        bits = self.bits_at_a_time or (5 if place.is_gpu else 8)
+        bits = self.bits_at_a_time or _BITS
         sorts = self._sort_on_gpu if place.is_gpu else self._sort_on_host
         event = None
-        for shift in range(0, width if key_bits is None else key_bits, bits):
-            used = min(bits, (width if key_bits is None else key_bits) - shift)
-            moved, event = sorts(place, given, size, used, more, shift=shift, flipped=flipped)
-            given |= {one.name: array for one, array in zip(self._moved, moved, strict=True)}
+        last = width if key_bits is None else key_bits
+        shifts = range(0, last, bits)
+        made = [self._targets(place, given, size) for _ in shifts[:2]]
+        for turn, shift in enumerate(shifts):
+            targets, used = made[turn % 2], min(bits, last - shift)
+            event = sorts(place, given, targets, size, used, more, shift=shift, flipped=flipped)
+            given |= {one.name: targets[f"{one.name}_out"] for one in self._moved}
             more.pop("wait_for", None)
         first = bound[names[0]]
         return tuple(like(self.name, first, given[name]) for name in self.sort_arg_names), event
+
+    def _targets(self, place: Place, given: Mapping[str, Any], size: int) -> dict[str, Any]:
+        """Return arrays to which the elements are moved."""
+        return {
+            f"{one.name}_out": new_array(place, given[one.name], size, one.dtype)
+            for one in self._moved
+        }
 
     def _check(self, name: str, array: Any, size: int) -> None:
         if tuple(array.shape) != (size,):
@@ -349,41 +359,40 @@ class RadixSort:
         self,
         place: Place,
         given: dict[str, Any],
+        targets: dict[str, Any],
         size: int,
         bits: int,
         more: dict[str, Any],
         **numbers: int,
-    ) -> tuple[Any, Any]:
+    ) -> Any:
         knl = self._executor(place, "build_on_host", bits, size)
-        event, moved = knl(*place.leading, **given, **numbers, **more)
-        return moved, event
+        event, _ = knl(*place.leading, **given, **targets, **numbers, **more)
+        return event
 
     def _sort_on_gpu(
         self,
         place: Place,
         given: dict[str, Any],
+        targets: dict[str, Any],
         size: int,
         bits: int,
         more: dict[str, Any],
         **numbers: int,
-    ) -> tuple[Any, Any]:
+    ) -> Any:
         index_dtype = self.index_dtype or place.index_dtype(size)
-        numbers["n_groups"] = -(-size // _TILE)
+        groups = numbers["n_groups"] = -(-size // TILE)
         first = given[self._moved[0].name]
-        counts = new_array(place, first, numbers["n_groups"] << bits, np.dtype(index_dtype))
+        counts, offsets = (new_array(place, first, groups << bits, index_dtype) for _ in range(2))
         count = self._executor(place, "build_count", bits, size)
         count(*place.leading, **given, **numbers, counts=counts, **more)
         scan = self._scans.get(index_dtype)
         if scan is None:
             scan = self._scans[index_dtype] = ExclusiveScanKernel(None, index_dtype, "a+b", "0")
-        offsets = scan(
-            counts,
-            allocator=more.get("allocator"),
-            queue=place.leading[0] if place.leading else None,
-        )
+        queue = place.leading[0] if place.leading else None
+        scan(counts, offsets, queue=queue, stream=more.get("stream"))
         move = self._executor(place, "build_move", bits, size)
-        event, moved = move(*place.leading, **given, **numbers, offsets=offsets, **more)
-        return moved, event
+        event, _ = move(*place.leading, **given, **targets, **numbers, offsets=offsets, **more)
+        return event
 
     def _executor(self, place: Place, method: str, bits: int, size: int) -> Any:
         index_dtype = self.index_dtype or place.index_dtype(size)

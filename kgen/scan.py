@@ -12,7 +12,12 @@ from kgen.errors import InvocationError, KernelError
 from kgen.frontend import make_kernel
 from kgen.ir.data import GlobalArg, TemporaryVariable
 from kgen.ir.expr import Expr, Reduction
-from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
+from kgen.ir.instruction import (
+    Assignment,
+    BarrierInstruction,
+    CallInstruction,
+    InstructionBase,
+)
 from kgen.ir.reductions import ReductionOperation
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
@@ -28,14 +33,13 @@ from kgen.ready.operations import FlaggedOperation, operation_of, read_combinati
 from kgen.ready.places import Place, as_axes, copy_to, find_place, flat
 from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
 from kgen.ready.statements import Program, read_statements
+from kgen.ready.tiles import TiledScan, Tiling, tiling_for
 
 __all__ = ["ExclusiveScanKernel", "GenericScanKernel", "InclusiveScanKernel"]
 
 _BOOL: Final = np.dtype(np.bool_)
 
 
-#: More elements than these are scanned in several turns by each work-group of a GPU.
-_MANY: Final = 2**24
 _RESULTS: Final = frozenset(["item", "prev_item", "last_item"])
 
 
@@ -70,9 +74,9 @@ class GenericScanKernel:
     >>> out
     array([1, 2, 3, 1, 2, 3], dtype=int32)
 
-    Several launches are made: each work-group reduces its elements, one scans these results, each
-    scans its elements. If a statement writes an array that *input_expr* reads, the results are
-    stored in memory of their own first.
+    Several launches are made: each work-group combines its elements, then each scans its elements
+    after what the groups before have found. If a statement writes an array that *input_expr* reads,
+    the results are stored in memory of their own first.
     """
 
     @context_first
@@ -219,6 +223,10 @@ class GenericScanKernel:
             ``turns``; a thread of a host has ``chunk`` elements
         """
         stores_results = self._stores_results if stores_results is None else stores_results
+        settings = {**self.schedule, **schedule}
+        if is_gpu and along is None:
+            tiling = Tiling(**tiling_for(0, self.dtype, **settings), alone=in_one_group)
+            return self._in_tiles(target, tiling, index_dtype, stores_results=stores_results)
         axes = 3 if along is not None else 1
         step = Indices(self.signature.size, axes)
         names = (*step.inames[: axes // 2], "j", *step.inames[axes // 2 + 1 :])
@@ -242,10 +250,30 @@ class GenericScanKernel:
             options={"build_options": self.options or ()},
             silenced_warnings=body.silenced,
         )
-        settings = {**self.schedule, **schedule}
         if along is not None:
             return schedules.scan_along(knl, step.inames, along, is_gpu=is_gpu, **settings)
-        return schedules.scan(knl, swept, is_gpu=is_gpu, in_one_group=in_one_group, **settings)
+        return schedules.scan(knl, swept, in_one_group=in_one_group, **settings)
+
+    def _in_tiles(
+        self, target: TargetBase, tiling: Tiling, index_dtype: Any, *, stores_results: bool
+    ) -> TranslationUnit:
+        """Return the kernel for a GPU."""
+        body = _TiledBody(self, tiling, stores_results=stores_results)
+        whole, scan = Indices(self.signature.size), body.scan
+        knl = make_kernel(
+            [*scan.domains, *body.domains],
+            body.instructions,
+            [*self.signature.declare(whole, self._plain, index_dtype), *body.results],
+            temporary_variables={**scan.temporaries, **body.temporaries},
+            seq_dependencies=True,
+            name=self.name,
+            target=target,
+            index_dtype=index_dtype,
+            assumptions=whole.assume(index_dtype) + scan.assumption,
+            options={"build_options": self.options or ()},
+            silenced_warnings=body.silenced,
+        )
+        return schedules.scan_in_tiles(knl, scan.step, scan.items)
 
     def build_output(
         self,
@@ -346,11 +374,11 @@ class GenericScanKernel:
             given[self.signature.size] = size
         layout = {"index_dtype": self.index_dtype or place.index_dtype(size)}
         stores_results = self._stores_results or is_shared
-        turns = {"turns": 8} if place.is_gpu and size > _MANY else {}
+        tiling = tiling_for(size, self.dtype, **self.schedule) if place.is_gpu else {}
         knl = self._executor(
             place,
             "build",
-            **{**turns, **self.schedule},
+            **tiling,
             in_one_group=place.is_small(size),
             stores_results=stores_results,
             **layout,
@@ -496,6 +524,52 @@ class _Body:
         self.domains = program.domains
         self.silenced = _races(program, self.step)
         yield from program.instructions
+
+
+class _TiledBody(_Body):
+    """The instructions of a scan that tiles of elements in local memory hold."""
+
+    def __init__(self, kernel: GenericScanKernel, tiling: Tiling, *, stores_results: bool) -> None:
+        self.scan = TiledScan(
+            kernel.combination,
+            lambda indices: kernel._input(kernel.signature.scope(indices)),
+            kernel.signature.size,
+            tiling,
+        )
+        super().__init__(kernel, self.scan.step, self.scan.step, stores_results=stores_results)
+
+    def _inside(self, insn: InstructionBase) -> InstructionBase:
+        return insn if isinstance(insn, BarrierInstruction) else super()._inside(insn)
+
+    def _scan(self) -> Iterator[InstructionBase]:
+        """Yield what leaves the results in the tile."""
+        yield from self.scan.instructions()
+
+    def _items(self) -> Iterator[InstructionBase]:
+        return map(self._where_elements_are, self._items_of_tile())
+
+    def _where_elements_are(self, insn: InstructionBase) -> InstructionBase:
+        return insn.copy(predicates=insn.predicates | {self.scan.step.condition})
+
+    def _items_of_tile(self) -> Iterator[InstructionBase]:
+        kernel, place = self.kernel, self.scan.place
+        if self.is_exclusive:
+            before: Expr = p.If(
+                p.Comparison(place, ">", 0),
+                self.scan.item(p.Sum((place, -1))),
+                p.Variable("kgen_carry_0"),
+            )
+            if kernel.is_segmented:
+                _, starts = kernel._input(self.scope)
+                before = p.If(starts, kernel.neutral, before)
+            yield Assignment(self._temporary("prev_item", kernel.dtype), before, id="prev_item")
+        if not self.is_exclusive or "item" in kernel._uses:
+            item = self._temporary("item", kernel.dtype)
+            yield Assignment(item, self.scan.item(place), id="item")
+
+    def _outputs(self) -> Iterator[InstructionBase]:
+        yield from map(self._where_elements_are, super()._outputs())
+        yield from self.scan.carry_on()
 
 
 def _races(program: Program, indices: Indices) -> list[str]:

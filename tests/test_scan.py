@@ -111,11 +111,32 @@ def test_on_opencl_as_in_pyopencl(opencl_queue: Any) -> None:
 def test_the_schedule_of_gpus(opencl_queue: Any) -> None:
     x, starts = integers(5000), (integers(5000) > 80).astype(np.int8)
     expected = segments(x, starts)
-    for turns in (1, 3):
-        knl = SEGMENTED.build(lp.PyOpenCLTarget(), group_size=32, items=4, turns=turns)
+    for alone in (False, True):
+        knl = SEGMENTED.build(
+            lp.PyOpenCLTarget(), group_size=32, items=5, turns=2, in_one_group=alone
+        )
         _, (out, prev) = knl(opencl_queue, x=x, s=starts)
         np.testing.assert_array_equal(out, expected[0])
         np.testing.assert_array_equal(prev, expected[1])
+
+
+def test_operations_in_order_on_gpus(opencl_queue: Any) -> None:
+    x = integers(4607)
+    given: dict[str, Any] = {"group_size": 16, "items": 3, "turns": 8}
+    above = InclusiveScanKernel(np.int32, "b > 50 ? b : a")
+    _, (found,) = above.build(lp.PyOpenCLTarget(), **given)(opencl_queue, input_ary=x)
+    at = np.maximum.accumulate(np.where(x > 50, np.arange(len(x)), 0))
+    np.testing.assert_array_equal(found, x[at])
+    with pytest.raises(lp.KgenError, match="assum"):
+        above.build(lp.PyOpenCLTarget(), **given)(opencl_queue, input_ary=integers(30000))
+
+
+def test_sums_in_any_number_of_groups(opencl_queue: Any) -> None:
+    x = integers(3000)
+    for kernel, expected in ((SUM, np.cumsum(x)), (BEFORE, np.cumsum(x) - x)):
+        knl = kernel.build(lp.PyOpenCLTarget(), group_size=16, items=3)
+        _, (found,) = knl(opencl_queue, input_ary=x)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_what_cannot_be_done_says_why() -> None:
@@ -130,7 +151,7 @@ def test_what_cannot_be_done_says_why() -> None:
 
 
 def test_large_arrays_are_indexed_in_64_bits() -> None:
-    knl = SEGMENTED.build(lp.CudaTarget(), index_dtype=np.int64)
+    knl = SUM.build(lp.CudaTarget(), index_dtype=np.int64)
     code = lp.generate_code_v2(knl).device_code()
-    assert code.count("long long const n") == 3
-    assert "2048 * (long long) gid(x)" in code
+    assert code.count("long long const n") == 2
+    assert "3840 * (long long) gid(x)" in code

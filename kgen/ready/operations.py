@@ -42,6 +42,11 @@ class Combination:
     combined: Expr
     neutral: Expr | None
 
+    @property
+    def is_commutative(self) -> bool:
+        """Tell whether the order of operands is known not to matter."""
+        return _neutral_of(self.combined, self.dtype) is not None
+
     def of(self, a: Expr, b: Expr, crosses: Expr = False) -> Expr:
         """Return *a* combined with what comes after it, *b*.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,10 +24,24 @@ from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.c_text import CArgument
 from kgen.ready.indices import assumptions
+from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.reductions.realize import realize_reduction
 
-__all__ = ["RadixPass"]
+__all__ = ["TILE", "RadixPass"]
+
+#: On a GPU, a group has so many work-items, each of them so many elements.
+GROUP_SIZE: Final = 256
+ITEMS: Final = 15
+TILE: Final = GROUP_SIZE * ITEMS
+
+#: The places of a tile, below the digits of its elements in one number.
+_PLACES: Final = 2**16
+#: A group sorts by so many bits at a time.
+_SPLIT_BITS: Final = 4
+_SPLIT_ROWS: Final = 2**_SPLIT_BITS
+#: Local memory for elements, in bytes.
+_ROOM: Final = 2**14
 
 
 @dataclass(frozen=True)
@@ -96,25 +110,26 @@ class RadixPass:
         *,
         bits: int,
         index_dtype: Any,
-        group_size: int = 128,
-        items: int = 16,
+        group_size: int = GROUP_SIZE,
+        items: int = ITEMS,
     ) -> TranslationUnit:
         """Return what counts the digits of the groups of a GPU, digit by digit."""
         tile = group_size * items
-        groups = f"floor((n + {tile - 1})/{tile})"
         here = f"{tile}*g + {group_size}*e + l"
         knl = make_kernel(
             [
-                f"{{ [g]: 0 <= g < {groups} }}",
+                f"{{ [g]: 0 <= g < floor((n + {tile - 1})/{tile}) }}",
                 f"{{ [l]: 0 <= l < {group_size} }}",
-                f"{{ [e]: 0 <= e < {items} and {here} < n }}",
+                f"{{ [e]: 0 <= e < {items} }}",
                 f"{{ [clear]: 0 <= clear < {2**bits} }}",
                 f"{{ [store]: 0 <= store < {2**bits} }}",
             ],
             f"""
             own[clear] = 0                          {{id=clear, inames=g:clear}}
-            at = digit({here})                      {{id=at, inames=g:l:e}}
-            own[at] = own[at] + 1                   {{id=count, inames=g:l:e, dep=at:clear, atomic}}
+            if {here} < n
+                at = digit({here})                  {{id=at, inames=g:l:e}}
+                own[at] = own[at] + 1               {{id=count, inames=g:l:e, dep=at:clear, atomic}}
+            end
             counts[store*n_groups + g] = own[store] {{id=store, inames=g:store, dep=count}}
             """,
             [
@@ -126,8 +141,9 @@ class RadixPass:
             ],
             **self._settings(target, bits, index_dtype, "_count", races=["store"]),
         )
-        tags = {"g": "g.0", "l": "l.0", "clear": "l.0", "store": "l.0"}
-        return tag_inames(knl, tags)
+        for iname in ("clear", "store"):
+            knl = split_iname(knl, iname, group_size, inner_tag="l.0")
+        return tag_inames(knl, {"g": "g.0", "l": "l.0"})
 
     def build_move(
         self,
@@ -135,58 +151,100 @@ class RadixPass:
         *,
         bits: int,
         index_dtype: Any,
-        group_size: int = 128,
-        items: int = 16,
+        group_size: int = GROUP_SIZE,
+        items: int = ITEMS,
     ) -> TranslationUnit:
         """Return what moves the elements of the groups of a GPU, by the scanned counts.
 
-        A work-item has *items* consecutive elements. It counts their digits in a column of its own
-        of a table in local memory; a scan of the table, the digit first and the work-item second,
-        says where it puts them in the group.
+        A group first sorts the places of its elements in local memory, by four bits at a time:
+        each work-item has *items* places in a row, and counts their digits in a column of its own
+        of a table; a scan of the table, the digit first and the work-item second, says where it
+        puts them. Then neighbouring work-items move elements of one digit to neighbouring places.
         """
-        tile, digits = group_size * items, 2**bits
-        groups = f"floor((n + {tile - 1})/{tile})"
-        here = f"{tile}*g + {items}*l + e"
-        at_source = f"source // {group_size}, source % {group_size}"
-        step = f"({digits}*lane + q)"
+        tile, digits, row = group_size * items, 2**bits, _SPLIT_ROWS
+        base = f"{tile}*g"
+        here, at_out = f"{group_size}*e + l", f"{group_size}*e_out + l"
+        at_first = f"{group_size}*e_first + l"
+        staged = self._staged(tile)
+        stages = "\n".join(
+            f"value_{one.name}[{here}] = {one.name}[{base} + {here}] "
+            f"{{id=stage_{one.name}, inames=g:l:e, if={base} + {here} < n}}"
+            for one in staged
+        )
+        splits = [_Split(k, shift, items) for k, shift in enumerate(range(0, bits, _SPLIT_BITS))]
+        sorted_by = splits[-1].last
+        moves = "\n".join(
+            f"{one.name}_out[to] = {self._source(one, staged, base)} "
+            f"{{id=move_{one.name}, inames=g:l:e_out, dep=to:{sorted_by}*:stage_*, "
+            f"if={base} + {at_out} < n}}"
+            for one in self.moved
+        )
         knl = make_kernel(
             [
-                f"{{ [g]: 0 <= g < {groups} }}",
-                f"{{ [l, lane]: 0 <= l, lane < {group_size} }}",
-                f"{{ [e]: 0 <= e < {items} and {here} < n }}",
-                f"{{ [e_move]: 0 <= e_move < {items} and {here.replace('+ e', '+ e_move')} < n }}",
-                f"{{ [clear, q]: 0 <= clear, q < {digits} }}",
-                f"{{ [source]: 0 <= source < {digits}*lane + q }}",
-                f"{{ [first]: 0 <= first < {digits} }}",
+                f"{{ [g]: 0 <= g < floor((n + {tile - 1})/{tile}) }}",
+                f"{{ [l]: 0 <= l < {group_size} }}",
+                f"{{ [e, e_first, e_out]: 0 <= e, e_first, e_out < {items} }}",
+                *(domain for split in splits for domain in split.domains(group_size)),
             ],
             f"""
-            table[clear, l] = 0                    {{id=clear, inames=g:l:clear}}
-            at = digit({here})                     {{id=at, inames=g:l:e, dep=clear}}
-            table[at, l] = table[at, l] + 1        {{id=count, inames=g:l:e, dep=at:clear}}
-            place[{step} // {group_size}, {step} % {group_size}] = \
-                sum(source, table[{at_source}])    {{id=scan, inames=g:lane:q, dep=count}}
-            start[first] = offsets[first*n_groups + g] - place[first, 0] \
-                                                   {{id=start, inames=g:first, dep=scan}}
-            at_move = digit({here.replace("+ e", "+ e_move")}) \
-                                                   {{id=at_move, inames=g:l:e_move, dep=start}}
-            rank = place[at_move, l]               {{id=rank, inames=g:l:e_move, dep=at_move:scan}}
-            place[at_move, l] = rank + 1           {{id=next, inames=g:l:e_move, dep=rank:start}}
-            to = start[at_move] + rank             {{id=to, inames=g:l:e_move, dep=rank:start}}
-            {self._moves(here.replace("+ e", "+ e_move"), "inames=g:l:e_move, dep=to")}
+            {stages}
+            here = digit({base} + {here}) if {base} + {here} < n else {digits - 1} \
+                                                    {{id=here, inames=g:l:e}}
+            order[{here}] = cast(np.uint32, here)*{_PLACES} + {here} \
+                                                    {{id=order, inames=g:l:e, dep=here}}
+            {"".join(split.text(group_size) for split in splits)}
+            mine = order[{at_first}] // {_PLACES} {{id=mine, inames=g:l:e_first, dep={sorted_by}}}
+            before = order[{at_first} - 1] // {_PLACES} if {at_first} > 0 else {digits} \
+                                      {{id=before, inames=g:l:e_first, dep={sorted_by}}}
+            if mine != before
+                start[mine] = offsets[mine*n_groups + g] - ({at_first}) \
+                                      {{id=start, inames=g:l:e_first, dep=mine:before}}
+            end
+            found = order[{at_out}] {{id=found, inames=g:l:e_out, dep={sorted_by}}}
+            to = start[found // {_PLACES}] + {at_out} {{id=to, inames=g:l:e_out, dep=found:start}}
+            {moves}
             """,
             [
                 *self._arguments(index_dtype),
                 ValueArg("n_groups", index_dtype),
                 GlobalArg("offsets", index_dtype, shape=None),
-                _temporary("table, place", np.int32, (digits, group_size), "LOCAL"),
+                _temporary("order", np.uint32, (tile,), "LOCAL"),
+                *(_temporary(f"value_{x.name}", x.dtype, (tile,), "LOCAL") for x in staged),
                 _temporary("start", index_dtype, (digits,), "LOCAL"),
                 _temporary("to", index_dtype),
-                _temporary("at, at_move, rank", np.int32),
+                _temporary("here", np.int32),
+                _temporary("mine, before, found", np.uint32),
+                # rows have an element more, so that work-items do not wait for each other
+                _temporary("table", np.int16, (row, group_size // row, row + 1), "LOCAL"),
+                _temporary("all, upto", np.int32, (group_size,), "LOCAL"),
+                *(one for split in splits for one in split.temporaries()),
             ],
-            **self._settings(target, bits, index_dtype, "_move"),
+            **self._settings(
+                target,
+                bits,
+                index_dtype,
+                "_move",
+                races=["start", *(split.last for split in splits)],
+            ),
         )
-        tags = {"g": "g.0", "l": "l.0", "lane": "l.0", "first": "l.0"}
-        return realize_reduction(tag_inames(knl, tags), force_scan=True)
+        lanes = [name for split in splits for name in split.lanes]
+        knl = tag_inames(knl, {"g": "g.0", **dict.fromkeys(["l", *lanes], "l.0")})
+        scans = [split.scan for split in splits]
+        return realize_reduction(knl, insn_id_filter=scans, force_scan=True)
+
+    def _staged(self, tile: int) -> tuple[CArgument, ...]:
+        """Return the arrays whose elements local memory has room for."""
+        found, room = [], _ROOM
+        for one in self.moved:
+            size = tile * one.dtype.itemsize
+            if size <= room:
+                found.append(one)
+                room -= size
+        return tuple(found)
+
+    def _source(self, one: CArgument, staged: Sequence[CArgument], base: str) -> str:
+        place = f"cast(np.int32, found % {_PLACES})"
+        return f"value_{one.name}[{place}]" if one in staged else f"{one.name}[{base} + {place}]"
 
     # -- what all kernels have ----------------------------------------------------------------
 
@@ -230,6 +288,84 @@ class RadixPass:
                 *(f"write_race({name})" for name in races),
             ],
         }
+
+
+@dataclass(frozen=True)
+class _Split:
+    """The step of a sort in local memory, by a few bits of digits; *number* ends its names."""
+
+    number: int
+    shift: int
+    items: int
+
+    @property
+    def scan(self) -> str:
+        """The instruction that is a scan."""
+        return f"upto_{self.number}"
+
+    @property
+    def last(self) -> str:
+        """The instruction that stores the places, sorted."""
+        return f"put_{self.number}"
+
+    @property
+    def lanes(self) -> list[str]:
+        """The loops over work-items."""
+        return [f"lane_{self.number}"]
+
+    def domains(self, group_size: int) -> list[str]:
+        """Return the loops."""
+        k, row = self.number, _SPLIT_ROWS
+        return [
+            f"{{ [clear_{k}, q_{k}, q_own_{k}]: 0 <= clear_{k}, q_{k}, q_own_{k} < {row} }}",
+            f"{{ [take_{k}, e_put_{k}]: 0 <= take_{k}, e_put_{k} < {self.items} }}",
+            f"{{ [lane_{k}]: 0 <= lane_{k} < {group_size} }}",
+            f"{{ [j_{k}]: 0 <= j_{k} <= lane_{k} }}",
+        ]
+
+    def temporaries(self) -> list[Any]:
+        """Return what the instructions of this step alone use."""
+        k = self.number
+        return [
+            _temporary(f"taken_{k}", np.uint32, (self.items,)),
+            _temporary(f"at_{k}, at_put_{k}, own_{k}, next_{k}, old_{k}, rank_{k}", np.int32),
+        ]
+
+    def text(self, group_size: int) -> str:
+        """Return the instructions."""
+        k, row = self.number, _SPLIT_ROWS
+        mine = f"l // {row}, l % {row}"
+        per = group_size // row
+        q_own = f"l // {per}, l % {per}, q_own_{k}"
+        q_next = f"l // {per}, l % {per}, q_{k}"
+        bits = f"// {_PLACES * 2**self.shift} % {row}"
+        before = "order" if k == 0 else f"put_{k - 1}"
+        return f"""
+            table[clear_{k}, {mine}] = 0 {{id=clear_{k}, inames=g:l:clear_{k}, dep={before}}}
+            taken_{k}[take_{k}] = order[{self.items}*l + take_{k}] \
+                                {{id=take_{k}, inames=g:l:take_{k}, dep={before}}}
+            at_{k} = cast(np.int32, taken_{k}[take_{k}] {bits}) \
+                                {{id=at_{k}, inames=g:l:take_{k}, dep=take_{k}}}
+            table[at_{k}, {mine}] = table[at_{k}, {mine}] + 1 \
+                                {{id=count_{k}, inames=g:l:take_{k}, dep=at_{k}:clear_{k}}}
+            own_{k} = sum(q_own_{k}, cast(np.int32, table[{q_own}])) \
+                                {{id=own_{k}, inames=g:l, dep=count_{k}}}
+            all[l] = own_{k} {{id=all_{k}, inames=g:l, dep=own_{k}}}
+            upto[lane_{k}] = sum(j_{k}, all[j_{k}]) \
+                                {{id=upto_{k}, inames=g:lane_{k}, dep=all_{k}}}
+            next_{k} = upto[l] - own_{k} {{id=next_{k}, inames=g:l, dep=upto_{k}}}
+            old_{k} = table[{q_next}] {{id=old_{k}, inames=g:l:q_{k}, dep=next_{k}}}
+            table[{q_next}] = next_{k} {{id=set_{k}, inames=g:l:q_{k}, dep=old_{k}}}
+            next_{k} = next_{k} + old_{k} {{id=add_{k}, inames=g:l:q_{k}, dep=set_{k}}}
+            at_put_{k} = cast(np.int32, taken_{k}[e_put_{k}] {bits}) \
+                                {{id=at_put_{k}, inames=g:l:e_put_{k}, dep=add_{k}}}
+            rank_{k} = table[at_put_{k}, {mine}] \
+                                {{id=rank_{k}, inames=g:l:e_put_{k}, dep=at_put_{k}:add_{k}}}
+            table[at_put_{k}, {mine}] = rank_{k} + 1 \
+                                {{id=step_{k}, inames=g:l:e_put_{k}, dep=rank_{k}}}
+            order[rank_{k}] = taken_{k}[e_put_{k}] \
+                                {{id=put_{k}, inames=g:l:e_put_{k}, dep=step_{k}}}
+            """
 
 
 def _temporary(names: str, dtype: Any, shape: Any = (), space: str = "PRIVATE") -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgen.ir.unit import TranslationUnit
+from kgen.ready.tiles import TileIndices
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.reductions.realize import realize_reduction
@@ -17,6 +18,7 @@ __all__ = [
     "reduction_on_host",
     "scan",
     "scan_along",
+    "scan_in_tiles",
 ]
 
 
@@ -125,33 +127,21 @@ def reduction_along(
 
 
 def scan(
-    knl: TranslationUnit,
-    iname: str,
-    *,
-    is_gpu: bool,
-    in_one_group: bool,
-    group_size: int = 256,
-    items: int = 8,
-    turns: int = 1,
-    chunk: int = 16384,
+    knl: TranslationUnit, iname: str, *, in_one_group: bool, chunk: int = 16384
 ) -> TranslationUnit:
-    """Distribute the loop of a scan over work-groups, unless it is short.
-
-    Each work-item of a GPU has *items* consecutive steps, in each of *turns*; each thread of a host
-    has *chunk* steps.
-    """
-    if is_gpu:
-        block = group_size * items
-        if not in_one_group:
-            knl = split_iname(knl, iname, block * turns, outer_tag="g.0", slabs=(0, 1))
-            iname = f"{iname}_inner"
-        if in_one_group or turns > 1:
-            knl = split_iname(knl, iname, block)
-            iname = f"{iname}_inner"
-        knl = split_iname(knl, iname, items, outer_tag="l.0")
-    elif not in_one_group:
+    """Let each thread of a host have *chunk* steps, unless there are few."""
+    if not in_one_group:
         knl = split_iname(knl, iname, chunk, outer_tag="g.0")
     return realize_reduction(knl, force_scan=True)
+
+
+def scan_in_tiles(knl: TranslationUnit, step: TileIndices, items: Sequence[str]) -> TranslationUnit:
+    """Run the loops of a :class:`kgen.ready.tiles.TiledScan` on a GPU."""
+    knl = tag_inames(knl, dict.fromkeys(items, "l.0"))
+    if not step.tiling.alone:
+        knl = tag_inames(knl, {"kgen_g": "g.0", "kgen_g_1": "g.0"})
+    scans = [str(i.id) for i in knl.default_entrypoint.instructions if "kgen_scan" in str(i.id)]
+    return realize_reduction(knl, insn_id_filter=scans, force_scan=True)
 
 
 def scan_along(
