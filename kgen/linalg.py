@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import string
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from kgen.ready.indices import assumptions
 from kgen.ready.libraries import like, native
 from kgen.ready.places import Place, as_axes, find_place
 from kgen.ready.snippet import allocator_of, call_options
+from kgen.transforms.programs.params import fix_parameters
 from kgen.transforms.storage.declarations import add_dtypes
 
 __all__ = ["build", "einsum", "matmul", "transpose"]
@@ -190,7 +192,8 @@ def _cheapest(
 def _run(place: Place, spec: str, operands: Sequence[Any], out: Any) -> Any:
     dtypes = tuple(np.dtype(operand.dtype) for operand in operands)
     size = max(int(np.prod(array.shape)) for array in (*operands, *([] if out is None else [out])))
-    knl = _executor(place, spec, dtypes, np.dtype(place.index_dtype(size)))
+    lengths = () if place.is_gpu else _constants(spec, operands)
+    knl = _executor(place, spec, dtypes, np.dtype(place.index_dtype(size)), lengths)
     given = {f"arg{k}": operand for k, operand in enumerate(operands)}
     more = call_options(out=out, allocator=allocator_of(operands))
     _, (result,) = knl(*place.leading, **given, **more)
@@ -198,10 +201,41 @@ def _run(place: Place, spec: str, operands: Sequence[Any], out: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _executor(place: Place, spec: str, dtypes: tuple[np.dtype[Any], ...], index_dtype: Any) -> Any:
+def _executor(
+    place: Place,
+    spec: str,
+    dtypes: tuple[np.dtype[Any], ...],
+    index_dtype: Any,
+    lengths: tuple[tuple[str, int], ...],
+) -> Any:
     device = place.leading[0].device if place.leading else None
-    knl = autoschedule(build(spec, dtypes, place.target, index_dtype=index_dtype), device)
-    return knl.executor(*place.leading)
+    knl = build(spec, dtypes, place.target, index_dtype=index_dtype)
+    knl = fix_parameters(knl, **{f"N{name}": length for name, length in lengths})
+    return autoschedule(knl, device).executor(*place.leading)
+
+
+#: Axes of so few elements have lengths that are constants in the code, where others have so many.
+_FEW: Final = 16
+_MANY: Final = 512
+
+
+def _constants(spec: str, operands: Sequence[Any]) -> tuple[tuple[str, int], ...]:
+    """Return the short axes of many small products, whose loops are unrolled for their lengths.
+
+    >>> _constants("aij,ajk->aik", [np.zeros((999, 3, 4)), np.zeros((999, 4, 300))])
+    (('i', 3), ('j', 4))
+    >>> _constants("ij,jk->ik", [np.zeros((3, 4)), np.zeros((4, 300))])
+    ()
+    """
+    inputs = spec.partition("->")[0].split(",")
+    lengths = {
+        name: int(length)
+        for names, operand in zip(inputs, operands, strict=True)
+        for name, length in zip(names, operand.shape, strict=True)
+    }
+    short = {name: length for name, length in lengths.items() if 0 < length <= _FEW}
+    others = math.prod(length for name, length in lengths.items() if name not in short)
+    return tuple(short.items()) if short and others >= _MANY else ()
 
 
 def build(
