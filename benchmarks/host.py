@@ -30,8 +30,9 @@ from peer import peer_python
 import kgen as lp
 
 HERE = Path(__file__).parent
+_SHARED = ["-fopenmp", "-std=gnu11", "-fPIC", "-shared"]
 #: What kgen has by default, and for the rest what its runtime adds.
-FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-std=gnu11", "-fPIC", "-shared"]
+FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", *_SHARED]
 #: A case has its turn for so long, in seconds, whatever the module.
 TURN = 0.05
 TOLERANCE = 1e-4

@@ -341,8 +341,8 @@ class CCompiler:
     """A compiler of the host and its flags, for :class:`ExecutableCTarget`.
 
     ``cc`` is a command, with arguments if need be; without it, that of ``$CC``, or ``cc``, ``gcc``
-    or ``clang``. ``cflags`` replace the flags of optimization, ``-O3 -march=native
-    -fno-math-errno``; those of a C11 shared library are always there. ``defines`` are names, or
+    or ``clang``. ``cflags`` replace the flags of optimization, ``-O3 -march=native -fno-math-errno
+    -fno-trapping-math``; those of a C11 shared library are always there. ``defines`` are names, or
     texts ``NAME=VALUE``. Each list may be one text.
 
     Raises :class:`KgenError` for values that are no texts.
@@ -387,8 +387,9 @@ class CCompiler:
         return (*self.ldflags, *folders, *(f"-l{name}" for name in self.libraries))
 
 
-#: ``-fno-math-errno`` lets the compiler use vector instructions for sqrt and the like.
-_OPTIMIZED: Final = ("-O3", "-march=native", "-fno-math-errno")
+#: That nothing looks at ``errno``, and at what processors note of operations, lets the compiler use
+#: vector instructions for sqrt and floor, and under conditions. It does not change results.
+_OPTIMIZED: Final = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math")
 
 
 @dataclass(frozen=True)

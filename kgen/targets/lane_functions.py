@@ -22,6 +22,11 @@ GNU_LANE_FUNCTIONS: Final = {
 }
 
 
+#: The larger, or smaller, of two numbers, of which one may be nan: compilers have no vectors of
+#: the functions, but of comparisons that they cannot skip.
+_EXTREMA: Final = {"fmax": ">", "fmin": "<"}
+
+
 def lane_name(function: str) -> str:
     """Return what a function is called in lanes.
 
@@ -45,12 +50,13 @@ def lane_function_need(function: str) -> Need | None:
     #endif
     """
     is_single = function.endswith("f") and function not in GNU_LANE_FUNCTIONS
-    known = GNU_LANE_FUNCTIONS.get(function[:-1] if is_single else function)
-    if known is None:
+    stem = function[:-1] if is_single else function
+    type_name, name = "float" if is_single else "double", lane_name(function)
+    if stem in _EXTREMA:
+        return _extremum(name, type_name, _EXTREMA[stem])
+    if stem not in GNU_LANE_FUNCTIONS:
         return None
-    count, version = known
-    type_name = "float" if is_single else "double"
-    name = lane_name(function)
+    count, version = GNU_LANE_FUNCTIONS[stem]
     head = f"{type_name} {name}({', '.join([type_name] * count)})"
     text = f"""\
 #if defined __x86_64__ && defined __GLIBC__ && __GLIBC_MINOR__ >= {version} && !defined __clang__
@@ -59,3 +65,12 @@ def lane_function_need(function: str) -> Need | None:
 #define {name} {function}
 #endif"""
     return Need(Rank.MACRO, name, text)
+
+
+def _extremum(name: str, type_name: str, operator: str) -> Need:
+    text = f"""\
+static inline {type_name} {name}({type_name} a, {type_name} b)
+{{
+  return (a {operator} b) | (b != b) ? a : b;
+}}"""
+    return Need(Rank.HELPER, name, text)
