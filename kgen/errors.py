@@ -389,12 +389,12 @@ class CodegenError(KgenError):
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
-    ...     "{ [i]: 0<=i<n }", "a[i] = 1", [lp.GlobalArg("a", "float16"), ...],
+    ...     "{ [i]: 0<=i<n }", "a[i] = 1", [lp.GlobalArg("a", "datetime64[s]"), ...],
     ...     target=lp.CTarget())
     >>> lp.generate_code_v2(unit)
     Traceback (most recent call last):
         ...
-    kgen.errors.CodegenError: in kernel 'kgen_kernel': C has no element type for float16...
+    kgen.errors.CodegenError: in kernel 'kgen_kernel': C has no element type for datetime...
     """
 
 

@@ -274,7 +274,7 @@ def test_only_a_target_loads_a_module_by_name() -> None:
         "kgen.ir.target",
         "kgen.compat",
         "kgen.cli.programs",
-        "kgen.tuning.optional",  # and packages that only some tunes need
+        "kgen.ir.optional",  # and packages that only some programs need
     }
     text = "".join(path.read_text() for path in SOURCES)
     named = set(re.findall(r'runtime_module\b[^"\n]*= "([\w.]+)"', text))

@@ -33,7 +33,7 @@ def test_without_work_items_messages_speak_of_iterations() -> None:
 
 
 def test_types_that_a_language_lacks_are_named_with_their_argument() -> None:
-    unit = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]", target=lp.CTarget())
+    unit = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]", target=lp.ISPCTarget())
     with pytest.raises(lp.CodegenError, match="no element type for float16\n  where: argument 'a'"):
         lp.generate_code_v2(lp.add_dtypes(unit, {"a": "float16"}))
 

@@ -210,7 +210,7 @@ class IntervalFinder:
 
     def _cast(self, expr: TypeCast) -> Interval:
         found, of_type = self.interval(expr.child), range_of_type(expr.type.numpy_dtype)
-        if expr.type.numpy_dtype.kind not in "ub" and expr.type.itemsize >= 4:
+        if expr.type.kind not in "ub" and expr.type.itemsize >= 4:
             return found  # what does not fit is undefined
         return found if found.is_inside(of_type) else of_type
 

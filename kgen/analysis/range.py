@@ -216,7 +216,7 @@ def _limits(kernel: LoopKernel, name: str) -> Interval:
     """Return the range of the type of an integer variable."""
     variable = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
     dtype = kernel.index_dtype if variable is None else variable.dtype or kernel.index_dtype
-    if dtype.dtype.kind == "b":
+    if dtype.kind == "b":
         return ANYTHING
     found = range_of_type(dtype.dtype)
     is_size = found.high == _INT32_MAX and not isinstance(variable, TemporaryVariable)

@@ -98,6 +98,6 @@ class Signs(IntervalFinder):
 
 def _of_data(declared: ArrayBase | ValueArg | None) -> Interval:
     """Return the bounds that an unsigned type gives."""
-    if declared is None or not declared.dtype or declared.dtype.numpy_dtype.kind not in "ub":
+    if declared is None or not declared.dtype or declared.dtype.kind not in "ub":
         return ANYTHING
     return range_of_type(declared.dtype.numpy_dtype)

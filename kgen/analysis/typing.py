@@ -29,7 +29,6 @@ from kgen.ir.functions import FUNCTIONS, Function, find_function, known_function
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import (
-    FLOAT32,
     UNDECIDED,
     Literal,
     Operand,
@@ -41,7 +40,7 @@ from kgen.ir.promotion import (
     settle,
     without_opaque,
 )
-from kgen.ir.types import BOOL8, FLOAT64, INT32, UINT64, NumpyType, to_kgen_type
+from kgen.ir.types import BOOL8, FLOAT32, FLOAT64, INT32, UINT64, NumpyType, to_kgen_type
 from kgen.ir.vector_values import numbers_of
 
 __all__ = ["ExpressionTyper", "UnknownType"]
@@ -206,7 +205,7 @@ class ExpressionTyper:
             raise self.failure(f"in '{to_text(expr)}': vectors of integers have no quotient")
         for operand in types:
             number = settle(operand)
-            if number != vector and number.dtype.kind not in ("iuf" if base.kind == "f" else "iu"):
+            if number != vector and number.kind not in ("iuf" if base.kind == "f" else "iu"):
                 raise self.failure(
                     f"in '{to_text(expr)}': {number.dtype} does not fit a vector of {base}",
                     f"cast it: cast({base}, ...)",
@@ -467,7 +466,7 @@ def _result_of(function: Function, operands: list[Operand]) -> _Result:
     (result,) = results
     if known or not function.adapts:
         return result
-    return Literal({"b": "i", "u": "i"}.get(result.dtype.kind, result.dtype.kind), result)
+    return Literal({"b": "i", "u": "i"}.get(result.kind, result.kind), result)
 
 
 def _inherited(kind: type[Any]) -> Callable[[ExpressionTyper, Any], _Result] | None:

@@ -58,7 +58,7 @@ def _is_streamed(kernel: LoopKernel, iname: str, run: Run) -> bool:
     ):
         return False
     array = kernel.array_vars[insn.assignee_var_names()[0]]
-    is_number = isinstance(array.dtype, NumpyType) and array.dtype.dtype.kind in "iuf"
+    is_number = isinstance(array.dtype, NumpyType) and array.dtype.kind in "iuf"
     is_global = array.address_space == AddressSpace.GLOBAL
     return is_number and is_global and is_contiguous(kernel, iname, run)
 

@@ -302,7 +302,7 @@ def _target(chosen: TargetBase, target: str) -> TargetBase:
 def _check_arguments(kernel: ExportedKernel) -> None:
     """Reject arguments that a function in C cannot have."""
     for arg in kernel.arguments:
-        if not arg.is_array and arg.dtype.kind not in "biufc":
+        if not arg.is_array and arg.dtype.kind != "c" and arg.dtype.name not in _C_TYPES:
             raise CodegenError(
                 f"a value of type {arg.dtype} cannot be passed to an exported function",
                 kernel=kernel.name,

@@ -15,7 +15,7 @@ from kgen.ir.callables import ScalarCallable
 from kgen.ir.expr import Expr
 from kgen.ir.promotion import UNDECIDED, Literal, Operand, adapt, arithmetic, common, settle
 from kgen.ir.random123 import GENERATORS, Generator
-from kgen.ir.types import FLOAT64, INT32, INT64, UINT32, NumpyType
+from kgen.ir.types import FLOAT32, FLOAT64, INT32, INT64, UINT32, NumpyType
 from kgen.ir.vector_values import VECTOR_MAKERS, numbers_of
 
 if TYPE_CHECKING:
@@ -108,6 +108,11 @@ def _real(dtypes: Types) -> Types:
     if joined.is_complex():
         raise TypeInferenceFailure("does not take complex numbers")
     return (FLOAT64 if joined.is_integral() else joined,) * len(dtypes)
+
+
+def _single(dtypes: Types) -> Types:
+    """Return real types of 32 bits at least: what results are stored through has their type."""
+    return tuple(FLOAT32 if dtype.is_half else dtype for dtype in _real(dtypes))
 
 
 def _ordered(dtypes: Types) -> Types:
@@ -205,10 +210,10 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 SEVERAL: Final[Mapping[str, Function]] = {
     function.name: function
     for function in (
-        Function("frexp", 1, _real, lambda operands: (operands[0], INT32)),
-        Function("modf", 1, _real, lambda operands: (operands[0], operands[0])),
+        Function("frexp", 1, _single, lambda operands: (operands[0], INT32)),
+        Function("modf", 1, _single, lambda operands: (operands[0], operands[0])),
         Function("make_tuple", None, _as_given, _as_given),
-        Function("remquo", 2, _real, lambda operands: (operands[0], INT32)),
+        Function("remquo", 2, _single, lambda operands: (operands[0], INT32)),
     )
 }
 
@@ -294,7 +299,7 @@ class VectorMaker(Function):
 
         def operands(dtypes: Types) -> Types:
             for given in dtypes:
-                if given.dtype.kind not in "biuf":
+                if given.kind not in "biuf":
                     raise TypeInferenceFailure(f"takes real numbers, not {given.dtype}")
             return fixed
 

@@ -86,7 +86,7 @@ class TypeCast(_Node):
         object.__setattr__(self, "type", dtype)
         numbers = dtype.numpy_dtype
         if isinstance(dtype, OpaqueType) or (
-            numbers.kind not in "biufc" and numbers_of(numbers) is None
+            dtype.kind not in "biufc" and numbers_of(numbers) is None
         ):
             raise KgenError(
                 f"'{to_text(self.child)}' cannot be converted to {dtype}, which is no number\n"

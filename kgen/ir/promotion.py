@@ -10,10 +10,20 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from kgen.errors import TypeInferenceFailure
-from kgen.ir.types import BOOL8, FLOAT64, INT32, INT64, AtomicType, NumpyType, OpaqueType
+from kgen.ir.types import (
+    BFLOAT16,
+    BOOL8,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    AtomicType,
+    NumpyType,
+    OpaqueType,
+    largest_real,
+)
 
 __all__ = [
-    "FLOAT32",
     "Literal",
     "Operand",
     "UNDECIDED",
@@ -26,7 +36,6 @@ __all__ = [
     "without_opaque",
 ]
 
-FLOAT32: Final = NumpyType(np.dtype(np.float32))
 _UINT64: Final = NumpyType(np.dtype(np.uint64))
 _COMPLEX128: Final = NumpyType(np.dtype(np.complex128))
 
@@ -101,7 +110,7 @@ def adapt(literal: Literal, dtype: NumpyType) -> NumpyType:
     It never widens a type of its kind or a higher kind that can hold it: ``2 * float32`` is
     float32, ``uint8 + 1`` is uint8, ``uint8 + 1000`` is int32, ``1j * float32`` complex64.
     """
-    kind = dtype.dtype.kind
+    kind = dtype.kind
     if literal.kind == "?":
         return dtype
     if literal.kind == "i":
@@ -112,7 +121,7 @@ def adapt(literal: Literal, dtype: NumpyType) -> NumpyType:
         return literal.alone
     part = np.dtype(f"f{dtype.itemsize // 2}") if kind == "c" else dtype.dtype
     if literal.value is not None and np.isfinite(literal.value):
-        while part.itemsize < 8 and abs(literal.value) > float(np.finfo(part).max):
+        while part.itemsize < 8 and abs(literal.value) > largest_real(part):
             part = np.dtype(f"f{2 * part.itemsize}")
     if literal.is_mixed and part.itemsize < 4:
         part = FLOAT32.dtype
@@ -130,10 +139,12 @@ def _fits(value: int | float | None, dtype: np.dtype[Any]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _common(a: NumpyType, b: NumpyType) -> NumpyType:
-    if {a, b} == {INT32, FLOAT32}:
+    # what has the exponents of float32 goes with other types as that does
+    one, other = (FLOAT32 if dtype.dtype.name == BFLOAT16 else dtype for dtype in (a, b))
+    if {one, other} == {INT32, FLOAT32}:
         return FLOAT32
     try:
-        return NumpyType(np.result_type(a.dtype, b.dtype))
+        return NumpyType(np.result_type(one.dtype, other.dtype))
     except TypeError:
         raise TypeInferenceFailure(f"'{a}' and '{b}' have no common type") from None
 
@@ -172,7 +183,7 @@ def _with_literals(known: NumpyType, literals: list[Literal]) -> Operand:
             result = _common(result, adapted)
     is_mixed = known.is_integral() and not result.is_integral()
     if is_mixed and (result == FLOAT32 or any(literal.is_mixed for literal in literals)):
-        return Literal(result.dtype.kind, result, is_mixed=True)
+        return Literal(result.kind, result, is_mixed=True)
     return result
 
 

@@ -13,7 +13,7 @@ from constantdict import constantdict
 from kgen.errors import KgenError, TypeInferenceFailure, near_names
 from kgen.ir.checked import checked
 from kgen.ir.target import TargetBase
-from kgen.ir.types import BOOL8, INT32, KgenType
+from kgen.ir.types import BOOL8, FLOAT32, INT32, KgenType
 from kgen.ir.vector_values import numbers_of
 
 __all__ = [
@@ -99,8 +99,12 @@ class ReductionOperation(ABC):
     # -- the same, always with tuples ---------------------------------------------------
 
     def result(self, dtypes: _Types) -> tuple[KgenType, ...]:
-        """Return the types of the accumulators."""
+        """Return the types of the results."""
         return tuple(self.result_dtypes(*dtypes))
+
+    def accumulators(self, dtypes: _Types) -> tuple[KgenType, ...]:
+        """Return the types in which results of the types *dtypes* are computed: their own."""
+        return tuple(dtypes)
 
     def neutral(self, dtypes: _Types) -> tuple[Expr, ...]:
         """Return the start values of accumulators of the types *dtypes*."""
@@ -197,6 +201,12 @@ class KnownOperation(ReductionOperation):
         """Return *operand1* combined with *operand2*."""
         return self._combine(_parts(operand1), _parts(operand2)), callables_table
 
+    def accumulators(self, dtypes: _Types) -> tuple[KgenType, ...]:
+        """Return the types of accumulators: sums and products of 16 bits are computed in 32."""
+        if self._result is not _widened:
+            return tuple(dtypes)
+        return tuple(FLOAT32 if dtype.is_half else dtype for dtype in dtypes)
+
     def __reduce__(self) -> tuple[Callable[[str], ReductionOperation], tuple[str]]:
         return parse_reduction_op, (self._name,)
 
@@ -206,29 +216,27 @@ def _numpy(dtype: KgenType) -> np.dtype[Any]:
 
 
 def _largest(dtype: KgenType) -> Expr:
-    kind = _numpy(dtype)
-    if kind.kind == "b":
-        return kind.type(True)
-    return kind.type(np.inf) if kind.kind == "f" else kind.type(np.iinfo(kind).max)
+    if dtype.kind == "f":
+        return _number(dtype, np.inf)
+    return _number(dtype, 1 if dtype.kind == "b" else np.iinfo(_numpy(dtype)).max)
 
 
 def _last_index(dtype: KgenType) -> Expr:
     largest = _largest(dtype)
-    return largest if _numpy(dtype).kind == "f" else int(largest)
+    return largest if dtype.kind == "f" else int(largest)
 
 
 def _smallest(dtype: KgenType) -> Expr:
-    kind = _numpy(dtype)
-    if kind.kind == "b":
-        return kind.type(False)
-    return kind.type(-np.inf) if kind.kind == "f" else kind.type(np.iinfo(kind).min)
+    if dtype.kind == "f":
+        return _number(dtype, -np.inf)
+    return _number(dtype, 0 if dtype.kind == "b" else np.iinfo(_numpy(dtype)).min)
 
 
 def _check_kinds(dtypes: _Types, kinds: str, what: str) -> None:
     """Reject operands that are not of certain numpy *kinds*, which are *what*."""
     for dtype in dtypes:
-        if _numpy(dtype).kind not in kinds:
-            name = "a vector" if _numpy(dtype).kind == "V" else _numpy(dtype).name
+        if dtype.kind not in kinds:
+            name = "a vector" if dtype.kind == "V" else _numpy(dtype).name
             raise TypeInferenceFailure(f"an operand is {name}, where {what} stands")
 
 
@@ -250,7 +258,7 @@ def _widened(dtypes: _Types) -> tuple[KgenType, ...]:
     """
     if numbers_of(_numpy(dtypes[0])) is None:
         _check_kinds(dtypes, "biufc", "a number")
-    return (INT32,) if _numpy(dtypes[0]).kind == "b" else (dtypes[0],)
+    return (INT32,) if dtypes[0].kind == "b" else (dtypes[0],)
 
 
 def _bool(dtypes: _Types) -> tuple[KgenType, ...]:
@@ -323,8 +331,11 @@ def _one(dtype: KgenType) -> Expr:
     return _number(dtype, 1)
 
 
-def _number(dtype: KgenType, value: int) -> Expr:
-    """Return a number of a type; a plain one for vectors, all of whose numbers it is."""
+def _number(dtype: KgenType, value: float) -> Expr:
+    """Return a number of a type; a plain one for vectors, all of whose numbers it is.
+
+    And for types of other packages, whose numbers are none of numpy's.
+    """
     return value if _numpy(dtype).kind == "V" else _numpy(dtype).type(value)
 
 

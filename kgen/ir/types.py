@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from kgen.errors import KgenError, MissingValueError, near_names
+from kgen.ir.optional import load
 
 
 class _Auto(Enum):
@@ -30,6 +31,9 @@ class _Auto(Enum):
 
     __str__ = __repr__
 
+
+#: The name of a numpy type of ml_dtypes, which need not be installed.
+BFLOAT16: Final = "bfloat16"
 
 #: "Find it out from the rest of the kernel": a dtype, a shape, an offset, an address space.
 auto: Final = _Auto.AUTO
@@ -108,6 +112,24 @@ class Memory(Flag):
         return " and ".join(str(memory.name).lower() for memory in self)
 
 
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """Return the kind of a numpy type; that of ml_dtypes' ``bfloat16`` is ``f``, too.
+
+    >>> kind_of(np.dtype("float16")), kind_of(np.dtype("complex64"))
+    ('f', 'c')
+    """
+    return "f" if dtype.name == BFLOAT16 else dtype.kind
+
+
+def largest_real(dtype: np.dtype[Any]) -> float:
+    """Return the largest real number of a type.
+
+    >>> largest_real(np.dtype("float16"))
+    65504.0
+    """
+    return (2 - 2.0**-7) * 2.0**127 if dtype.name == BFLOAT16 else float(np.finfo(dtype).max)
+
+
 class KgenType:
     """The base class of element types.
 
@@ -128,6 +150,16 @@ class KgenType:
     def numpy_dtype(self) -> np.dtype[Any]:
         """The numpy type of one element."""
         raise NotImplementedError
+
+    @property
+    def kind(self) -> str:
+        """The kind of number, as numpy has it: ``b i u f c``, or ``V`` for structures."""
+        return kind_of(self.numpy_dtype)
+
+    @property
+    def is_half(self) -> bool:
+        """Whether this is a real number of 16 bits: float16 or bfloat16."""
+        return self.kind == "f" and self.itemsize == 2
 
     @property
     def itemsize(self) -> int:
@@ -169,11 +201,11 @@ class NumpyType(KgenType):
 
     def is_integral(self) -> bool:
         """Tell whether this is an integer or boolean type."""
-        return self.dtype.kind in "iub"
+        return self.kind in "iub"
 
     def is_complex(self) -> bool:
         """Tell whether this is a complex type."""
-        return self.dtype.kind == "c"
+        return self.kind == "c"
 
     def involves_complex(self) -> bool:
         """Tell whether this is a complex type."""
@@ -261,14 +293,19 @@ def to_kgen_type(
     return _from_numpy(_to_numpy(dtype), bool(for_atomic))
 
 
+#: Complex numbers that ml_dtypes has.
+_HALF_COMPLEX: Final = ("complex32", "bcomplex32")
+
 _TYPE_NAMES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128"),
+    *("float16", BFLOAT16, "float32", "float64", "complex64", "complex128"),
 )
 
 
 def _to_numpy(dtype: Any) -> np.dtype[Any]:
     try:
+        if isinstance(dtype, str) and dtype == BFLOAT16:
+            dtype = load("ml_dtypes", BFLOAT16).bfloat16
         converted: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError, AttributeError, LookupError):
         near = near_names(dtype, _TYPE_NAMES) if isinstance(dtype, str) and dtype.strip() else ""
@@ -276,6 +313,11 @@ def _to_numpy(dtype: Any) -> np.dtype[Any]:
         raise KgenError(
             f"{shown} does not name a data type\n  hint: {near or 'numpy.float32, or its name'}"
         ) from None
+    if converted.name in _HALF_COMPLEX:
+        raise KgenError(
+            f"'{converted.name}' has parts of 16 bits, and no target has arithmetic for it\n"
+            "  hint: complex64, or an array for each part"
+        )
     return converted
 
 
@@ -305,4 +347,6 @@ UINT32: Final = NumpyType(np.dtype(np.uint32))
 UINT64: Final = NumpyType(np.dtype(np.uint64))
 #: A truth value: what comparisons give, one byte in storage.
 BOOL8: Final = NumpyType(np.dtype(np.bool_))
+FLOAT16: Final = NumpyType(np.dtype(np.float16))
+FLOAT32: Final = NumpyType(np.dtype(np.float32))
 FLOAT64: Final = NumpyType(np.dtype(np.float64))

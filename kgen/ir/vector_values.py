@@ -12,7 +12,7 @@ from kgen.ir.types import NumpyType
 __all__ = ["COUNTS", "VECTOR_MAKERS", "lane_of", "layout_of", "numbers_of", "vector_type"]
 
 #: How many numbers a vector may have.
-COUNTS: Final = (2, 4, 8, 16)
+COUNTS: Final = (2, 3, 4, 8, 16)
 
 _NAMES: Final = {
     "char": "int8",
@@ -23,6 +23,7 @@ _NAMES: Final = {
     "uint": "uint32",
     "long": "int64",
     "ulong": "uint64",
+    "half": "float16",
     "float": "float32",
     "double": "float64",
 }

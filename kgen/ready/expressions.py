@@ -413,7 +413,7 @@ def to_index(expr: Expr) -> Expr:
     'i + 1'
     """
     match expr:
-        case TypeCast() if expr.type.numpy_dtype.kind in "iu" and _is_affine(expr.child):
+        case TypeCast() if expr.type.kind in "iu" and _is_affine(expr.child):
             return to_index(expr.child)
         case np.integer():
             return int(expr)

@@ -291,6 +291,15 @@ class _Complex128(ctypes.Structure):
     _fields_: ClassVar = [("real", ctypes.c_double), ("imag", ctypes.c_double)]
 
 
+def in_float(number: Any) -> float:
+    """Return the ``float`` whose lower half has the bits of a ``_Float16``.
+
+    Calling conventions pass both in the same register, of which callees read as much as they need.
+    """
+    bits = np.uint32(np.float16(number).view(np.uint16))
+    return float(bits.view(np.float32))
+
+
 _COMPLEX: Final = {np.dtype(np.complex64): _Complex64, np.dtype(np.complex128): _Complex128}
 
 #: What the quick way to an address does not take.
@@ -335,6 +344,8 @@ class CWrapperBuilder(WrapperBuilder):
         dtype = self.host.parameter_dtype(parameter)
         if dtype is None:
             return ctypes.c_void_p
+        if dtype == np.float16:
+            return ctypes.c_float
         return _COMPLEX.get(dtype) or np.ctypeslib.as_ctypes_type(dtype)
 
     def allocate_faults(self, faults: Faults) -> ast.expr:
@@ -434,6 +445,8 @@ class CWrapperBuilder(WrapperBuilder):
             pair = self.known(f"pair_{dtype.name}", _COMPLEX[dtype])
             number = name(text)
             return call(pair, attribute(number, "real"), attribute(number, "imag"))
+        if dtype == np.float16:
+            return call(self.known("in_float", in_float), name(text))
         return super().pass_parameter(text)
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:

@@ -19,6 +19,7 @@ from pycuda.gpuarray import GPUArray
 
 from kgen.errors import InvocationError
 from kgen.ir.expr import Expr
+from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.bound import Calls, RecordingBuilder
 from kgen.runtime.devices import RunningOn, position_of
@@ -482,6 +483,8 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         parameter = self.pass_parameter(text)
         if dtype is not None and dtype.kind == "c":
             return [attribute(parameter, "real"), attribute(parameter, "imag")]
+        if dtype is not None and NumpyType(dtype).is_half:
+            return [call(self.known(f"bits_{dtype.name}", partial(bits_of, dtype)), parameter)]
         return [parameter]
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
@@ -505,6 +508,11 @@ class _RecordingBuilder(RecordingBuilder, CudaWrapperBuilder):
         return note
 
 
+def bits_of(dtype: np.dtype[Any], number: Any) -> int:
+    """Return the bits of a number in a type of 16 bits."""
+    return int(np.asarray(number, dtype).view(np.uint16))
+
+
 def parameter_formats(types: list[np.dtype[Any] | None]) -> list[str]:
     """Return the formats of parameters, of which ``None`` is an array, each well aligned.
 
@@ -520,6 +528,7 @@ def parameter_formats(types: list[np.dtype[Any] | None]) -> list[str]:
         if dtype is None:
             formats.append("P")
         else:
-            formats.append({"F": "ff", "D": "dd"}.get(dtype.char, dtype.char))
+            is_half = NumpyType(dtype).is_half
+            formats.append("H" if is_half else {"F": "ff", "D": "dd"}.get(dtype.char, dtype.char))
         position += gap + size
     return formats

@@ -13,6 +13,7 @@ from kgen.errors import InvocationError, counted, near_names
 from kgen.host.program import HostProgram, SizeStep, strides_fit
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.options import Options
+from kgen.ir.types import kind_of
 from kgen.runtime.layouts import FreeLayout
 from kgen.targets.module import ArgumentInfo
 
@@ -140,17 +141,17 @@ class CallChecker:
 
     def _explain_number(self, arg: ArgumentInfo, value: Any) -> Any:
         """Return *value* as a number of the type of *arg*, or reject it."""
-        if arg.dtype.kind == "V":
+        if kind_of(arg.dtype) == "V":
             if np.shape(value) != () or getattr(value, "dtype", None) != arg.dtype:
                 self._reject_value(arg, "a vector", value)
             return value
-        kinds = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}[arg.dtype.kind]
-        wanted = {"f": "a real number", "c": "a number"}.get(arg.dtype.kind, "an integer")
+        kinds = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}[kind_of(arg.dtype)]
+        wanted = {"f": "a real number", "c": "a number"}.get(kind_of(arg.dtype), "an integer")
         try:
             number = np.asarray(value)
         except ValueError:
             number = np.empty(0, object)
-        if number.shape != () or number.dtype.kind not in kinds + "O":
+        if number.shape != () or kind_of(number.dtype) not in kinds + "O":
             self._reject_value(arg, wanted, value)
         if number.dtype.kind == "O" and not isinstance(value, int):
             self._reject_value(arg, wanted, value)
@@ -248,7 +249,7 @@ class CallChecker:
     def fill_value(self, arg: ArgumentInfo, options: Options) -> np.ndarray[Any, Any]:
         """Return the option ``fill_value`` in the type of *arg*, or reject it."""
         value = np.asarray(options.fill_value)
-        kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}.get(arg.dtype.kind, "biufc")
+        kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}.get(kind_of(arg.dtype), "biufc")
         converted = value
         if value.shape == () and value.dtype.kind in "biufc":
             with np.errstate(all="ignore"):

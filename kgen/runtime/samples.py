@@ -9,6 +9,7 @@ import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.errors import InvocationError
+from kgen.ir.types import kind_of
 from kgen.targets.module import ArgumentInfo, Module
 
 __all__ = ["evaluated", "random_data", "values_of"]
@@ -51,7 +52,7 @@ def _random_array(
     if info.shape is None:
         raise InvocationError(f"the shape of argument '{info.name}' is not known")
     shape = evaluated(info.shape, parameters)
-    kind = info.dtype.kind
+    kind = kind_of(info.dtype)
     if kind == "c":
         values: Any = rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)
     elif kind == "f":

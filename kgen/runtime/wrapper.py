@@ -17,6 +17,7 @@ from kgen.errors import InvocationError
 from kgen.host.program import HostProgram, SizeSource, SizeStep, strides_fit, variable_extents
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.options import Options
+from kgen.ir.types import kind_of
 from kgen.ir.vector_values import numbers_of
 from kgen.runtime.faults import reject_faults
 from kgen.runtime.pyast import (
@@ -137,7 +138,7 @@ class WrapperBuilder:
 
     def is_passable(self, arg: ArgumentInfo) -> bool:
         """Tell whether values of the type of *arg* can be passed: numbers, and declared vectors."""
-        if arg.dtype.kind in "biufc":
+        if kind_of(arg.dtype) in "biufc":
             return True
         is_vector = numbers_of(arg.dtype) is not None
         return self.passes_vectors and is_vector and arg.name not in self.host.typed_by_call

@@ -158,7 +158,7 @@ class _OpFinder(PlaceMapper):
         products = sum(isinstance(c, p.Product) and _factors(c) > 0 for c in expr.children)
         fused = min(number, products) if self.madds else 0
         dtype = settle(self.typer.operand(expr))
-        if fused and dtype.numpy_dtype.kind in "fc":
+        if fused and dtype.kind in "fc":
             self._add(dtype, "mul", place, -fused)
             self._add(dtype, "madd", place, fused)
             number -= fused

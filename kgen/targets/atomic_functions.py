@@ -10,6 +10,7 @@ import cgen
 import numpy as np
 
 from kgen.ir.atomicity import MemoryOrdering, MemoryScope
+from kgen.ir.types import NumpyType
 from kgen.targets.preamble import Need, Rank
 
 __all__ = ["AtomicFunctions", "AtomicSite", "CAtomics", "CudaAtomics", "OpenCLAtomics"]
@@ -47,6 +48,11 @@ class AtomicSite:
     def is_integer(self) -> bool:
         """Whether arithmetic on the element wraps around."""
         return self.dtype.kind in "iu"
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the element is a real number of 16 bits."""
+        return NumpyType(self.dtype).is_half
 
 
 class AtomicFunctions:
@@ -238,9 +244,9 @@ class CudaAtomics(AtomicFunctions):
     _suffixes: Final = {MemoryScope.WORK_GROUP: "_block", MemoryScope.ALL_SVM_DEVICES: "_system"}
 
     def update(self, operator: str, site: AtomicSite, place: str, operand: str) -> str | None:
-        if operator not in _WORDS or site.dtype.itemsize < 4:
-            return None
         is_sum = operator in _BASE
+        if operator not in _WORDS or (site.dtype.itemsize < 4 and not (is_sum and site.is_half)):
+            return None
         if not (site.is_integer or is_sum):
             return None
         if operator == "-":
@@ -265,6 +271,9 @@ class CudaAtomics(AtomicFunctions):
         if size < 4:
             part = "unsigned char" if size == 1 else "unsigned short"
             to_bits, from_bits = f"({part}) {{}}", f"({name}) ({part}) {{}}"
+        if site.is_half:
+            stem = "half" if site.dtype == np.float16 else "bfloat16"
+            to_bits, from_bits = f"__{stem}_as_ushort({{}})", f"__ushort_as_{stem}({{}})"
         word = _Word(kind, f"atomicCAS{suffix}", to_bits, from_bits)
         called = f"kgen_exchange{suffix}_{site.dtype.name}"
         return _exchange(called, "static __device__ inline int", site, word)

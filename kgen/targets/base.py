@@ -71,6 +71,10 @@ class CFamilyLanguage(Target):
     language: ClassVar[str] = "C"
     #: How each numpy type is called.
     type_names: ClassVar[Mapping[Dtype, str]] = {}
+    #: Why there is no name for a type, by numpy's name of it.
+    reasons: ClassVar[Mapping[str, str]] = {"bfloat16": "only CUDA computes with it"}
+    #: The names of types of other packages, and what must stand before, by numpy's names of them.
+    other_types: ClassVar[Mapping[str, tuple[str, Need]]] = {}
     #: What must stand before the code that mentions a type.
     type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {}
     #: What must stand before the code that calls a function of the language's library.
@@ -121,6 +125,12 @@ class CFamilyLanguage(Target):
     #: What stands behind a number of type float64, and behind an integer of 64 bits.
     double_suffix: ClassVar[str] = ""
     long_suffix: ClassVar[str] = ""
+    #: What stands before and behind a number of a type of 16 bits.
+    half_forms: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    #: The class that holds the bits of such a number, where the compiler makes none in tables.
+    half_bits: ClassVar[Mapping[str, str]] = {}
+    #: Functions take such numbers; elsewhere they compute in float32.
+    has_half_functions: ClassVar[bool] = False
     #: The numbers that have no digits, by type name: none, and the largest.
     nan: ClassVar[Mapping[str, str]] = {"float32": "NAN", "float64": "(double) NAN"}
     infinity: ClassVar[Mapping[str, str]] = {"float32": "INFINITY", "float64": "HUGE_VAL"}
@@ -204,7 +214,7 @@ class CFamilyLanguage(Target):
         """
         if isinstance(dtype, OpaqueType):
             return dtype.name
-        name = self.type_names.get(dtype.numpy_dtype)
+        name = self._name_of_number(dtype.numpy_dtype)
         if name is None:
             vector = self.vector_of(dtype.numpy_dtype)
             if vector is not None:
@@ -216,10 +226,15 @@ class CFamilyLanguage(Target):
                 f"{self.language} has no element type for {dtype.numpy_dtype}",
                 kernel=kernel,
                 where=where,
+                because=self.reasons.get(dtype.numpy_dtype.name),
                 hint="convert to one of "
                 + ", ".join(sorted(str(known) for known in self.type_names)),
             )
         return name
+
+    def _name_of_number(self, dtype: Dtype) -> str | None:
+        name = self.type_names.get(dtype)
+        return self.other_types[dtype.name][0] if dtype.name in self.other_types else name
 
     def structure_name(self, dtype: Dtype) -> str | None:
         """Return the name of a structure that a preamble declares, if one is known."""
@@ -229,19 +244,20 @@ class CFamilyLanguage(Target):
         """Return what must stand before the code that mentions a type."""
         numbers = None if dtype.fields is None else numbers_of(dtype)
         if numbers is None:
-            return self.type_needs.get(dtype, ())
+            other = self.other_types.get(dtype.name)
+            return self.type_needs.get(dtype, ()) if other is None else other[1:]
         vector = self.vector_of(dtype)
         if vector is None:  # there is no name for the type
             return ()
-        return (*self.type_needs.get(numbers[0], ()), *vector.needs)
+        return (*self.needs_of(numbers[0]), *vector.needs)
 
     def vector_of(self, dtype: Dtype) -> VectorType | None:
         """Return the type of values of several numbers that are a *dtype* in memory."""
         numbers = numbers_of(dtype)
-        if numbers is None or numbers[0] not in self.type_names:
+        name = None if numbers is None else self._name_of_number(numbers[0])
+        if numbers is None or name is None:
             return None
-        number, count = numbers
-        return self.vector_values.type_of(number, self.type_names[number], count)
+        return self.vector_values.type_of(numbers[0], name, numbers[1])
 
     def table_qualifier_for(self, size: int) -> str:
         """Return the words before the declaration of a table of *size* bytes."""

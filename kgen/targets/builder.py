@@ -122,7 +122,7 @@ class ASTBuilderBase:
         return not is_single and not self.target.has_work_items
 
     def get_build_options(
-        self, launches: Sequence[Launch], *, has_simd_loops: bool
+        self, launches: Sequence[Launch], *, has_simd_loops: bool, has_halves: bool
     ) -> tuple[str, ...]:
         """Return the flags of the compiler that the code needs."""
         return ()

@@ -41,6 +41,9 @@ OPENMP: Final = "-fopenmp"
 #: What lets them see its pragmas for vectors, without its library.
 OPENMP_SIMD: Final = "-fopenmp-simd"
 
+#: What makes gcc and clang round results of ``_Float16``, instead of computing on in float.
+ROUNDED_HALVES: Final = "-fexcess-precision=16"
+
 #: The option ``-ffast-math`` would, where gcc links, change the arithmetic of the whole process.
 _FAST_MATH: Final = Need(
     Rank.PRAGMA,
@@ -114,6 +117,7 @@ class CTarget(CFamilyTarget):
             "uint16": "uint16_t",
             "uint32": "uint32_t",
             "uint64": "uint64_t",
+            "float16": "_Float16",
             "float32": "float",
             "float64": "double",
             "complex64": "float complex",
@@ -130,6 +134,12 @@ class CTarget(CFamilyTarget):
         np.dtype(np.complex128): _COMPLEX,
     }
     math_needs: ClassVar[tuple[Need, ...]] = (include("math.h"),)
+    half_forms: ClassVar[Mapping[str, tuple[str, str]]] = {"float16": ("", "f16")}
+    nan: ClassVar[Mapping[str, str]] = {**CFamilyTarget.nan, "float16": "(_Float16) NAN"}
+    infinity: ClassVar[Mapping[str, str]] = {
+        **CFamilyTarget.infinity,
+        "float16": "(_Float16) INFINITY",
+    }
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "CMPLXF", "complex128": "CMPLX"}
     )
@@ -237,12 +247,16 @@ class CASTBuilder(ASTBuilderBase):
         return not is_single or any(launch.groups for launch in launches)
 
     def get_build_options(
-        self, launches: Sequence[Launch], *, has_simd_loops: bool
+        self, launches: Sequence[Launch], *, has_simd_loops: bool, has_halves: bool
     ) -> tuple[str, ...]:
-        """Return what lets the compiler see OpenMP, where there are threads or lanes."""
-        simd = (OPENMP_SIMD,) if has_simd_loops else ()
+        """Return what lets the compiler see OpenMP, where there are threads or lanes.
+
+        And what makes it round each result of 16 bits.
+        """
+        options = [(OPENMP_SIMD, has_simd_loops), (ROUNDED_HALVES, has_halves)]
         has_groups = any(launch.groups for launch in launches)
-        return (OPENMP, *simd) if has_groups and self._has_threads else simd
+        options.insert(0, (OPENMP, has_groups and self._has_threads))
+        return tuple(option for option, is_needed in options if is_needed)
 
     def get_kernel_call(
         self, launch: Launch, groups: Sequence[str], arguments: Sequence[str], *, is_only: bool

@@ -8,7 +8,7 @@ import numpy as np
 
 from kgen.ir.types import INT32, NumpyType
 
-__all__ = ["Conversions", "is_promoted_to_int", "real_part"]
+__all__ = ["Conversions", "CudaConversions", "is_promoted_to_int", "real_part"]
 
 
 def is_promoted_to_int(dtype: NumpyType) -> bool:
@@ -40,18 +40,30 @@ class Conversions:
         """Tell whether an operator on *a* and *b* gives a *result*, once it is cut to that."""
         return is_promoted_to_int(result) or self.joined(a, b) == result
 
+    def mixes(self, a: NumpyType, b: NumpyType) -> bool:
+        """Tell whether an operator takes operands of two such types."""
+        return True
+
+
+class CudaConversions(Conversions):
+    """CUDA C++, where numbers of 16 bits are classes, whose operators take no other numbers."""
+
+    def mixes(self, a: NumpyType, b: NumpyType) -> bool:
+        """Tell whether an operator takes operands of two such types."""
+        return a == b or not (a.is_half or b.is_half)
+
 
 @lru_cache(maxsize=1024)
 def _converted_by_c(a: NumpyType, b: NumpyType) -> NumpyType:
     a, b = (INT32 if is_promoted_to_int(dtype) else dtype for dtype in (a, b))
     if a == b:
         return a
-    kinds = a.dtype.kind + b.dtype.kind
+    kinds = a.kind + b.kind
     if "c" in kinds:
         parts = [real_part(d) if d.is_complex() else d for d in (a, b)]
         return NumpyType(np.dtype(f"c{2 * _converted_by_c(*parts).itemsize}"))
     if "f" in kinds:
-        return max((d for d in (a, b) if d.dtype.kind == "f"), key=lambda d: d.itemsize)
+        return max((d for d in (a, b) if d.kind == "f"), key=lambda d: d.itemsize)
     if a.itemsize != b.itemsize:
         return a if a.itemsize > b.itemsize else b
-    return a if a.dtype.kind == "u" else b
+    return a if a.kind == "u" else b

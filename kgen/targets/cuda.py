@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import cgen
 import cgen.cuda
@@ -17,6 +17,7 @@ from kgen.ir.types import Memory
 from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import ComplexStyle, Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
+from kgen.targets.conversions import Conversions, CudaConversions
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.header import cuda_header
 from kgen.targets.limits import WARP_SIZE, DeviceLimits
@@ -28,6 +29,8 @@ from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, vector_words
 __all__ = ["CUDACASTBuilder", "CudaTarget", "PyCudaTarget"]
 
 _COMPLEX = (include("cuda/std/complex"),)
+#: The types of 16 bits, which are classes.
+_HALVES: Final = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
 
 #: The bytes of constant memory that a program may have.
 _CONSTANT_MEMORY = 2**16
@@ -97,13 +100,31 @@ class CudaTarget(CFamilyTarget):
             "uint16": "unsigned short",
             "uint32": "unsigned int",
             "uint64": "unsigned long long",
+            "float16": "__half",
             "float32": "float",
             "float64": "double",
             "complex64": "cuda::std::complex<float>",
             "complex128": "cuda::std::complex<double>",
         }
     )
+    other_types: ClassVar[Mapping[str, tuple[str, Need]]] = {
+        "bfloat16": ("__nv_bfloat16", include("cuda_bf16.h"))
+    }
+    half_forms: ClassVar[Mapping[str, tuple[str, str]]] = {
+        name: (f"{kind}(", "f)") for name, kind in _HALVES.items()
+    }
+    half_bits: ClassVar[Mapping[str, str]] = {name: f"{kind}_raw" for name, kind in _HALVES.items()}
+    nan: ClassVar[Mapping[str, str]] = {
+        **CFamilyTarget.nan,
+        **{name: f"({kind}) NAN" for name, kind in _HALVES.items()},
+    }
+    infinity: ClassVar[Mapping[str, str]] = {
+        **CFamilyTarget.infinity,
+        **{name: f"({kind}) INFINITY" for name, kind in _HALVES.items()},
+    }
+    conversions: ClassVar[Conversions] = CudaConversions()
     type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {
+        np.dtype(np.float16): (include("cuda_fp16.h"),),
         np.dtype(np.complex64): _COMPLEX,
         np.dtype(np.complex128): _COMPLEX,
     }

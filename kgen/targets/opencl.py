@@ -41,11 +41,15 @@ __all__ = [
 #: What a device has whose sub-groups exchange values.
 SHUFFLE_EXTENSIONS: Final = ("cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative")
 
+#: What a device has that computes with numbers of 16 bits.
+HALF_EXTENSION: Final = "cl_khr_fp16"
+
 _FP64 = Need(
     Rank.PRAGMA,
     "fp64",
     "#if __OPENCL_C_VERSION__ < 120\n#pragma OPENCL EXTENSION cl_khr_fp64: enable\n#endif",
 )
+_FP16 = Need(Rank.PRAGMA, "fp16", f"#pragma OPENCL EXTENSION {HALF_EXTENSION}: enable")
 #: Complex types and functions, which pyopencl puts on the include path of its builds.
 _COMPLEX = include("pyopencl-complex.h")
 _COMPLEX_DOUBLE = Need(Rank.DEFINE, "complex double", "#define PYOPENCL_DEFINE_CDOUBLE")
@@ -167,13 +171,22 @@ class OpenCLTarget(CFamilyTarget):
             "uint16": "ushort",
             "uint32": "uint",
             "uint64": "ulong",
+            "float16": "half",
             "float32": "float",
             "float64": "double",
             "complex64": "cfloat_t",
             "complex128": "cdouble_t",
         }
     )
+    half_forms: ClassVar[Mapping[str, tuple[str, str]]] = {"float16": ("", "h")}
+    has_half_functions: ClassVar[bool] = True
+    nan: ClassVar[Mapping[str, str]] = {**CFamilyTarget.nan, "float16": "(half) NAN"}
+    infinity: ClassVar[Mapping[str, str]] = {
+        **CFamilyTarget.infinity,
+        "float16": "(half) INFINITY",
+    }
     type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {
+        np.dtype(np.float16): (_FP16,),
         np.dtype(np.float64): (_FP64,),
         np.dtype(np.complex64): (_COMPLEX,),
         np.dtype(np.complex128): (_FP64, _COMPLEX_DOUBLE, _COMPLEX),
@@ -249,7 +262,7 @@ class OpenCLTarget(CFamilyTarget):
         that it has beside that makes the difference. A vector has no list of one value.
         """
         is_private = temporary.address_space == AddressSpace.PRIVATE
-        kind = temporary.dtype.numpy_dtype.kind
+        kind = temporary.dtype.kind
         if not self.suits_pocl or not is_private or kind not in "biufc":
             return None
         return "{0}" if temporary.shape or kind == "c" else "0"

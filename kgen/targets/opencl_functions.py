@@ -12,8 +12,8 @@ import pymbolic.primitives as p
 from kgen.errors import TypeInferenceFailure
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.expr import TypeCast, TypedLiteral, is_constant
-from kgen.ir.promotion import FLOAT32, common, settle
-from kgen.ir.types import FLOAT64, NumpyType
+from kgen.ir.promotion import common, settle
+from kgen.ir.types import FLOAT32, FLOAT64, NumpyType
 from kgen.ir.vector_values import numbers_of
 
 __all__ = ["OPENCL_CALLABLES", "OpenCLCallable"]
@@ -55,7 +55,7 @@ class OpenCLCallable(ScalarCallable):
 
     def _of(self, given: list[Any]) -> Self:
         for dtype in given:
-            if dtype.numpy_dtype.kind not in "biuf":
+            if dtype.kind not in "biuf":
                 raise TypeInferenceFailure(
                     f"'{self.name}' takes real numbers, not {dtype.numpy_dtype}"
                 )

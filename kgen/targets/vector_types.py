@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from kgen.ir.types import kind_of
 from kgen.targets.preamble import Need, Rank
 
 __all__ = ["CVectors", "CudaVectors", "OpenCLVectors", "VectorType", "Vectors"]
@@ -50,7 +51,7 @@ class Vectors:
 
     def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
         """Return the vector type of *count* numbers of the language's type *type_name*."""
-        has_type = dtype.kind in "iuf" and count in self.counts
+        has_type = kind_of(dtype) in "iuf" and count in self.counts
         return self._make_type(dtype, type_name, count) if has_type else None
 
     def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
@@ -106,6 +107,8 @@ _CUDA_NAMES: Final = {
     "float32": "float",
     "float64": "double",
 }
+#: Those that there are of two numbers only.
+_CUDA_PAIRS: Final = {"float16": "half2", "bfloat16": "__nv_bfloat162"}
 #: The bytes of the longest access that a thread makes in one instruction.
 _LONGEST: Final = 16
 
@@ -115,7 +118,10 @@ class CudaVectors(Vectors):
 
     def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
         size = count * dtype.itemsize
-        if count <= 4 and size <= _LONGEST:
+        pair = _CUDA_PAIRS.get(dtype.name)
+        if count == 2 and pair is not None:
+            return VectorType(pair, ("x", "y"), size, (f"{pair}(", ")"))
+        if count <= 4 and size <= _LONGEST and pair is None:
             name = f"{_CUDA_NAMES[dtype.name]}{count}"
             return VectorType(name, tuple("xyzw"[:count]), size, (f"make_{name}(", ")"))
         alignment = min(size, _LONGEST)

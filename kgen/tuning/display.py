@@ -6,8 +6,8 @@ import sys
 from types import TracebackType
 from typing import Any
 
+from kgen.ir.optional import load
 from kgen.performance.timing import in_units
-from kgen.tuning.optional import load
 from kgen.tuning.stop import Progress, Stop
 
 __all__ = ["Display"]

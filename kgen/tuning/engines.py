@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
 from kgen.errors import KgenError
+from kgen.ir.optional import load
 from kgen.performance.device import Device
 from kgen.performance.model import Work
 from kgen.tuning.compiling import Compiled, ConfigurationError, compile_configuration
@@ -33,7 +34,6 @@ from kgen.tuning.measure import (
     measure_kernel,
     prepare_task,
 )
-from kgen.tuning.optional import load
 from kgen.tuning.worker import Deadline, Worker, WorkerDied
 
 __all__ = ["Bench", "Engine", "ExecutorEngine", "LocalEngine", "awaited", "make_engine", "run_step"]

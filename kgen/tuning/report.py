@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from kgen.errors import KgenError
+from kgen.ir.optional import load
 from kgen.performance.timing import in_units
-from kgen.tuning.optional import load
 from kgen.tuning.records import Record
 from kgen.tuning.result import SearchResult, TuneResult
 

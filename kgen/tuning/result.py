@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from kgen.errors import KgenError
+from kgen.ir.optional import load
 from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
 from kgen.performance.model import Work
 from kgen.performance.timing import in_units
 from kgen.tuning.files import write_recording
-from kgen.tuning.optional import load
 from kgen.tuning.recording import Evaluation, Recording
 from kgen.tuning.records import Record
 from kgen.tuning.space import SearchSpace

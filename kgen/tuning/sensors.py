@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kgen.errors import KgenError
-from kgen.tuning.optional import load
+from kgen.ir.optional import load
 
 __all__ = ["Sensors", "sensors_of"]
 

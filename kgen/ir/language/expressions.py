@@ -67,7 +67,7 @@ class _Names(tuple[Expr, ...]):
 def negated(expr: Expr) -> Expr:
     if is_constant(expr):
         return -expr
-    if isinstance(expr, TypedLiteral) and expr.type.numpy_dtype.kind != "u":
+    if isinstance(expr, TypedLiteral) and expr.type.kind != "u":
         return TypedLiteral(-expr.value, expr.type)
     if isinstance(expr, p.Product) and isinstance(expr.children[0], int | float):
         return p.Product((-expr.children[0], *expr.children[1:]))

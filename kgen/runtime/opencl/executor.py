@@ -9,7 +9,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from kgen.errors import InvocationError
+from kgen.errors import CodegenError, InvocationError
 from kgen.ir.data import ImageArg
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.bound import Calls
@@ -19,7 +19,7 @@ from kgen.runtime.opencl.program import check_group_size, is_pocl, load_program
 from kgen.runtime.opencl.wrapper import OpenCLRecordingBuilder, OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Module
-from kgen.targets.opencl import OpenCLTarget, sub_groups_of_device
+from kgen.targets.opencl import HALF_EXTENSION, OpenCLTarget, sub_groups_of_device
 from kgen.targets.pocl import pocl_options, with_double_barriers
 
 __all__ = ["OpenCLExecutor", "executor_for"]
@@ -97,6 +97,8 @@ class OpenCLExecutor(ExecutorBase):
 
     def compile(self, module: Module, source: str) -> cl.Program:
         flags = (*module.build_options, *self.kernel.options.build_options)
+        if f" {HALF_EXTENSION}:" in module.preamble:
+            self._require_half()
         target = self.kernel.target
         if isinstance(target, OpenCLTarget) and target.suits_pocl:
             source = with_double_barriers(source)
@@ -105,6 +107,17 @@ class OpenCLExecutor(ExecutorBase):
         for launch in module.launches:
             check_group_size(self.context, program, launch)
         return program
+
+    def _require_half(self) -> None:
+        """Reject devices that cannot compute with numbers of 16 bits."""
+        for device in self.context.devices:
+            if HALF_EXTENSION not in device.extensions.split():
+                raise CodegenError(
+                    f"device '{device.name}' has no arithmetic of float16",
+                    kernel=self.entrypoint,
+                    because=f"it lacks the extension {HALF_EXTENSION}",
+                    hint="declare the arrays float32, or run on the host or on CUDA",
+                )
 
     def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
         return partial(OpenCLWrapperBuilder, compiled)
@@ -148,6 +161,17 @@ class _Recorder(OpenCLExecutor):
     ) -> None:
         super().__init__(unit, entrypoint, context, **more)
         self.calls = calls
+
+    def _require_half(self) -> None:
+        """Reject devices that cannot compute with numbers of 16 bits."""
+        for device in self.context.devices:
+            if HALF_EXTENSION not in device.extensions.split():
+                raise CodegenError(
+                    f"device '{device.name}' has no arithmetic of float16",
+                    kernel=self.entrypoint,
+                    because=f"it lacks the extension {HALF_EXTENSION}",
+                    hint="declare the arrays float32, or run on the host or on CUDA",
+                )
 
     def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
         return partial(OpenCLRecordingBuilder, self.calls, compiled)

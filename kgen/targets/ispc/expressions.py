@@ -134,13 +134,13 @@ class ISPCExpressionWriter(ExpressionWriter):
 
     def assigned(self, expr: Expr, dtype: NumpyType) -> str:
         own = self.own_type(expr, dtype)
-        if dtype.dtype.kind == "b" and own.dtype.kind != "b":
+        if dtype.kind == "b" and own.kind != "b":
             return f"{self.rec(expr, PREC_BITWISE_OR, own)} != 0 ? 1 : 0"
         return super().assigned(expr, dtype)
 
     def cast_text(
         self, text: str, own: NumpyType, wanted: NumpyType, prec: int = PREC_UNARY
     ) -> str:
-        if wanted.dtype.kind == "b" and own.dtype.kind != "b":
+        if wanted.kind == "b" and own.kind != "b":
             return parenthesized(f"{text} != 0 ? 1 : 0", PREC_IF, prec)
         return super().cast_text(text, own, wanted, prec)

@@ -54,7 +54,7 @@ _GENERALITY: Final = (
 class ISPCConversions(Conversions):
     """What ISPC makes of two operands: the more general type, also of those narrower than int.
 
-    >>> from kgen.ir.promotion import FLOAT32
+    >>> from kgen.ir.types import FLOAT32
     >>> from kgen.ir.types import INT64
     >>> ISPCConversions().joined(FLOAT32, INT64)
     np:dtype('int64')

@@ -135,8 +135,8 @@ class _AtomicWriter:
         if self.insn.assignee in walk(operand):
             return None
         result = self.writer.typer(expr)
-        is_modular = operator in _MODULAR and self.dtype.dtype.kind in "iu"
-        if is_modular and result.dtype.kind in "iu" and result.itemsize >= self.dtype.itemsize:
+        is_modular = operator in _MODULAR and self.dtype.kind in "iu"
+        if is_modular and result.kind in "iu" and result.itemsize >= self.dtype.itemsize:
             return operator, operand
         return (operator, operand) if result == self.dtype else None
 
@@ -190,7 +190,7 @@ class _AtomicWriter:
 
     def _combined(self, operator: str, old: str, by: str) -> str:
         if operator in ("min", "max"):
-            return self.writer.calls.named(operator, (old, by), self.dtype)
+            return self.writer.calls.of_texts(operator, (old, by), self.dtype)
         return f"{old} {operator} ({by})" if by.startswith("-") else f"{old} {operator} {by}"
 
     def _value(self, old: str) -> str:

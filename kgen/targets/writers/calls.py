@@ -23,7 +23,7 @@ from kgen.ir.functions import (
 )
 from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import Literal, common, settle, without_opaque
-from kgen.ir.types import INT32, NumpyType
+from kgen.ir.types import FLOAT32, INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.lane_functions import lane_name
@@ -72,7 +72,44 @@ class CallWriter:
             return self.users.inside(function, expr, dtypes, prec)
         if isinstance(function, LaneFunction):
             return self._of_lane(name, expr, dtypes)
-        return self.named(name, self._converted(expr, dtypes), dtypes[0], prec)
+        return self._of_numbers(function, expr, dtypes, prec)
+
+    def _of_numbers(
+        self, function: Function, expr: p.Call, dtypes: tuple[NumpyType, ...], prec: int
+    ) -> str:
+        """Write a call of a function of numbers, in float32 where there is none of 16 bits."""
+        wide = tuple(map(self._computed_in, dtypes))
+        if wide == dtypes:
+            return self.named(function.name, self._converted(expr, dtypes), dtypes[0], prec)
+        text = self.named(function.name, self._converted(expr, wide), wide[0], PREC_UNARY)
+        (result,), (given,) = function.result(dtypes), function.result(wide)
+        return text if result == given else self.writer.cast_text(text, given, result, prec)
+
+    def _computed_in(self, dtype: NumpyType) -> NumpyType:
+        """Return the type whose functions compute what those of *dtype* would."""
+        return FLOAT32 if dtype.is_half and not self.target.has_half_functions else dtype
+
+    def of_texts(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
+        """Write a call with operands that are text, and a result, of one type."""
+        wide = self._computed_in(dtype)
+        if wide == dtype:
+            return self.named(name, texts, dtype)
+        cast = self.writer.cast_text
+        text = self.named(name, [cast(text, dtype, wide) for text in texts], wide, PREC_UNARY)
+        return cast(text, wide, dtype)
+
+    def of_type(
+        self, name: str, operands: Sequence[Expr], dtype: NumpyType, prec: int = PREC_CALL
+    ) -> str:
+        """Write a call with operands, and a result, of one type."""
+        wide = self._computed_in(dtype)
+        texts = [self.writer.converted(operand, wide, PREC_NONE) for operand in operands]
+        if wide == dtype:
+            is_helper = dtype.is_integral() and name != "pow"
+            write = self.helper if is_helper else self.named
+            return write(name, texts, dtype)
+        text = self.named(name, texts, wide, PREC_UNARY)
+        return self.writer.cast_text(text, wide, dtype, prec)
 
     def _vector(self, made: NumpyType, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
         """Write a value of several numbers."""
@@ -208,17 +245,18 @@ class CallWriter:
         """Write what needs no call for a real operand."""
         if name == "imag":
             return self.writer.converted(0, dtype, prec)
-        if name == "abs" and dtype.dtype.kind not in "ub":
+        if name == "abs" and dtype.kind not in "ub":
             return None
         return self.writer.converted(operand, dtype, prec)
 
     def extremum(self, name: str, operands: Sequence[Expr], dtype: NumpyType) -> str:
         """Write the smallest or largest of any number of operands."""
-        texts = [self._exact(operand, dtype) for operand in operands]
+        wide = self._computed_in(dtype)
+        texts = [self._exact(operand, wide) for operand in operands]
         result = texts[0]
         for text in texts[1:]:
-            result = self.named(name, (result, text), dtype)
-        return result
+            result = self.named(name, (result, text), wide)
+        return result if wide == dtype else self.writer.cast_text(result, wide, dtype)
 
     def _exact(self, operand: Expr, dtype: NumpyType) -> str:
         """Write an argument that has the type *dtype* in the text, for overloaded functions.
@@ -264,7 +302,7 @@ class CallWriter:
         if find_helper(self.target, name, dtype) is None:
             raise self._unknown(name, f"{name}({', '.join(texts)})", dtype)
         self.writer.type_name(dtype)
-        if dtype.dtype.kind == "f":
+        if dtype.kind == "f":
             self.writer.preamble.add(*self.target.math_needs)
         self.writer.preamble.add(helper_need(self.target, name, dtype))
         return f"{helper_name(name, dtype)}({', '.join(texts)})"

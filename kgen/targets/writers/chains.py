@@ -57,7 +57,7 @@ def chain_text(
     *own_prec* is the precedence of the operators; *first_as* the type that the first
     operand is cast to.
     """
-    if result.dtype.kind == "V":
+    if result.kind == "V":
         return _of_vectors(writer, parts, result, own_prec, prec)
     chain = []
     for sign, part in parts:
@@ -108,6 +108,11 @@ def _real(
         if _fits(writer, text_type, wanted, step):
             parts.append(_operand(writer, operand, operand.wanted, inner))
         else:
+            if not writer.target.conversions.mixes(text_type, step):
+                done_text = "".join(parts[:-1])
+                is_whole = len(parts) == 2 and _is_element(chain[0])
+                done_text = done_text if is_whole else f"({done_text})"
+                parts[:-1] = [writer.cast_text(done_text, text_type, step)]
             parts.append(writer.exact(operand.expr, step, inner))
         done = text_type = step
     return truncated(writer, "".join(parts), result, own_prec, prec)
@@ -115,15 +120,16 @@ def _real(
 
 def _fits(writer: WriterContext, done: NumpyType, wanted: NumpyType, step: NumpyType) -> bool:
     """Tell whether the language computes in the type *step* what it reads in two others."""
-    if done is wanted is step and step.dtype.kind != "b":
+    if done is wanted is step and step.kind != "b":
         return True
-    return writer.target.conversions.fit(done, wanted, step)
+    conversions = writer.target.conversions
+    return conversions.mixes(done, wanted) and conversions.fit(done, wanted, step)
 
 
 def _first(writer: WriterContext, first: Operand, own_prec: int) -> str:
     if not first.sign:
         return _operand(writer, first, first.wanted, own_prec)
-    if first.wanted.dtype.kind == "u":  # -(a / b) is not (-a) / b
+    if first.wanted.kind == "u":  # -(a / b) is not (-a) / b
         return negated(writer.exact(first.expr, first.wanted, PREC_UNARY))
     return negated(_operand(writer, first, first.wanted, PREC_PRODUCT))
 
@@ -183,6 +189,11 @@ def _join(
     return f"{left} {operand.sign} {_operand(writer, operand, types[1], inner)}"
 
 
+def _is_element(operand: Operand) -> bool:
+    """Tell whether an operand is a variable or an element, which needs no parentheses."""
+    return isinstance(operand.expr, p.Variable | p.Subscript) and not operand.sign
+
+
 def _is_index(operand: Operand, done: NumpyType) -> bool:
     """Tell whether an operand is a variable, such as that of a loop, added to integers."""
     is_variable = isinstance(operand.expr, p.Variable)
@@ -195,7 +206,7 @@ def _step(done: NumpyType, wanted: NumpyType, result: NumpyType) -> NumpyType:
     A whole number does not widen what ``1j`` has made complex: ``1j*f4*i4`` is complex64. Bits
     stay integers: ``u8 & i8`` is uint64.
     """
-    if done is wanted is result and result.dtype.kind != "b":
+    if done is wanted is result and result.kind != "b":
         return result
     step = settle(arithmetic(done, wanted))
     if result.is_integral() and not step.is_integral():

@@ -29,7 +29,7 @@ def cast_complex(
     if not wanted.is_complex():
         is_class = target.complex_style is ComplexStyle.CLASS
         real = f"{text}.real()" if is_class else f"{stem(given)}_real({text})"
-        if given.itemsize == 2 * wanted.itemsize and wanted.dtype.kind == "f":
+        if given.itemsize == 2 * wanted.itemsize and wanted.kind == "f":
             return real, PREC_CALL
         return f"({name}) {real}", PREC_UNARY
     if target.complex_style is ComplexStyle.CLASS:

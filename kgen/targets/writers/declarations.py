@@ -26,7 +26,7 @@ from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.limits import bytes_of
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.expressions import ExpressionWriter
-from kgen.targets.writers.literals import literal
+from kgen.targets.writers.literals import table_entry
 
 __all__ = ["declare_at_top", "needs_braces", "state_alignments", "table_need", "with_declarations"]
 
@@ -343,7 +343,7 @@ def table_need(target: CFamilyLanguage, table: TemporaryVariable) -> Need:
     flat = np.zeros(size, table.dtype.dtype)
     strides = [stride * flat.itemsize for stride in table.fixed_strides]
     np.lib.stride_tricks.as_strided(flat, table.shape, strides)[...] = values
-    texts = ", ".join(literal(target, value, table.dtype)[0] for value in flat)
+    texts = ", ".join(table_entry(target, value, table.dtype) for value in flat)
     declaration: cgen.Declarator = cgen.Const(cgen.Value(target.type_name(table.dtype), table.name))
     if table.shape:
         declaration, texts = cgen.ArrayOf(declaration, flat.size), f"{{{texts}}}"

@@ -106,7 +106,9 @@ def emit_module(
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
         conditions=_conditions(writer, assumptions, passed),
         build_options=builder.get_build_options(
-            launches, has_simd_loops=any(map(_has_simd_loops, functions))
+            launches,
+            has_simd_loops=any(map(_has_simd_loops, functions)),
+            has_halves=any(dtype.is_half for dtype in preamble.seen_dtypes),
         ),
         has_fragile_barriers=is_fragile,
     )

@@ -192,12 +192,14 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def assigned(self, expr: Expr, dtype: NumpyType) -> str:
         """Write *expr* to be assigned to a variable of type *dtype*, which converts numbers."""
-        if dtype.dtype.kind == "V" and is_constant(expr):  # where a reduction starts
+        if dtype.kind == "V" and is_constant(expr):  # where a reduction starts
             return self._vector_of(expr, dtype)
         own = self.own_type(expr, dtype)
         if own.is_complex() or dtype.is_complex():
             return self.cast(expr, own, dtype, PREC_NONE)
-        if dtype.dtype.kind == "b" and own not in (dtype, BOOL8):
+        if dtype.kind == "b" and own.is_half:
+            return self.cast(expr, own, dtype, PREC_NONE)
+        if dtype.kind == "b" and own not in (dtype, BOOL8):
             return f"{self.rec(expr, PREC_BITWISE_OR, own)} != 0"
         is_cut = (
             is_promoted_to_int(own)
@@ -230,7 +232,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
         What is computed of real numbers beside a complex one stays real: ``2.0f / 3.0f * z``.
         """
-        if beside.dtype.kind != "c" or (is_constant(expr) and not isinstance(expr, _REAL)):
+        if beside.kind != "c" or (is_constant(expr) and not isinstance(expr, _REAL)):
             return self.typer.beside(expr, beside)
         operand = self.typer.operand(expr)
         is_real = isinstance(operand, Literal) and operand.kind != "c"
@@ -260,7 +262,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """Write *expr*, which is of type *own*, converted to the type *wanted*."""
         if own == wanted:
             return self.rec(expr, prec, own)
-        if wanted.dtype.kind == "b":
+        if wanted.kind == "b":
             return self.rec(p.Comparison(expr, "!=", 0), prec, wanted)
         if is_constant(expr) and (wanted.is_complex() or not isinstance(expr, complex)):
             return self._literal(expr, wanted, prec)
@@ -470,9 +472,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         number = self._number(expr, result)
         if number is not None:
             return self._literal(number, result, enclosing_prec)
-        if result.dtype.kind == "f":
+        if result.kind == "f":
             fraction = p.Quotient(expr.numerator, expr.denominator)
-            return self.calls.named("floor", (self.rec(fraction, PREC_NONE, result),), result)
+            return self.calls.of_type("floor", [fraction], result, enclosing_prec)
         return self._divided(expr, "/", "floor_div", enclosing_prec, result)
 
     def map_remainder(self, expr: p.Remainder, enclosing_prec: int, beside: NumpyType) -> str:
@@ -488,12 +490,11 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if index is not None:
             text = self.integers.text(index, PREC_UNARY, wide=True)
             return self.cast_text(text, INT64, INT32, prec)
-        if result.dtype.kind == "u" or (
+        if result.kind == "u" or (
             result.is_integral() and self.site.signs.divides_as_in_c(*operands, self.site.inames)
         ):
             return self._divided_by_c(expr, sign, prec, result)
-        texts = [self.converted(operand, result, PREC_NONE) for operand in operands]
-        return self.calls.helper(helper, texts, result)
+        return self.calls.of_type(helper, operands, result, prec)
 
     def map_trunc_quotient(
         self, expr: TruncQuotient, enclosing_prec: int, beside: NumpyType
@@ -530,11 +531,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             if is_real and exponent < 0:
                 positive = p.Power(expr.base, -exponent)
                 return self.rec(p.Quotient(1, positive), enclosing_prec, result)
-            if exponent > 0 and result.dtype.kind in "iuf":
+            if exponent > 0 and result.kind in "iuf":
                 base = self.converted(expr.base, result, PREC_NONE)
                 return self.calls.helper(_POWERS[exponent], (base,), result)
-        texts = tuple(self.converted(part, result, PREC_NONE) for part in (expr.base, exponent))
-        return self.calls.named("pow", texts, result)
+        return self.calls.of_type("pow", (expr.base, exponent), result, enclosing_prec)
 
     # -- bits -----------------------------------------------------------------------------
 
@@ -600,6 +600,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if not self.target.conversions.fit(seen[0], seen[1], joined):
             at = 0 if seen[0] != joined else 1
             types[at], write[at] = joined, self.exact
+        if not self.target.conversions.mixes(*seen):
+            types, write = [joined, joined], [self.exact, self.exact]
         left, right = (
             self.integers.text(substitute(side, self.site.values), PREC_BITWISE_OR, wide=True)
             if dtype == INT32 and self._may_overflow(side)
@@ -715,9 +717,14 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         condition = self.truth(expr.condition, PREC_LOGICAL_OR)
         branches = (expr.then, expr.else_)
         types = [self.own_type(branch, result) for branch in branches]
-        seen = map(self.text_type, branches, types)
+        seen = list(map(self.text_type, branches, types))
         write = self.converted
-        if result.is_complex() or self.target.conversions.joined(*seen) != result:
+        conversions = self.target.conversions
+        if (
+            result.is_complex()
+            or not conversions.mixes(*seen)
+            or conversions.joined(*seen) != result
+        ):
             types, write = [result, result], self.exact
         then = write(expr.then, types[0], PREC_LOGICAL_OR)
         other = write(expr.else_, types[1], PREC_IF)

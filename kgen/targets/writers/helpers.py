@@ -137,10 +137,10 @@ HELPERS: Final[Mapping[str, Helper]] = {
 
 def find_helper(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Helper | None:
     """Return the helper *name* for *dtype*, if the target has one."""
-    if name == "mod" and dtype.dtype.kind == "f":
+    if name == "mod" and dtype.kind == "f":
         suffix = "f" if dtype.itemsize == 4 else ""
         return Helper(partial(_float_mod, fmod=target.functions.real["fmod"].format(f=suffix)))
-    if name == "pow" and dtype.dtype.kind == "u":
+    if name == "pow" and dtype.kind == "u":
         return Helper(_unsigned_power)
     if name == "pow" and dtype.is_complex():
         return Helper(partial(_complex_power, target=target, dtype=dtype))

@@ -9,12 +9,10 @@ import numpy as np
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_SUM, PREC_UNARY
 
 from kgen.errors import CodegenError
-from kgen.ir.types import INT32, INT64, UINT32, NumpyType
+from kgen.ir.types import INT32, INT64, UINT32, NumpyType, largest_real
 from kgen.targets.base import CFamilyLanguage
 
-__all__ = ["digits_type", "integer_text", "literal", "typed_integer"]
-
-_LARGEST_SINGLE = float(np.finfo(np.float32).max)
+__all__ = ["digits_type", "integer_text", "literal", "table_entry", "typed_integer"]
 
 
 def literal(target: CFamilyLanguage, value: Any, dtype: NumpyType) -> tuple[str, int]:
@@ -27,7 +25,7 @@ def literal(target: CFamilyLanguage, value: Any, dtype: NumpyType) -> tuple[str,
     >>> literal(CTarget(), 2, FLOAT64)[0], literal(CTarget(), -(2**63), INT64)[0]
     ('2.0', '-9223372036854775807 - 1')
     """
-    kind = dtype.dtype.kind
+    kind = dtype.kind
     if kind == "b":
         return str(int(bool(value))), PREC_CALL
     if kind in "iu":
@@ -40,6 +38,20 @@ def literal(target: CFamilyLanguage, value: Any, dtype: NumpyType) -> tuple[str,
         parts = (_real(target, number.real, part)[0], _real(target, number.imag, part)[0])
         return f"{target.complex_constructors[dtype.dtype]}({', '.join(parts)})", PREC_CALL
     raise CodegenError(f"{target.language} has no constants of type {dtype.dtype}")
+
+
+def table_entry(target: CFamilyLanguage, value: Any, dtype: NumpyType) -> str:
+    """Write *value* as an entry of a table of constants of *dtype*.
+
+    >>> from kgen.targets.cuda import CudaTarget
+    >>> from kgen.ir.types import FLOAT16
+    >>> table_entry(CudaTarget(), np.float16(1), FLOAT16)
+    '__half_raw{0x3c00}'
+    """
+    kind = target.half_bits.get(dtype.dtype.name)
+    if kind is None:
+        return literal(target, value, dtype)[0]
+    return f"{kind}{{{int(np.asarray(value).view(np.uint16)):#06x}}}"
 
 
 def _integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tuple[str, int]:
@@ -98,20 +110,22 @@ def typed_integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tupl
 
 
 def _real(target: CFamilyLanguage, value: float, dtype: NumpyType) -> tuple[str, int]:
-    is_single = dtype.itemsize == 4
+    name = dtype.dtype.name
     sign = "-" if math.copysign(1, value) < 0 else ""
-    if math.isnan(value):
-        text = target.nan[dtype.dtype.name]
-        return text, PREC_UNARY if text.startswith("(") else PREC_CALL
-    if math.isinf(value):
-        text = sign + target.infinity[dtype.dtype.name]
-    elif not is_single:
-        text = repr(value) + target.double_suffix
-    elif abs(value) > _LARGEST_SINGLE:
+    if not math.isfinite(value):
+        text = target.nan[name] if math.isnan(value) else sign + target.infinity[name]
+        return text, PREC_UNARY if text[0] in "-(" else PREC_CALL
+    if dtype.itemsize < 8 and abs(value) > largest_real(dtype.dtype):
         raise CodegenError(
-            f"the constant {value} is too large for float32\n"
+            f"the constant {value} is too large for {name}\n"
             "  hint: make it numpy.float64(...), or declare the result float64"
         )
-    else:
-        text = str(np.float32(value)) + "f"
+    if dtype.is_half:
+        before, behind = target.half_forms[name]
+        number = str(np.float32(dtype.dtype.type(value)))
+        text = f"{before}{number}{behind}"
+        return text, PREC_UNARY if sign and not before else PREC_CALL
+    text = (
+        repr(value) + target.double_suffix if dtype.itemsize == 8 else str(np.float32(value)) + "f"
+    )
     return text, PREC_UNARY if sign else PREC_CALL

@@ -116,7 +116,9 @@ def _assign(
     update = _update(writer, insn, dtype)
     if update is not None:
         operator, operand = update
-        value = writer.rec(operand, PREC_NONE, dtype)
+        own = writer.own_type(operand, dtype)
+        fits = writer.target.conversions.mixes(own, dtype)
+        value = writer.cast(operand, own, own if fits else dtype, PREC_NONE)
         return [builder.emit_update(insn, place, operator, value)]
     value = writer.assigned(insn.expression, dtype)
     return [builder.emit_assignment(insn, place, value)]

@@ -8,8 +8,7 @@ from pymbolic.mapper.stringifier import PREC_NONE, PREC_UNARY
 
 from kgen.ir.expr import Expr, to_text
 from kgen.ir.instruction import Assignment
-from kgen.ir.promotion import FLOAT32
-from kgen.ir.types import FLOAT64, INT32, NumpyType
+from kgen.ir.types import FLOAT32, FLOAT64, INT32, NumpyType
 from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["trace"]
@@ -49,5 +48,7 @@ def _shown(writer: ExpressionWriter, expr: Expr, dtype: NumpyType, name: str) ->
     name = name.replace("%", "%%")
     if dtype.is_integral():
         return f"{name}=%ld", f"(long) {writer.rec(expr, PREC_UNARY, dtype)}"
+    if dtype.is_half:
+        return f"{name}=%.5g", f"(float) {writer.rec(expr, PREC_UNARY, dtype)}"
     digits = "%.9g" if dtype == FLOAT32 else "%.17g"
     return f"{name}={digits}", writer.rec(expr, PREC_NONE, dtype)

@@ -229,5 +229,5 @@ def assign_returned(
 ) -> cgen.Assign:
     """Assign what a call returns, of type *own*, to a place of type *dtype*."""
     if own != dtype:
-        text = f"{text} != 0" if dtype.dtype.kind == "b" else writer.cast_text(text, own, dtype)
+        text = f"{text} != 0" if dtype.kind == "b" else writer.cast_text(text, own, dtype)
     return cgen.Assign(place, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pymbolic.primitives as p
 
@@ -17,6 +17,7 @@ from kgen.ir.expr import (
     IdentityMapper,
     Reduction,
     SubstitutionMapper,
+    TypeCast,
     is_constant,
     variable_names,
 )
@@ -111,9 +112,19 @@ class AccumulatorBuilder:
     # -- types and names ----------------------------------------------------------------------
 
     def types_of(self, reduction: Reduction) -> tuple[NumpyType, ...]:
-        """Return the types of the values of a reduction."""
+        """Return the types of the accumulators of a reduction."""
         found = self.typer(reduction)
-        return found if isinstance(found, tuple) else (found,)
+        results = found if isinstance(found, tuple) else (found,)
+        return tuple(cast("Sequence[NumpyType]", reduction.operation.accumulators(results)))
+
+    def results(self, reduction: Reduction, values: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Return the values of accumulators, each as the type that *reduction* has."""
+        found = self.typer(reduction)
+        types = found if isinstance(found, tuple) else (found,)
+        return tuple(
+            value if dtype == wide else TypeCast(dtype, value)
+            for value, dtype, wide in zip(values, types, self.types_of(reduction), strict=True)
+        )
 
     def accumulator_types(self, accumulators: Iterable[Expr]) -> list[NumpyType]:
         """Return the types of accumulators, or of elements of them."""

@@ -184,7 +184,7 @@ class _Operands(IdentityMapper):
                 where=f"instruction '{self.site.insn.id}'",
                 hint="assign it to as many variables first: a, b = ...",
             )
-        return found.values[0]
+        return self.realizer.builder.results(expr, found.values)[0]
 
     def map_if(self, expr: p.If) -> Expr:
         if not contains_reduction(expr):

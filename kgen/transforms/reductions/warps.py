@@ -69,7 +69,7 @@ def find_row(
     kernel = builder.kernel
     warp = kernel.target.exchange_width
     kinds = kernel.target.exchanged_kinds
-    if warp is None or any(dtype.numpy_dtype.kind not in kinds for dtype in dtypes):
+    if warp is None or any(dtype.kind not in kinds for dtype in dtypes):
         return None
     if _may_part(builder, around):
         return None

@@ -11,8 +11,7 @@ from kgen.compat.loopy.target.c import c_execution
 from kgen.errors import TypeInferenceFailure, near_names
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.functions import FUNCTIONS
-from kgen.ir.promotion import FLOAT32
-from kgen.ir.types import FLOAT64
+from kgen.ir.types import FLOAT32, FLOAT64
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.c import *
 from kgen.targets.c import CASTBuilder
