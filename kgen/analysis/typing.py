@@ -200,7 +200,9 @@ class ExpressionTyper:
         if len(vectors) > 1:
             shown = " and ".join(sorted(str(vector.dtype) for vector in vectors))
             raise self.failure(f"in '{to_text(expr)}': vectors of several types, {shown}")
-        ((vector, (base, _)),) = vectors.items()
+        ((vector, (base, count)),) = vectors.items()
+        if count == 3:  # a structure in memory, of which no language has operators
+            return None
         if isinstance(expr, p.Quotient) and base.kind != "f":
             raise self.failure(f"in '{to_text(expr)}': vectors of integers have no quotient")
         for operand in types:

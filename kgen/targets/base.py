@@ -14,7 +14,7 @@ from kgen.errors import CodegenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.target import TargetBase
-from kgen.ir.types import KgenType, Memory, OpaqueType
+from kgen.ir.types import KgenType, Memory, NumpyType, OpaqueType
 from kgen.ir.vector_values import numbers_of
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.conversions import Conversions
@@ -22,6 +22,7 @@ from kgen.targets.functions import FunctionNames
 from kgen.targets.images import ImageFunctions
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.preamble import Need
+from kgen.targets.records import record_name, record_need
 from kgen.targets.vector_types import CVectors, Vectors, VectorType
 
 __all__ = ["CFamilyLanguage", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
@@ -237,12 +238,14 @@ class CFamilyLanguage(Target):
         return self.other_types[dtype.name][0] if dtype.name in self.other_types else name
 
     def structure_name(self, dtype: Dtype) -> str | None:
-        """Return the name of a structure that a preamble declares, if one is known."""
-        return None
+        """Return the name of a structure: one that a preamble declares, else one of its own."""
+        return None if dtype.fields is None else record_name(dtype)
 
     def needs_of(self, dtype: Dtype) -> tuple[Need, ...]:
         """Return what must stand before the code that mentions a type."""
         numbers = None if dtype.fields is None else numbers_of(dtype)
+        if numbers is None and dtype.fields is not None:
+            return self._needs_of_record(dtype)
         if numbers is None:
             other = self.other_types.get(dtype.name)
             return self.type_needs.get(dtype, ()) if other is None else other[1:]
@@ -250,6 +253,18 @@ class CFamilyLanguage(Target):
         if vector is None:  # there is no name for the type
             return ()
         return (*self.needs_of(numbers[0]), *vector.needs)
+
+    def _needs_of_record(self, dtype: Dtype) -> tuple[Need, ...]:
+        """Return the definition of a structure, behind what its fields need."""
+        if self.structure_name(dtype) != record_name(dtype):
+            return ()
+        assert dtype.fields is not None
+        inner = [need for kind, *_ in dtype.fields.values() for need in self.needs_of(kind)]
+        defined = record_need(dtype, self._field_type, self.reserved_words, self.language)
+        return (*inner, defined)
+
+    def _field_type(self, dtype: Dtype) -> str:
+        return self.type_name(NumpyType(dtype))
 
     def vector_of(self, dtype: Dtype) -> VectorType | None:
         """Return the type of values of several numbers that are a *dtype* in memory."""

@@ -23,7 +23,7 @@ from kgen.targets.header import cuda_header
 from kgen.targets.limits import WARP_SIZE, DeviceLimits
 from kgen.targets.module import Module
 from kgen.targets.preamble import Need, Rank, include
-from kgen.targets.vector_types import CudaVectors, Vectors
+from kgen.targets.vector_types import CudaVectors, CudaVectorValues, Vectors
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, vector_words
 
 __all__ = ["CUDACASTBuilder", "CudaTarget", "PyCudaTarget"]
@@ -150,7 +150,7 @@ class CudaTarget(CFamilyTarget):
     functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS
     atomics: ClassVar[AtomicFunctions] = CudaAtomics()
     vectors: ClassVar[Vectors | None] = CudaVectors()
-    vector_values: ClassVar[Vectors] = CudaVectors()
+    vector_values: ClassVar[Vectors] = CudaVectorValues()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.CLASS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {

@@ -27,7 +27,7 @@ from kgen.targets.limits import DeviceLimits
 from kgen.targets.module import Module
 from kgen.targets.opencl_functions import OPENCL_CALLABLES
 from kgen.targets.preamble import Need, Rank, include
-from kgen.targets.vector_types import OpenCLVectors, Vectors
+from kgen.targets.vector_types import OpenCLVectors, OpenCLVectorValues, Vectors
 from kgen.targets.words import C_WORDS, MACROS, vector_words
 
 __all__ = [
@@ -214,7 +214,7 @@ class OpenCLTarget(CFamilyTarget):
     images: ClassVar[ImageFunctions | None] = OPENCL_IMAGES
     vectors: ClassVar[Vectors | None] = OpenCLVectors()
     has_vector_arithmetic: ClassVar[bool] = True
-    vector_values: ClassVar[Vectors] = OpenCLVectors()
+    vector_values: ClassVar[Vectors] = OpenCLVectorValues()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.FUNCTIONS
     complex_constructors: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {"complex64": "cfloat_new", "complex128": "cdouble_new"}
@@ -321,11 +321,14 @@ class PyOpenCLTarget(OpenCLTarget):
         return {name: getattr(self, name) for name in stored_fields(type(self))}
 
     def structure_name(self, dtype: Dtype) -> str | None:
-        """Return the name by which pyopencl knows a structure: ``get_or_register_dtype``."""
+        """Return the name by which pyopencl knows a structure: ``get_or_register_dtype``.
+
+        Preambles declare those.
+        """
         if dtype.fields is None:
             return None
         name: str | None = self.load_runtime().name_of_structure(dtype)
-        return name
+        return super().structure_name(dtype) if name is None else name
 
     @property
     def argument_limit(self) -> int | None:

@@ -11,7 +11,15 @@ import numpy as np
 from kgen.ir.types import kind_of
 from kgen.targets.preamble import Need, Rank
 
-__all__ = ["CVectors", "CudaVectors", "OpenCLVectors", "VectorType", "Vectors"]
+__all__ = [
+    "CVectors",
+    "CudaVectorValues",
+    "CudaVectors",
+    "OpenCLVectorValues",
+    "OpenCLVectors",
+    "VectorType",
+    "Vectors",
+]
 
 Dtype = np.dtype[Any]
 
@@ -77,11 +85,22 @@ class OpenCLVectors(Vectors):
 class CVectors(Vectors):
     """Structures, since C has no vector types."""
 
+    counts: ClassVar[tuple[int, ...]] = (2, 3, 4, 8, 16)
+
     def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
         name = _structure_name(dtype, count)
         lanes = tuple(f"s[{k}]" for k in range(count))
         needs = (_definition(name, f"typedef struct {{ {type_name} s[{count}]; }} {name};"),)
         return VectorType(name, lanes, dtype.itemsize, (f"({name}) {{{{", "}}"), needs)
+
+
+class OpenCLVectorValues(OpenCLVectors):
+    """Values of the same types; three numbers are a structure, for ``float3`` takes four."""
+
+    def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
+        if count == 3:
+            return CVectors()._make_type(dtype, type_name, count)
+        return super()._make_type(dtype, type_name, count)
 
 
 def _structure_name(dtype: Dtype, count: int) -> str:
@@ -130,3 +149,17 @@ class CudaVectors(Vectors):
         lanes = tuple(f"s[{k}]" for k in range(count))
         needs = (_definition(name, text),)
         return VectorType(name, lanes, alignment, (f"{name}{{{{", "}}"), needs)
+
+
+class CudaVectorValues(CudaVectors):
+    """Values of the same types, and ``float3`` and its kin."""
+
+    counts: ClassVar[tuple[int, ...]] = (2, 3, 4, 8, 16)
+
+    def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
+        if count != 3:
+            return super()._make_type(dtype, type_name, count)
+        known = _CUDA_NAMES.get(dtype.name)
+        if known is None:
+            return CVectors()._make_type(dtype, type_name, count)
+        return VectorType(f"{known}3", tuple("xyz"), dtype.itemsize, (f"make_{known}3(", ")"))
