@@ -20,6 +20,7 @@ from kgen.ast.definite import check_definite_assignment
 from kgen.ast.host import build_host
 from kgen.ast.items import with_item_loops
 from kgen.ast.lanes import lanes_in_scalars
+from kgen.ast.masks import mask_lanes
 from kgen.ast.nodes import DeviceFunction, Node, print_tree
 from kgen.ast.verify import verify_barriers, verify_lanes
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
@@ -193,6 +194,7 @@ def lower(
         raise CodegenError(f"{type(target).__name__} does not generate code")
     kernel = PreparedKernel(_prepare(kernel, dtypes, observe))
     check_accesses_ordered(kernel)
+    kernel = mask_lanes(kernel)
     on_axes = has_axes(kernel)
     kernel, schedule = schedule_prepared(kernel, has_axes=on_axes)
     kernel = items_as_loops(kernel) if on_axes else kernel

@@ -73,6 +73,8 @@ class TargetBase(metaclass=_TargetMeta):
     has_vector_arithmetic: ClassVar[bool] = False
     #: Loops tagged ``vec`` stay loops, of which the compiler makes vector code.
     has_simd_loops: ClassVar[bool] = False
+    #: The functions of numbers with a fraction that lanes of such loops call a library for.
+    lane_functions: ClassVar[frozenset[str]] = frozenset()
     #: Lanes of such loops can store past the cache, if an instruction asks for that.
     streams_lanes: ClassVar[bool] = False
     #: How many work-items run in step; ``None`` where the language does not say.

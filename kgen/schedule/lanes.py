@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
+from typing import Any
 
+import numpy as np
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
@@ -13,7 +15,7 @@ from kgen.analysis.instances import elements_of, relate_sides
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import is_silenced
 from kgen.ir.analyses import Analysis
-from kgen.ir.expr import walk
+from kgen.ir.expr import is_constant, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names, project_out_params, rename_param
@@ -23,7 +25,7 @@ from kgen.ir.tree import map_children
 from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import Loop, Node, Sequence, insn_ids, sequence
 
-__all__ = ["dependence_in", "is_simd", "join_lanes"]
+__all__ = ["dependence_in", "is_lane_call", "is_simd", "join_lanes"]
 
 #: Why iterations of a loop around some instructions may not run at once.
 _DEPENDENCE = Analysis["str | None"](LoopKernel)
@@ -32,6 +34,14 @@ _DEPENDENCE = Analysis["str | None"](LoopKernel)
 def is_simd(kernel: LoopKernel, iname: str) -> bool:
     """Tell whether a loop is tagged ``vec``, and compilers make the vectors."""
     return kernel.target.has_simd_loops and bool(kernel.has_tag(iname, VectorizeTag))
+
+
+def is_lane_call(kernel: LoopKernel, node: Any) -> bool:
+    """Tell whether an expression is the value of a function that lanes call a library for."""
+    if isinstance(node, p.Power):
+        return isinstance(node.exponent, float | np.floating) or not is_constant(node.exponent)
+    is_named = isinstance(node, p.Call) and isinstance(node.function, p.Variable)
+    return is_named and node.function.name in kernel.target.lane_functions
 
 
 def join_lanes(kernel: LoopKernel, node: Node) -> Node:
@@ -74,8 +84,9 @@ def _has_call_and_condition(kernel: LoopKernel, ids: tuple[str, ...]) -> bool:
     """Tell whether a loop would have both, of which gcc 12 makes no vector code."""
     insns = [kernel.id_to_insn[name] for name in ids]
     nodes = [node for insn in insns for node in walk(*insn.expressions())]
-    calls = any(isinstance(node, p.Call) for node in nodes)
-    return calls and any(insn.predicates for insn in insns)
+    has_condition = any(insn.predicates for insn in insns)
+    has_condition = has_condition or any(isinstance(node, p.If) for node in nodes)
+    return has_condition and any(is_lane_call(kernel, node) for node in nodes)
 
 
 def _parts(loop: Loop) -> tuple[Node, ...]:

@@ -20,7 +20,7 @@ from kgen.ir.types import INT32, INT64, AddressSpace
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS, FunctionNames
-from kgen.targets.lane_functions import lane_function_need
+from kgen.targets.lane_functions import GNU_LANE_FUNCTIONS, lane_function_need
 from kgen.targets.limits import bytes_of
 from kgen.targets.module import Launch
 from kgen.targets.preamble import Need, Rank, include
@@ -146,6 +146,7 @@ class CTarget(CFamilyTarget):
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     unroll_count_pragma: ClassVar[str] = "GCC unroll"
     has_simd_loops: ClassVar[bool] = True
+    lane_functions: ClassVar[frozenset[str]] = frozenset(GNU_LANE_FUNCTIONS)
     streams_lanes: ClassVar[bool] = True
     aligned_pointer: ClassVar[str | None] = "__builtin_assume_aligned"
     functions: ClassVar[FunctionNames] = C_FUNCTIONS

@@ -71,6 +71,23 @@ def test_calls_and_conditions_are_in_different_loops() -> None:
     np.testing.assert_allclose(knl(a=a)[1][0], expected, rtol=1e-14)
 
 
+def test_operands_are_read_only_under_the_condition() -> None:
+    knl = lanes("out[i] = if(i > 2, exp(a[i - 3]), -1) {id=s}")
+    assert lp.verify(knl).ok
+    a = np.linspace(0, 1, 21)
+    expected = [-1, -1, -1, *np.exp(a[:-3])]
+    np.testing.assert_allclose(knl(a=a)[1][0], expected, rtol=1e-14)
+
+
+def test_functions_of_what_earlier_lanes_compute_stay_in_order() -> None:
+    knl = lanes("out[i] = if(a[i] > 0, exp(-out[i - 1]), 1) {if=i > 0}")
+    assert "lane[" not in lp.generate_body(knl)
+    a, out, expected = np.linspace(-1, 1, 21), np.zeros(21), np.zeros(21)
+    for k in range(1, 21):
+        expected[k] = np.exp(-expected[k - 1]) if a[k] > 0 else 1
+    np.testing.assert_allclose(knl(a=a, out=out)[1][0], expected, rtol=1e-14)
+
+
 def test_other_loops_call_functions_of_one_number() -> None:
     knl = lanes("out[i] = exp(a[i])", tag=None)
     assert "kgen_lanes" not in lp.generate_code_v2(knl).device_code()
