@@ -17,7 +17,7 @@ import pycuda.driver as drv
 from pycuda._pvt_struct import pack
 from pycuda.gpuarray import GPUArray
 
-from kgen.errors import InvocationError
+from kgen.errors import CodegenError, InvocationError
 from kgen.ir.expr import Expr
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
@@ -169,7 +169,7 @@ def limits_of(*args: Any) -> DeviceLimits:
         name=f"device '{device.name()}'",
         work_items=get(names.MAX_THREADS_PER_BLOCK),
         sizes=(get(names.MAX_BLOCK_DIM_X), get(names.MAX_BLOCK_DIM_Y), get(names.MAX_BLOCK_DIM_Z)),
-        local_memory=get(names.MAX_SHARED_MEMORY_PER_BLOCK),
+        local_memory=get(names.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
         groups=(get(names.MAX_GRID_DIM_X), get(names.MAX_GRID_DIM_Y), get(names.MAX_GRID_DIM_Z)),
         registers=_REGISTERS_OF_ITEM,
         registers_of_group=get(names.MAX_REGISTERS_PER_BLOCK),
@@ -264,6 +264,8 @@ class CudaExecutor(ExecutorBase):
             function = program.get_function(launch.function)
             limit = function.get_attribute(drv.function_attribute.MAX_THREADS_PER_BLOCK)
             reject_group_size(launch, limit)
+            if launch.local_memory:
+                _reserve(function, launch)
         return program
 
     def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
@@ -274,8 +276,8 @@ class CudaExecutor(ExecutorBase):
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         def launch(stream: Any = None) -> None:
-            for function, (grid, block, parameters) in calls:
-                function(grid, block, parameters, 0, stream)
+            for function, (grid, block, parameters, local_memory) in calls:
+                function(grid, block, parameters, local_memory, stream)
 
         return launch
 
@@ -286,6 +288,21 @@ class CudaExecutor(ExecutorBase):
                 "the current context is another one than the executor's",
                 hint="make the context current in which executor() was called",
             )
+
+
+def _reserve(function: Any, launch: Launch) -> None:
+    """Let launches have more local memory than declarations may take, or reject that."""
+    most = limits_of().local_memory
+    if launch.local_memory > most:
+        raise CodegenError(
+            f"a work-group uses {launch.local_memory} bytes of local memory, and the device has no "
+            "room for that",
+            kernel=launch.function,
+            because=f"it has at most {most} bytes for a work-group",
+            hint="make the tiles smaller, or prefetch fewer arrays",
+        )
+    size = drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+    function.set_attribute(size, launch.local_memory)
 
 
 class _Recorder(CudaExecutor):
@@ -475,6 +492,8 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         types = [self.host.parameter_dtype(text) for text in launch.parameters]
         function.prepare(parameter_formats(types))
         enqueue: Callable[..., Any] = function.prepared_async_call
+        if launch.local_memory:
+            return partial(enqueue, shared_size=launch.local_memory)
         return enqueue
 
     def parts_of(self, text: str) -> list[ast.expr]:
@@ -503,7 +522,7 @@ class _RecordingBuilder(RecordingBuilder, CudaWrapperBuilder):
 
         def note(grid: Any, block: Any, stream: Any, *parameters: Any) -> None:
             packed = pack(layout, *parameters)
-            self.calls.append((function._launch_kernel, (grid, block, packed)))
+            self.calls.append((function._launch_kernel, (grid, block, packed, launch.local_memory)))
 
         return note
 

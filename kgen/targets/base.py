@@ -85,6 +85,11 @@ class CFamilyLanguage(Target):
     print_format: ClassVar[str | None] = None
     #: What must stand before the code that prints.
     print_needs: ClassVar[tuple[Need, ...]] = ()
+    #: The bytes of local memory that declarations may take; of more, a launch is told the number.
+    static_local_memory: ClassVar[int | None] = None
+    #: What declares that, and its name.
+    local_memory_of_launch: ClassVar[str] = ""
+    local_memory_name: ClassVar[str] = ""
     #: The words before the declaration of an array, and of a table of constants.
     local_qualifier: ClassVar[str] = ""
     global_qualifier: ClassVar[str] = ""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import cgen
 import cgen.cuda
 import numpy as np
 
 from kgen.ast.nodes import DeviceFunction
+from kgen.ir.checked import unfit
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import Memory
 from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
@@ -21,7 +22,7 @@ from kgen.targets.conversions import Conversions, CudaConversions
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.header import cuda_header
 from kgen.targets.limits import WARP_SIZE, DeviceLimits
-from kgen.targets.module import Module
+from kgen.targets.module import Launch, Module
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import CudaVectors, CudaVectorValues, Vectors
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, vector_words
@@ -39,7 +40,7 @@ _LIMITS = DeviceLimits(
     name="a CUDA device",
     work_items=1024,
     sizes=(1024, 1024, 64),
-    local_memory=48 * 1024,
+    local_memory=227 * 1024,
     groups=(2**31 - 1, 2**16 - 1, 2**16 - 1),
 )
 
@@ -61,9 +62,18 @@ class CUDACASTBuilder(ASTBuilderBase):
     ) -> cgen.NestedDeclarator:
         """Declare a kernel with the largest number of threads that it is launched with."""
         name = cgen.Value("void", function.name)
-        kernel = cgen.cuda.CudaGlobal(cgen.cuda.CudaLaunchBounds(prod(function.locals), name))
+        groups = self.target.min_groups if isinstance(self.target, CudaTarget) else None
+        bounds = cgen.cuda.CudaLaunchBounds(prod(function.locals), name, groups)
+        kernel = cgen.cuda.CudaGlobal(bounds)
         is_c = isinstance(self.target, CudaTarget) and self.target.extern_c
         return cgen.FunctionDeclaration(cgen.Extern("C", kernel) if is_c else kernel, parameters)
+
+    def get_build_options(
+        self, launches: Sequence[Launch], *, has_simd_loops: bool, has_halves: bool
+    ) -> tuple[str, ...]:
+        """Return the most registers that a work-item may have, if the target says."""
+        most = self.target.max_registers if isinstance(self.target, CudaTarget) else None
+        return () if most is None else (f"-maxrregcount={most}",)
 
     def get_header(self, module: Module) -> str:
         """Return a header in which only nvcc finds declarations."""
@@ -74,6 +84,11 @@ class CUDACASTBuilder(ASTBuilderBase):
 class CudaTarget(CFamilyTarget):
     """CUDA C++. With *extern_c* the names of the functions are not mangled.
 
+    ``min_groups``: how many work-groups a multiprocessor is to hold at once, the second number of
+    ``__launch_bounds__``; the compiler keeps to the registers that this leaves. ``max_registers``:
+    the most registers of a work-item, ``-maxrregcount``. Raises :class:`KgenError` for others than
+    positive numbers.
+
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
     ...     "{ [i]: 0<=i<n }", "a[i] = i", [lp.GlobalArg("a", "int32"), ...], target=CudaTarget())
@@ -83,6 +98,8 @@ class CudaTarget(CFamilyTarget):
     """
 
     extern_c: bool = True
+    min_groups: int | None = field(default=None, kw_only=True, repr=False)
+    max_registers: int | None = field(default=None, kw_only=True, repr=False)
 
     language: ClassVar[str] = "CUDA C++"
     warp_size: ClassVar[int | None] = WARP_SIZE
@@ -129,6 +146,11 @@ class CudaTarget(CFamilyTarget):
         np.dtype(np.complex128): _COMPLEX,
     }
     local_qualifier: ClassVar[str] = "__shared__"
+    static_local_memory: ClassVar[int | None] = 48 * 1024
+    local_memory_of_launch: ClassVar[str] = (
+        "extern __shared__ __align__(128) unsigned char kgen_shared[];"
+    )
+    local_memory_name: ClassVar[str] = "kgen_shared"
     table_qualifier: ClassVar[str] = "static __constant__"
     helper_qualifier: ClassVar[str] = "static __device__ inline"
     group_index: ClassVar[tuple[str, ...]] = ("gid(x)", "gid(y)", "gid(z)")
@@ -162,13 +184,19 @@ class CudaTarget(CFamilyTarget):
         CPP_WORDS, MACROS, _WORDS.split(), vector_words(_NUMBERS, (1, 2, 3, 4))
     )
 
+    def __post_init__(self) -> None:
+        for name in ("min_groups", "max_registers"):
+            value: Any = getattr(self, name)
+            if value is not None and not (type(value) is int and value > 0):
+                raise unfit(f"{name} of a CUDA target", "a positive number, or None", value)
+
     @property
     def has_hardware_axes(self) -> bool:
         """Work-groups and work-items exist."""
         return True
 
     def limits(self) -> DeviceLimits:
-        """Return what every device since compute capability 2 has room for."""
+        """Return what the largest devices have room for, compute capability 9.0 and 10.0."""
         return _LIMITS
 
     def axis_name(self, tag: AxisTag) -> str:

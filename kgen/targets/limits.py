@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError
@@ -113,6 +114,35 @@ def local_arrays(kernel: DeviceKernel, function: DeviceFunction) -> dict[str, in
             storage = temporary.base_storage or name
             sizes[storage] = max(sizes.get(storage, 0), bytes_of(temporary))
     return sizes
+
+
+#: How arrays in local memory are aligned, whose places in it are chosen here: longest accesses.
+_LOCAL_ALIGNMENT: Final = 16
+
+
+def local_layout(
+    kernel: DeviceKernel, names: Iterable[str], most: int | None
+) -> tuple[dict[str, int], int]:
+    """Return where arrays, or base storages, are in local memory, and its bytes in all.
+
+    Nothing and 0 where they take *most* bytes at the most, which declarations may have.
+    """
+    sizes: dict[str, int] = {}
+    alignments = [_LOCAL_ALIGNMENT]
+    for name in names:
+        temporary = kernel.temporary_variables[name]
+        if temporary.address_space == AddressSpace.LOCAL:
+            storage = temporary.base_storage or name
+            sizes[storage] = max(sizes.get(storage, 0), bytes_of(temporary))
+            alignments.append(temporary.alignment or 1)
+    if most is None or sum(sizes.values()) <= most:
+        return {}, 0
+    places: dict[str, int] = {}
+    end = 0
+    for storage, size in sizes.items():
+        places[storage] = end
+        end += -(-size // max(alignments)) * max(alignments)
+    return places, end
 
 
 def bytes_of(temporary: TemporaryVariable) -> int:

@@ -50,7 +50,8 @@ class Launch:
     """One device function: its parameters by name, in order, and its launch grid.
 
     ``is_serial``: threads must not run the work-groups at once; ``is_uneven``: these take different
-    times; ``is_long``: there may be more of them than 32 bits can count.
+    times; ``is_long``: there may be more of them than 32 bits can count. ``local_memory`` are the
+    bytes of local memory that the launch has to ask for, 0 where declarations do.
     """
 
     function: str
@@ -60,6 +61,7 @@ class Launch:
     is_serial: bool = False
     is_uneven: bool = False
     is_long: bool = False
+    local_memory: int = 0
 
 
 @dataclass(frozen=True)

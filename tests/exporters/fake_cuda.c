@@ -53,6 +53,12 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, char const *
   return CUDA_SUCCESS;
 }
 
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
+{
+  (void) function, (void) attribute, (void) value;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuLaunchKernel(
     CUfunction function, unsigned int groups_x, unsigned int groups_y, unsigned int groups_z,
     unsigned int threads_x, unsigned int threads_y, unsigned int threads_z, unsigned int shared,

@@ -53,13 +53,13 @@ def test_a_group_is_no_larger_than_the_device_takes(sizes: tuple[int, ...], what
 
 
 def test_local_memory_has_an_end() -> None:
-    lp.generate_code_v2(tile(6144, lp.CudaTarget()))
-    with pytest.raises(lp.CodegenError, match=r"49216 bytes of local memory \(t: 49216\)"):
-        lp.generate_code_v2(tile(6152, lp.CudaTarget()))
+    lp.generate_code_v2(tile(29056, lp.CudaTarget()))
+    with pytest.raises(lp.CodegenError, match=r"232512 bytes of local memory \(t: 232512\)"):
+        lp.generate_code_v2(tile(29064, lp.CudaTarget()))
 
 
 def test_verify_says_so_as_well() -> None:
-    report = lp.verify(tile(6152, lp.CudaTarget()))
+    report = lp.verify(tile(29064, lp.CudaTarget()))
     assert [finding.check for finding in report.violated] == ["device"]
 
 

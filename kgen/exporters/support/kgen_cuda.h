@@ -77,16 +77,24 @@ KGEN_UNUSED static inline bool kgen_cuda_is_short(CUdeviceptr array, int64_t n_b
 
 KGEN_UNUSED static inline void kgen_cuda_launch(
     kgen_cuda_call *call, size_t function, int64_t const *groups, unsigned int const *threads,
-    void **parameters)
+    unsigned int local_memory, void **parameters)
 {
   CUresult error = CUDA_ERROR_INVALID_VALUE;
   if (call->error != CUDA_SUCCESS)
     return;
+  if (local_memory > 0
+      && !kgen_cuda_check(
+          call,
+          cuFuncSetAttribute(
+              call->functions[function], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+              (int) local_memory),
+          "cuFuncSetAttribute"))
+    return;
   if (groups[0] <= INT32_MAX && groups[1] <= INT32_MAX && groups[2] <= INT32_MAX)
     error = cuLaunchKernel(
         call->functions[function], (unsigned int) groups[0], (unsigned int) groups[1],
-        (unsigned int) groups[2], threads[0], threads[1], threads[2], 0, call->stream, parameters,
-        NULL);
+        (unsigned int) groups[2], threads[0], threads[1], threads[2], local_memory, call->stream,
+        parameters, NULL);
   kgen_cuda_check(call, error, "cuLaunchKernel");
 }
 

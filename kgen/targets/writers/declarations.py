@@ -23,7 +23,7 @@ from kgen.ir.tree import Barrier
 from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.builder import ASTBuilderBase
-from kgen.targets.limits import bytes_of
+from kgen.targets.limits import bytes_of, local_layout
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.literals import table_entry
@@ -199,10 +199,17 @@ def declare_at_top(
     A function that *has_lanes* names large arrays by pointers, if the target wants that.
     """
     shared: dict[str, list[TemporaryVariable]] = {}
+    names = tuple(names)
+    most = writer.target.static_local_memory
+    places, _ = local_layout(writer.kernel, names, most)
+    if places:
+        yield cgen.Line(writer.target.local_memory_of_launch)
     for name in names:
         temporary = writer.kernel.temporary_variables[name]
         if temporary.initializer is not None:
             writer.preamble.add(table_need(writer.target, temporary))
+        elif name in places:
+            yield from _placed(writer, temporary, places[name])
         elif temporary.base_storage is not None:
             shared.setdefault(temporary.base_storage, []).append(temporary)
         else:
@@ -218,7 +225,32 @@ def declare_at_top(
         members = temporaries if whole is None else [*temporaries, whole]
         parts = [part for member in members for part in _declare(writer, member)]
         largest = max(members, key=bytes_of)
+        if base in places:
+            kind = f"{base}_kind"
+            place = _place(writer, kind, places[base])
+            yield Union("", parts, kind)
+            yield cgen.Initializer(cgen.Reference(cgen.Value(kind, base)), f"*{place}")
+            continue
         yield builder.get_temporary_decl(largest, Union(base, parts))
+
+
+def _placed(
+    writer: ExpressionWriter, temporary: TemporaryVariable, place: int
+) -> Iterator[cgen.Generable]:
+    """Declare an array, at a place in the local memory of a launch, by a pointer to it."""
+    assert isinstance(temporary.dtype, NumpyType)
+    type_name = writer.declared_type(temporary.name, temporary.dtype)
+    size = bytes_of(temporary) // max(len(piece_names(temporary)), 1)
+    for number, name in enumerate(piece_names(temporary)):
+        pointer = _place(writer, type_name, place + number * size)
+        if temporary.shape:
+            yield cgen.Initializer(cgen.Value(type_name, f"*const {name}"), pointer)
+        else:
+            yield cgen.Initializer(cgen.Reference(cgen.Value(type_name, name)), f"*{pointer}")
+
+
+def _place(writer: ExpressionWriter, type_name: str, place: int) -> str:
+    return f"({type_name} *) &{writer.target.local_memory_name}[{place}]"
 
 
 def state_alignments(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[cgen.Generable]:
@@ -288,14 +320,15 @@ def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator
 class Union(cgen.Declarator):
     """Variables in one place: writing one and reading another by its name in it is defined."""
 
-    def __init__(self, name: str, members: Sequence[cgen.Declarator]) -> None:
+    def __init__(self, name: str, members: Sequence[cgen.Declarator], kind: str = "") -> None:
         self.name = name
         self.members = tuple(members)
+        self.kind = kind
 
     def get_decl_pair(self) -> tuple[list[str], str | None]:
         """Return the lines of the type, and what is declared of it."""
         lines = [f"  {line}" for member in self.members for line in member.generate()]
-        return ["union", "{", *lines, "}"], self.name
+        return [f"union {self.kind}".rstrip(), "{", *lines, "}"], self.name
 
 
 def _storage_size(temporary: TemporaryVariable) -> int:

@@ -22,6 +22,7 @@ from kgen.ir.tags import FoundInCallTag
 from kgen.ir.tree import exprs_of, nodes_in
 from kgen.ir.types import INT64, AddressSpace, NumpyType, auto
 from kgen.targets.builder import CFamilyTarget
+from kgen.targets.limits import local_layout
 from kgen.targets.module import ArgumentInfo, GeneratedProgram, Launch, Module
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.access import is_pointer
@@ -87,6 +88,7 @@ def emit_module(
             f.is_serial,
             _is_uneven(kernel, f),
             f.is_long,
+            local_layout(kernel, f.temporaries, target.static_local_memory)[1],
         )
         for f in functions
     )
