@@ -27,7 +27,13 @@ from kgen.schedule.lanes import dependence_in, is_simd
 from kgen.schedule.tree import LoopKind, Schedule, insn_ids, loops_in
 from kgen.transforms.storage.unprivatize import unprivatize_temporaries_with_inames
 
-__all__ = ["lanes_in_scalars", "mark_simd_loops", "separate_tiles_of", "separate_whole_tiles"]
+__all__ = [
+    "lanes_in_scalars",
+    "mark_simd_loops",
+    "separate_tiles_of",
+    "separate_whole_tiles",
+    "why_not_in_lanes",
+]
 
 
 # -- temporaries ---------------------------------------------------------------------------------
@@ -301,32 +307,35 @@ def mark_simd_loops(node: Node, kernel: DeviceKernel) -> Node:
     if not kernel.target.has_simd_loops:
         return node
     node = map_children(node, lambda child: mark_simd_loops(child, kernel))
-    if not isinstance(node, For) or not _has_lanes(kernel, node):
-        return node
-    ids = tuple(dict.fromkeys(run.insn_id for run in runs_in(node.body)))
-    return replace(node, is_simd=dependence_in(kernel, node.iname, ids) is None)
+    is_marked = isinstance(node, For) and why_not_in_lanes(node, kernel) is None
+    return replace(node, is_simd=True) if is_marked else node
 
 
-def _has_lanes(kernel: DeviceKernel, loop: For) -> bool:
-    if is_simd(kernel, loop.iname):
-        return True
+def why_not_in_lanes(loop: For, kernel: DeviceKernel) -> str | None:
+    """Say why the iterations of a loop are no lanes; ``None`` if they are."""
+    if not is_simd(kernel, loop.iname) and (reason := _why_not_items(loop, kernel)) is not None:
+        return reason
+    ids = tuple(dict.fromkeys(run.insn_id for run in runs_in(loop.body)))
+    return dependence_in(kernel, loop.iname, ids)
+
+
+def _why_not_items(loop: For, kernel: DeviceKernel) -> str | None:
+    """Say why a loop is none over work-items that set neighbours, and scalars of their own."""
     tags = kernel.inames[loop.iname].tags if loop.iname in kernel.inames else frozenset()
-    is_first = not tags.isdisjoint((ItemLoopTag(), LocalInameTag(0)))
-    return is_first and _has_neighbours(kernel, loop)
-
-
-def _has_neighbours(kernel: DeviceKernel, loop: For) -> bool:
-    """Tell whether a loop is innermost, and its iterations set neighbours and scalars of theirs."""
-    if any(isinstance(part, For | Let) for part in nodes_in(loop.body)):
-        return False
+    if tags.isdisjoint((ItemLoopTag(), LocalInameTag(0))):
+        return "lanes are work-items along 'l.0', or iterations of a loop tagged 'vec'"
+    inside = [part.name for part in nodes_in(loop.body) if isinstance(part, For | Let)]
+    if inside:
+        return f"'{inside[0]}' is inside of it"
     runs = runs_in(loop.body)
-    return all(
-        _is_own_scalar(kernel, loop, runs, name)
-        if kernel.array_vars[name].shape == ()
-        else is_contiguous(kernel, loop.iname, run)
-        for run in runs
-        for name in kernel.id_to_insn[run.insn_id].assignee_var_names()
-    )
+    for run in runs:
+        for name in kernel.id_to_insn[run.insn_id].assignee_var_names():
+            is_scalar = kernel.array_vars[name].shape == ()
+            if is_scalar and not _is_own_scalar(kernel, loop, runs, name):
+                return f"'{name}' is the same for several work-items"
+            if not is_scalar and not is_contiguous(kernel, loop.iname, run):
+                return f"neighbours along it do not assign to neighbouring elements of '{name}'"
+    return None
 
 
 def _is_own_scalar(kernel: DeviceKernel, loop: For, runs: Sequence[Run], name: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pymbolic.primitives as p
 
 from kgen.ast.nodes import Block, For, Let, Node, Run
@@ -15,12 +17,22 @@ from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import UnrollHintTag, UseStreamingStoreTag
 from kgen.ir.tree import map_children, nodes_in
 from kgen.ir.types import AddressSpace, NumpyType
-from kgen.schedule.lanes import dependence_in
+from kgen.schedule.lanes import dependence_in, is_simd
 
-__all__ = ["is_contiguous", "lanes_of", "streamed_runs", "streams_in_blocks"]
+__all__ = [
+    "STREAMED",
+    "is_contiguous",
+    "lanes_of",
+    "streamed_runs",
+    "streams_in_blocks",
+    "why_not_in_blocks",
+    "why_not_streamed",
+]
 
+#: Stores past the cache are of a multiple of so many bytes.
+STREAMED: Final = 16
 #: The bytes of a line of the cache, which a block of lanes fills.
-_LINE = 64
+_LINE: Final = 64
 
 
 def lanes_of(loop: For) -> int | None:
@@ -30,37 +42,41 @@ def lanes_of(loop: For) -> int | None:
 
 
 def streamed_runs(kernel: LoopKernel, loop: For) -> list[Run]:
-    """Return the assignments in a loop that are to bypass the cache, and can.
+    """Return the assignments in a loop that are to bypass the cache, and can."""
+    runs = loop.body.children if isinstance(loop.body, Block) else (loop.body,)
+    return [
+        run
+        for run in runs
+        if isinstance(run, Run)
+        and kernel.id_to_insn[run.insn_id].tags_of_type(UseStreamingStoreTag)
+        and why_not_streamed(kernel, loop, run) is None
+    ]
+
+
+def why_not_streamed(kernel: LoopKernel, loop: For, run: Run) -> str | None:
+    """Say why an assignment in a loop cannot bypass the cache; ``None`` if it can.
 
     Neighbouring iterations write neighbouring elements of an array that nothing else in the loop
     uses, under no condition.
     """
-    runs = [part for part in nodes_in(loop.body) if isinstance(part, Run)]
-    direct = loop.body.children if isinstance(loop.body, Block) else (loop.body,)
-    found = []
-    for run in direct:
-        others = [kernel.id_to_insn[other.insn_id] for other in runs if other is not run]
-        if isinstance(run, Run) and _is_streamed(kernel, loop.iname, run):
-            insn = kernel.id_to_insn[run.insn_id]
-            (name,) = insn.assignee_var_names()
-            used = {n for other in others for n in other.dependency_names()}
-            if name not in used | insn.read_dependency_names():
-                found.append(run)
-    return found
-
-
-def _is_streamed(kernel: LoopKernel, iname: str, run: Run) -> bool:
     insn = kernel.id_to_insn[run.insn_id]
-    if (
-        not isinstance(insn, Assignment)
-        or insn.atomicity
-        or not insn.tags_of_type(UseStreamingStoreTag)
-    ):
-        return False
-    array = kernel.array_vars[insn.assignee_var_names()[0]]
-    is_number = isinstance(array.dtype, NumpyType) and array.dtype.kind in "iuf"
-    is_global = array.address_space == AddressSpace.GLOBAL
-    return is_number and is_global and is_contiguous(kernel, iname, run)
+    if not isinstance(insn, Assignment) or insn.atomicity:
+        return f"'{insn.id}' is no plain assignment"
+    (name,) = insn.assignee_var_names()
+    array = kernel.array_vars[name]
+    if not (isinstance(array.dtype, NumpyType) and array.dtype.dtype.kind in "iuf"):
+        return f"the elements of '{name}' are no real numbers"
+    if array.address_space != AddressSpace.GLOBAL:
+        return f"'{name}' is not in global memory"
+    if not is_contiguous(kernel, loop.iname, run):
+        return f"neighbours along '{loop.iname}' do not write neighbouring elements"
+    if run not in (loop.body.children if isinstance(loop.body, Block) else (loop.body,)):
+        return "it is under a condition"
+    others = (part for part in nodes_in(loop.body) if isinstance(part, Run) and part is not run)
+    used = {n for part in others for n in kernel.id_to_insn[part.insn_id].dependency_names()}
+    if name in used | insn.read_dependency_names():
+        return f"'{name}' is used in the loop besides"
+    return None
 
 
 def is_contiguous(kernel: LoopKernel, iname: str, run: Run) -> bool:
@@ -100,6 +116,24 @@ def streams_in_blocks(node: Node, kernel: DeviceKernel) -> Node:
     return node
 
 
+def why_not_in_blocks(kernel: LoopKernel, loop: For) -> str | None:
+    """Say why a loop that is no loop of lanes cannot run in blocks of them; ``None`` if it can.
+
+    It sets elements only, is innermost, and has no hint of its own.
+    """
+    inside = [part.name for part in nodes_in(loop.body) if isinstance(part, For | Let)]
+    if inside:
+        return f"'{inside[0]}' is inside of the loop"
+    if loop.step != 1 or kernel.iname_tags_of_type(loop.iname, UnrollHintTag):
+        return f"'{loop.iname}' is unrolled, or runs in steps"
+    runs = [part for part in nodes_in(loop.body) if isinstance(part, Run)]
+    for run in runs:
+        for name in kernel.id_to_insn[run.insn_id].assignee_var_names():
+            if kernel.array_vars[name].shape == ():
+                return f"the loop sets '{name}', too"
+    return dependence_in(kernel, loop.iname, tuple(dict.fromkeys(run.insn_id for run in runs)))
+
+
 class _Blocks:
     def __init__(self, kernel: DeviceKernel) -> None:
         self.kernel = kernel
@@ -109,28 +143,18 @@ class _Blocks:
             isinstance(part, For | Let) for part in nodes_in(node.body)
         ):
             return map_children(node, self.node)
-        if node.is_simd or node.step != 1 or not self._is_simple(node):
+        if node.is_simd and self._is_tile(node):
             return node
         runs = streamed_runs(self.kernel, node)
-        if not runs or self._dependence(node) is not None:
+        if not runs or why_not_in_blocks(self.kernel, node) is not None:
             return node
         return self._in_blocks(node, _LINE // max(map(self._size, runs)))
 
-    def _is_simple(self, loop: For) -> bool:
-        """Tell whether a loop sets elements only, and has no hint of its own."""
-        runs = [part for part in nodes_in(loop.body) if isinstance(part, Run)]
-        written = {
-            name
-            for run in runs
-            for name in self.kernel.id_to_insn[run.insn_id].assignee_var_names()
-        }
-        has_scalars = any(self.kernel.array_vars[name].shape == () for name in written)
-        has_hint = self.kernel.iname_tags_of_type(loop.iname, UnrollHintTag)
-        return not has_scalars and not has_hint
-
-    def _dependence(self, loop: For) -> str | None:
-        ids = dict.fromkeys(run.insn_id for run in nodes_in(loop.body) if isinstance(run, Run))
-        return dependence_in(self.kernel, loop.iname, tuple(ids))
+    def _is_tile(self, loop: For) -> bool:
+        """Tell whether a loop has as many lanes as the user chose, or what is left of these."""
+        is_bounded = self.kernel.get_iname_bounds(loop.iname).interval.high is not None
+        is_chosen = is_bounded and is_simd(self.kernel, loop.iname)
+        return is_chosen or lanes_of(loop) is not None
 
     def _size(self, run: Run) -> int:
         (name,) = self.kernel.id_to_insn[run.insn_id].assignee_var_names()

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kgen.analysis.access import Access, collect_accesses
-from kgen.ast.nodes import DeviceFunction, For
+from kgen.ast.nodes import DeviceFunction
 from kgen.ir.checked import checked
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -20,7 +20,7 @@ from kgen.ir.tags import (
     UnrolledIlpTag,
     VectorizeTag,
 )
-from kgen.ir.tree import Barrier, nodes_in
+from kgen.ir.tree import Barrier
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import lower
@@ -33,7 +33,7 @@ from kgen.performance.feedback import (
     LoopFeedback,
     StorageFeedback,
 )
-from kgen.schedule.lanes import dependence_in, is_simd
+from kgen.performance.lanes import LaneFeedback
 from kgen.schedule.tree import (
     Bind,
     HostLoop,
@@ -44,7 +44,6 @@ from kgen.schedule.tree import (
     Run,
     Sequence,
     Step,
-    insn_ids,
 )
 from kgen.statistics.memory import memory_of
 from kgen.statistics.stepping import stride_along
@@ -89,14 +88,15 @@ def explain(
 
     Raises what code generation raises.
     """
-    lowered = lower(inlined_kernel(program, entrypoint), dtypes)
+    given = inlined_kernel(program, entrypoint)
+    lowered = lower(given, dtypes)
     device = lowered.kernel
     assert isinstance(device.target, CFamilyLanguage)
     functions = {function.name: function for function in lowered.functions}
     launches = tuple(
-        _Collector(device, lowered.whole, device.target, functions[launch.name], around).launch(
-            launch
-        )
+        _Collector(
+            given, device, lowered.whole, device.target, functions[launch.name], around
+        ).launch(launch)
         for launch, around in _launches(lowered.schedule.steps)
     )
     return Explanation(
@@ -122,6 +122,7 @@ def _launches(
 class _Collector:
     """Collects what there is to say about one launch."""
 
+    given: LoopKernel
     kernel: DeviceKernel
     whole: PreparedKernel
     target: CFamilyLanguage
@@ -169,7 +170,7 @@ class _Collector:
                 self._walk(node.body, inside)
             case Loop():
                 loop = self._loop(node.iname, self._level(node), None, inside)
-                loop = replace(loop, because=self._dependence(node))
+                loop = replace(loop, because=self.lanes.why_plain(node.iname))
                 if loop not in self.loops:
                     self.loops.append(loop)
                 self._walk(node.body, (*inside, node.iname))
@@ -201,8 +202,8 @@ class _Collector:
     def _level(self, loop: Loop) -> str:
         kernel = self.kernel
         if kernel.has_tag(loop.iname, VectorizeTag):
-            return "simd" if self._dependence(loop) is None else "seq"
-        if loop.iname in self._in_lanes:
+            return "simd" if self.lanes.why_plain(loop.iname) is None else "seq"
+        if loop.iname in self.lanes.in_lanes:
             return "simd"
         if kernel.has_tag(loop.iname, IlpBaseTag):
             unrolled = kernel.has_tag(loop.iname, UnrolledIlpTag)
@@ -210,16 +211,9 @@ class _Collector:
         return "unrolled" if loop.kind is LoopKind.UNROLL else "seq"
 
     @cached_property
-    def _in_lanes(self) -> frozenset[str]:
-        """The loops of the code that compilers are to make vectors of."""
-        nodes = nodes_in(self.function.body)
-        return frozenset(node.iname for node in nodes if isinstance(node, For) and node.is_simd)
-
-    def _dependence(self, loop: Loop) -> str | None:
-        """Return why iterations of a loop over lanes run one after the other, if they do."""
-        if not is_simd(self.kernel, loop.iname):
-            return None
-        return dependence_in(self.kernel, loop.iname, insn_ids(loop.body))
+    def lanes(self) -> LaneFeedback:
+        """What there is to say about loops of lanes."""
+        return LaneFeedback(self.given, self.kernel, self.function)
 
     def _tag(self, iname: str) -> AxisTag:
         (tag,) = self.kernel.iname_tags_of_type(iname, AxisTag)
@@ -237,7 +231,9 @@ class _Collector:
         if isinstance(tag, LocalInameTag):
             level = f"{_LEVELS[tag.axis]}({self.function.locals[tag.axis]})"
             if self.target.loops_over_items:
-                hardware = f"{hardware}: loops between barriers"
+                hardware = f"{hardware}: {self.lanes.of_items(tag.axis)}"
+        elif self.target.loops_over_items:
+            hardware = f"{hardware}: {self.target.describe_axis(self.function)}"
         return LoopFeedback(
             iname=iname,
             level=level,
@@ -271,6 +267,7 @@ class _Collector:
                 stride=stride,
                 pattern=self._pattern(along, stride),
                 insn_ids=tuple(users[key]),
+                streaming=self.lanes.streamed(tuple(users[key])) if access.is_write else None,
             )
 
     @property

@@ -24,7 +24,8 @@ class LoopFeedback:
 
     ``level`` is ``gang``, ``worker`` or ``vector``, ``seq``, ``unrolled``, ``simd`` (lanes of
     vectors) or ``host``; ``hardware`` the index of the target that is its variable. ``depth``
-    is how many loops of the code are around it. ``because``: why one tagged ``vec`` is ``seq``.
+    is how many loops of the code are around it. ``because``: why one that is tagged ``vec``, or is
+    over work-items on the host, is ``seq``.
     """
 
     iname: str
@@ -56,7 +57,8 @@ class AccessFeedback:
     ``stride`` counts elements; ``None`` where it is no constant. ``pattern`` is ``coalesced``
     (neighbours; without lanes ``contiguous``), ``uniform`` (the same element), ``strided``,
     ``gathered`` (by data or beyond what is affine), or ``single`` (in no loop over lanes; without
-    lanes, in no loop).
+    lanes, in no loop). ``streaming`` says of stores that are to bypass the cache, on the host,
+    whether they do, and why not.
     """
 
     array: str
@@ -67,8 +69,12 @@ class AccessFeedback:
     stride: Expr | None
     pattern: str
     insn_ids: tuple[str, ...]
+    streaming: str | None = None
 
     def __str__(self) -> str:
+        return self._steps() if self.streaming is None else f"{self._steps()}, {self.streaming}"
+
+    def _steps(self) -> str:
         if self.pattern == "single":
             return "single"
         if self.pattern == "strided" and self.stride is not None:

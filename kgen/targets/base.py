@@ -204,6 +204,10 @@ class CFamilyLanguage(Target):
         """Say how the threads of the host run the work-groups of a function, where they do."""
         return None
 
+    def describe_axis(self, function: DeviceFunction) -> str:
+        """Say what the loop over the work-groups of a function is, where the host runs them."""
+        return "a loop"
+
     def axis_name(self, tag: AxisTag) -> str:
         """Return what the language's manual calls the index along a hardware axis."""
         return f"get_{'group' if isinstance(tag, GroupInameTag) else 'local'}_id({tag.axis})"

@@ -212,6 +212,11 @@ class CTarget(CFamilyTarget):
         threads = "on all threads" if self.threads is None else f"on {self.threads} threads"
         return f"{threads} ({self.schedule})" if self.schedule else threads
 
+    def describe_axis(self, function: DeviceFunction) -> str:
+        """Say whether threads share the work-groups."""
+        is_loop = function.is_serial or self.threads == 1
+        return "a loop" if is_loop else "threads"
+
     def independent_loop_pragma(self) -> str | None:
         """Return what gcc is told; others take no notice of it."""
         return "GCC ivdep"

@@ -47,6 +47,16 @@ def test_other_loops_run_in_blocks() -> None:
         Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
 
 
+def test_work_items_and_lanes_of_open_length_run_in_blocks() -> None:
+    knl = make("out[i] = 2*a[i]")
+    items = lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    for unit in (items, lp.tag_inames(knl, "i:vec")):
+        assert "kgen_stream(&out[" in lp.generate_code_v2(unit).device_code()
+        for n in (1, 15, 64, 100):
+            _, (out,) = unit(a=np.arange(n, dtype=np.float32), at=np.zeros(n, np.int32))
+            np.testing.assert_array_equal(out, 2 * np.arange(n))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "float32", "float64"])
 def test_arrays_of_any_size_and_alignment(dtype: Any) -> None:
     for knl in (make("out[i] = a[i] + a[i]", dtype), in_lanes(make("out[i] = 2*a[i]", dtype))):

@@ -233,7 +233,7 @@ def test_threads_keep_large_tiles_of_their_own() -> None:
 def test_explain_tells_of_loops_between_barriers() -> None:
     text = str(lp.explain(tiled_product(ALL)))
     assert "groups of 16 x 16 work-items, on all threads" in text
-    assert "/* lid0: loops between barriers */" in text
+    assert "/* lid0: loops between barriers, " in text
 
 
 def test_c_code_cannot_name_what_becomes_an_array() -> None:

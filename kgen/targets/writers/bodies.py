@@ -15,7 +15,7 @@ from kgen.analysis.footprints import Footprints
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, runs_in
-from kgen.ast.streams import lanes_of, streamed_runs
+from kgen.ast.streams import STREAMED, lanes_of, streamed_runs
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr
@@ -310,7 +310,7 @@ class _DeviceEmitter(BodyEmitter):
         return [
             run
             for run in streamed_runs(self.kernel, node)
-            if count * self._dtype_of(run).itemsize % _STREAMED == 0
+            if count * self._dtype_of(run).itemsize % STREAMED == 0
             and not is_statement(writer, self._insn_of(run).expression)
         ]
 
@@ -355,8 +355,6 @@ class _DeviceEmitter(BodyEmitter):
         return count, statements
 
 
-#: Stores past the cache are of a multiple of so many bytes.
-_STREAMED: Final = 16
 #: The bytes of vectors that compilers are asked for at least.
 _SHORTEST: Final = 32
 #: The bytes of the longest vector registers there are.
