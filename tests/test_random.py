@@ -29,6 +29,7 @@ from tests.random.checks import (
     LeftOut,
     check_alone,
     check_instances,
+    check_lanes,
     check_large,
     check_large_alone,
     check_large_threads,
@@ -57,6 +58,7 @@ from tests.random.steps import (
     fetch_programs,
     global_programs,
     host_programs,
+    lane_programs,
     large_programs,
     large_thread_programs,
     local_programs,
@@ -259,6 +261,10 @@ def test_running_results_are_sums(record_property: Any, tmp_path: Path) -> None:
     verdict = Judge([p.on_host("realize_reduction") for p in drawn], record_property)
     attempt_compiled(verdict, tmp_path, check_results)
     verdict.conclude("scans in order", check_alone)
+
+
+def test_lanes_compute_what_iterations_in_order_do(record_property: Any) -> None:
+    judge(draw(lane_programs, COUNT // 10), "lanes", check_lanes, record_property)
 
 
 def test_threads_compute_what_one_thread_does(record_property: Any) -> None:

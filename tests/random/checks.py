@@ -34,6 +34,7 @@ __all__ = [
     "LeftOut",
     "check_alone",
     "check_instances",
+    "check_lanes",
     "check_large",
     "check_large_alone",
     "check_large_threads",
@@ -253,6 +254,17 @@ def _check_launches(program: Program, kernel: LoopKernel) -> None:
                 assert memory[name] == want[name], f"{name} is wrong for {parameters}"
         compared += 1
     _require(compared)
+
+
+def check_lanes(program: Program, mutant: lp.TranslationUnit | None = None) -> None:
+    """Interpret lanes that go on together, and run what the compiler makes of them.
+
+    Both against the kernel's meaning; with the instructions of this processor, and without.
+    """
+    unit = program.transformed() if mutant is None else mutant
+    _check_launches(program, unit.default_entrypoint.copy(target=lp.CTarget()))
+    for flags in ((), CCompiler().compile_flags):
+        check_alone(program, mutant, flags=flags)
 
 
 # -- OpenCL ---------------------------------------------------------------------------------------

@@ -1,9 +1,13 @@
-"""Launches executed in Python, on data: all work-items of a group, from barrier to barrier."""
+"""Launches executed in Python, on data: all work-items of a group, from barrier to barrier.
+
+Iterations of loops over lanes go on together, too: what one reads, none has written meanwhile.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pymbolic.primitives as p
@@ -156,6 +160,8 @@ class _Item:
         #: all work-items of its group, in the order in which lanes count them
         self.group, self.number = group, len(group)
         self.own: dict[str, Memory] = {}
+        #: of the lane that goes on, the scalars that it has set
+        self.lane: dict[str, Any] = {}
         self.memory, self.shared, self.gid, self.lid = memory, shared, gid, lid
 
     def value(self, expr: Any, names: Mapping[str, int]) -> Any:
@@ -170,6 +176,8 @@ class _Item:
         return evaluator
 
     def _load(self, name: str, index: Point) -> Any:
+        if name in self.lane:
+            return self.lane[name]
         home = self._home(name)
         assert index in home, f"reads {name}{index}, not there"
         return home[index]
@@ -202,10 +210,7 @@ class _Item:
         """Find what runs, in order, and the names that it knows."""
         match node:
             case For():
-                counter = self.value(node.first, names)
-                while counter < self.value(node.stop, names):
-                    yield from self.walk(node.body, {**names, node.iname: counter})
-                    counter += node.step
+                yield from self._iterations(node, names)
             case If():
                 taken = node.body if self.value(node.condition, names) else node.orelse
                 if taken is not None:
@@ -221,6 +226,18 @@ class _Item:
             case Barrier():
                 yield node, names
 
+    def _iterations(
+        self, loop: For, names: Mapping[str, int]
+    ) -> Iterator[tuple[Run | Barrier, Mapping[str, int]]]:
+        """Find what the iterations of a loop run; those of lanes run here."""
+        if loop.is_simd:
+            self._run_lanes(loop, names)
+            return
+        counter = self.value(loop.first, names)
+        while counter < self.value(loop.stop, names):
+            yield from self.walk(loop.body, {**names, loop.iname: counter})
+            counter += loop.step
+
     def _execute(self, run: Run, names: Mapping[str, int]) -> None:
         insn = self.kernel.id_to_insn[run.insn_id]
         if isinstance(insn, Assignment):
@@ -228,3 +245,75 @@ class _Item:
             place = insn.assignee
             assert isinstance(place, p.Variable | p.Subscript)
             self._home(assignee_name(place))[evaluate.index(place)] = evaluate(insn.expression)
+
+    # -- lanes ------------------------------------------------------------------------------
+
+    def _run_lanes(self, loop: For, names: Mapping[str, int]) -> None:
+        """Execute a loop whose iterations go on together, from statement to statement."""
+        first, stop = self.value(loop.first, names), self.value(loop.stop, names)
+        lanes = [_Lane({**names, loop.iname: k}, {}) for k in range(first, stop, loop.step)]
+        self._together(loop.body, lanes)
+        for lane in lanes:
+            for name, value in lane.scalars.items():
+                self._home(name)[()] = value
+
+    def _in_lane(self, expr: Any, lane: _Lane) -> Any:
+        """Evaluate an expression in one lane."""
+        self.lane = lane.scalars
+        value = self.value(expr, lane.names)
+        self.lane = {}
+        return value
+
+    def _together(self, node: Node, lanes: Sequence[_Lane]) -> None:
+        match node:
+            case For():
+                counters = [(self._in_lane(node.first, lane), lane) for lane in lanes]
+                while going := [x for x in counters if x[0] < self._in_lane(node.stop, x[1])]:
+                    inside = [lane.inside(node.iname, counter) for counter, lane in going]
+                    self._together(node.body, inside)
+                    counters = [(counter + node.step, lane) for counter, lane in going]
+            case If():
+                masks = [bool(self._in_lane(node.condition, lane)) for lane in lanes]
+                self._together(node.body, [x for x, m in zip(lanes, masks, strict=True) if m])
+                if node.orelse is not None:
+                    others = [x for x, m in zip(lanes, masks, strict=True) if not m]
+                    self._together(node.orelse, others)
+            case Let():
+                named = [x.inside(node.name, self._in_lane(node.value, x)) for x in lanes]
+                self._together(node.body, named)
+            case Block() | Comment():
+                for child in children_of(node):
+                    self._together(child, lanes)
+            case Run():
+                self._execute_together(node, lanes)
+            case Barrier():
+                raise AssertionError("lanes wait at a barrier")
+
+    def _execute_together(self, run: Run, lanes: Sequence[_Lane]) -> None:
+        """Execute an instruction: all lanes read, then all write."""
+        insn = self.kernel.id_to_insn[run.insn_id]
+        assert isinstance(insn, Assignment)
+        stores = []
+        for lane in lanes:
+            bound = {name: self._in_lane(value, lane) for name, value in run.values.items()}
+            inside = _Lane({**lane.names, **bound}, lane.scalars)
+            self.lane = lane.scalars
+            index = self._evaluator(inside.names).index(insn.assignee)
+            stores.append((lane, index, self._in_lane(insn.expression, inside)))
+        name = assignee_name(insn.assignee)
+        for lane, index, value in stores:
+            if self.kernel.array_vars[name].shape == ():
+                lane.scalars[name] = value
+            else:
+                self._home(name)[index] = value
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """One iteration of a loop over lanes: the names it knows, and the scalars it has set."""
+
+    names: Mapping[str, int]
+    scalars: dict[str, Any]
+
+    def inside(self, name: str, value: int) -> _Lane:
+        return _Lane({**self.names, name: value}, self.scalars)

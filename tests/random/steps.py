@@ -51,6 +51,7 @@ __all__ = [
     "fetch_programs",
     "global_programs",
     "host_programs",
+    "lane_programs",
     "large_programs",
     "large_thread_programs",
     "local_programs",
@@ -727,6 +728,17 @@ def thread_programs(draw: Draw) -> Program:
         attempts.make(_on_threads(draw, loop.name, axis))
     attempts.put_reductions_on_axes(drawn, len(loops))
     return attempts.make_some()
+
+
+def lane_programs(draw: Draw) -> Program:
+    """Draw a kernel with loops over lanes, of which the host's compiler makes vectors."""
+    kinds = (draw_kernel, draw_kernel, draw_fetch_kernel)
+    drawn = draw(choices.sampled_from(kinds))(draw)
+    attempts = _attempts_on(draw, drawn, _HOST)
+    for loop in (*drawn.loops, *drawn.reductions):
+        if loop.name in attempts.kernel.inames and draw(choices.booleans()):
+            attempts.make(_split(loop.name, draw(choices.integers(2, 9)), None, "vec"))
+    return attempts.make_some((0, 0, 1, 2, 3))
 
 
 def fetch_programs(draw: Draw) -> Program:

@@ -18,6 +18,7 @@ from tests.random.checks import (
     LeftOut,
     check_alone,
     check_instances,
+    check_lanes,
     check_large_alone,
     check_large_threads,
     check_on_opencl,
@@ -65,6 +66,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "programs": Kind(steps.programs, opencl=4),
     "large": Kind(steps.large_programs, check=check_large_alone, opencl=0),
+    "lanes": Kind(steps.lane_programs, check=check_lanes, opencl=4),
     "host_fetches": Kind(steps.host_programs, opencl=4),
     "devices": Kind(steps.device_programs, "tree", check_work_items),
     "fetches": Kind(steps.fetch_programs, "tree", check_work_items),
