@@ -1,5 +1,6 @@
 """Fixtures that stand for what a machine may lack, and what to do where it does.
 
+``device`` and ``backend`` stand for several, on which a test runs in turn.
 A test that needs an OpenCL device, a CUDA device, nvcc, CMake, gfortran or MPI asks for the fixture
 of that name and is skipped, with the reason, where there is none. ``KGEN_REQUIRE`` names those
 whose absence is a failure instead (``KGEN_REQUIRE=opencl,nvcc``). ``KGEN_OPENCL_PLATFORM`` is a
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import hypothesis
 import pytest
+
+from tests.backends import BACKENDS, DEVICES, Backend
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -69,9 +72,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the devices that its fixtures stand for."""
     for item in items:
-        for fixture in getattr(item, "fixturenames", ()):
-            if fixture in MARKER_OF_FIXTURE:
-                item.add_marker(MARKER_OF_FIXTURE[fixture])
+        names = getattr(item, "fixturenames", ())
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        chosen = {str(params[name]) for name in ("backend", "device") if name in names}
+        for marker in {MARKER_OF_FIXTURE.get(name, "") for name in names} | chosen - {"c"}:
+            if marker:
+                item.add_marker(marker)
 
 
 def required() -> frozenset[str]:
@@ -150,6 +156,18 @@ def cuda_context() -> Iterator[Any]:
     context.push()
     yield context
     context.pop()
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Return where the test runs: on the host, on OpenCL and on CUDA in turn."""
+    return BACKENDS[request.param](request.getfixturevalue)
+
+
+@pytest.fixture(scope="session", params=DEVICES)
+def device(request: pytest.FixtureRequest) -> Backend:
+    """Return the device on which the test runs: OpenCL's and CUDA's in turn."""
+    return BACKENDS[request.param](request.getfixturevalue)
 
 
 @pytest.fixture(scope="session")

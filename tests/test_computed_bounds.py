@@ -164,5 +164,5 @@ def test_loops_with_computed_bounds_on_the_host(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("OpenCL"), ids=str)
-def test_loops_with_computed_bounds_on_opencl(case: Case, opencl_queue: Any) -> None:
-    check(case, lp.PyOpenCLTarget(), lambda knl, **arrays: knl(opencl_queue, **arrays))
+def test_loops_with_computed_bounds_on_opencl(case: Case, device: Any) -> None:
+    check(case, lp.PyOpenCLTarget(), device)

@@ -31,15 +31,15 @@ def space(knl: lp.TranslationUnit, name: str = "h") -> lp.AddressSpace:
 
 
 @pytest.mark.parametrize("tags", [("g.0", "l.0"), ("g.1", "l.1")])
-def test_what_work_groups_write_at_their_index_is_global(tags: Any, opencl_queue: Any) -> None:
+def test_what_work_groups_write_at_their_index_is_global(tags: Any, device: Any) -> None:
     outer, inner = tags
     knl = lp.split_iname(reversed_through_h(), "i", 16, outer_tag=outer, inner_tag=inner)
     assert space(knl) == GLOBAL
     data = np.arange(100, dtype=np.float32)
-    np.testing.assert_array_equal(knl(opencl_queue, a=data)[1][0], data[::-1])
+    np.testing.assert_array_equal(device(knl, a=data)[1][0], data[::-1])
 
 
-def test_what_all_work_items_of_a_group_write_stays_private(opencl_queue: Any) -> None:
+def test_what_all_work_items_of_a_group_write_stays_private(device: Any) -> None:
     knl = lp.make_kernel(
         "{[i,j]: 0<=i<n and 0<=j<16}",
         ["<> h[i] = sum(j, b[i,j])", "o[i,j] = h[i] + b[i,j]"],
@@ -49,7 +49,7 @@ def test_what_all_work_items_of_a_group_write_stays_private(opencl_queue: Any) -
     knl = lp.tag_inames(knl, "i:g.0, j:l.0")
     assert space(knl) == PRIVATE
     data = np.ones((50, 16), np.float32)
-    np.testing.assert_array_equal(knl(opencl_queue, b=data)[1][0], 17 * data)
+    np.testing.assert_array_equal(device(knl, b=data)[1][0], 17 * data)
 
 
 def test_what_work_items_write_at_their_index_alone_is_local() -> None:

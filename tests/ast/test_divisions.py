@@ -54,7 +54,7 @@ def test_the_other_branch_has_the_opposite_bound() -> None:
 
 @pytest.mark.parametrize("bound", range(1, 7))
 @pytest.mark.parametrize("offset", range(4))
-def test_both_branches_read_their_elements(bound: int, offset: int, opencl_queue: Any) -> None:
+def test_both_branches_read_their_elements(bound: int, offset: int, device: Any) -> None:
     text = f"""
     for i
         if i >= {bound}
@@ -68,7 +68,7 @@ def test_both_branches_read_their_elements(bound: int, offset: int, opencl_queue
     knl = lp.make_kernel("{[i]: 0 <= i < 7}", text, data, target=lp.PyOpenCLTarget())
     knl = lp.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
     a, i = np.arange(1, 9), np.arange(7)
-    _, (out,) = knl(opencl_queue, a=a)
+    _, (out,) = device(knl, a=a)
     assert np.array_equal(
         out, np.where(i >= bound, a[(i + offset) % (bound + 1)], -a[(i + offset) % bound])
     )

@@ -112,7 +112,7 @@ def test_sums_inside_of_sums_stay_where_they_count() -> None:
     np.testing.assert_allclose(p, (1 / square).sum(axis=1))
 
 
-def test_a_tree_comes_once_for_bulk_and_slab(opencl_queue: Any) -> None:
+def test_a_tree_comes_once_for_bulk_and_slab(device: Any) -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", assumptions="n >= 1")
     knl = lp.split_iname(knl, "i", 8, inner_tag="l.0", outer_tag="g.0", slabs=(0, 1))
     loads = """
@@ -126,7 +126,7 @@ def test_a_tree_comes_once_for_bulk_and_slab(opencl_queue: Any) -> None:
     code = lp.generate_code_v2(typed).device_code()
     assert textwrap.indent(textwrap.dedent(loads).strip(), "  ") in code
     for n in (1, 8, 21):
-        _, (out,) = knl(opencl_queue, a=np.arange(n, dtype=np.float32))
+        _, (out,) = device(knl, a=np.arange(n, dtype=np.float32))
         assert out == n * (n - 1) / 2
 
 

@@ -40,9 +40,9 @@ def test_strides_that_start_at_one_have_a_condition_instead_of_a_maximum() -> No
 
 
 @pytest.mark.parametrize("n", [3, 8, 9, 10, 40])
-def test_a_stencil_without_its_border(opencl_queue: Any, n: int) -> None:
+def test_a_stencil_without_its_border(device: Any, n: int) -> None:
     a = np.random.default_rng(n).random(n)
-    _, (out,) = neighbours(8)(opencl_queue, a=a)
+    _, (out,) = device(neighbours(8), a=a)
     np.testing.assert_array_equal(out[1:], a[:-2] + a[2:])
 
 

@@ -191,11 +191,11 @@ def test_what_is_moved(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_results_on_a_device(name: str, opencl_queue: Any) -> None:
+def test_results_on_a_device(name: str, device: Any) -> None:
     make, shape, expected, _ = CASES[name]
     a = np.random.default_rng(3).random(shape)
     wanted = expected(a)
-    lp.save_and_reload_temporaries(make())(opencl_queue, a=a)
+    device(lp.save_and_reload_temporaries(make()), a=a)
     np.testing.assert_allclose(a, wanted)
 
 
@@ -288,9 +288,7 @@ def test_cuda_code() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 4, 13])
-def test_a_size_that_is_no_multiple_and_elements_of_some_work_items(
-    n: int, opencl_queue: Any
-) -> None:
+def test_a_size_that_is_no_multiple_and_elements_of_some_work_items(n: int, device: Any) -> None:
     text = """
         t[k] = a[i] + k               {id=w, dep=*, inames=i:k}
         ... gbarrier                  {id=b1, dep=*w}
@@ -312,11 +310,11 @@ def test_a_size_that_is_no_multiple_and_elements_of_some_work_items(
     on_host = lp.save_and_reload_temporaries(knl.copy(target=lp.ExecutableCTarget()))
     _, (out,) = on_host(a=a, c=c)
     np.testing.assert_allclose(out, t[::-1])
-    _, (out,) = lp.save_and_reload_temporaries(knl)(opencl_queue, a=a, c=c)
+    _, (out,) = device(lp.save_and_reload_temporaries(knl), a=a, c=c)
     np.testing.assert_allclose(out, t[::-1])
 
 
-def test_a_write_to_an_element_that_data_names_leaves_the_others(opencl_queue: Any) -> None:
+def test_a_write_to_an_element_that_data_names_leaves_the_others(device: Any) -> None:
     text = """
         t[k] = k                      {id=w, inames=i:k}
         ... gbarrier                  {id=bar, dep=w}
@@ -327,7 +325,7 @@ def test_a_write_to_an_element_that_data_names_leaves_the_others(opencl_queue: A
     data = [lp.TemporaryVariable("t", F, shape=4), lp.GlobalArg("place", np.int32, shape=8)]
     knl = program("{ [i,k]: 0<=i<8 and 0<=k<4 }", text, data, "i:l.0")
     place = np.arange(8, dtype=np.int32) % 4
-    _, (out,) = lp.save_and_reload_temporaries(knl)(opencl_queue, place=place)
+    _, (out,) = device(lp.save_and_reload_temporaries(knl), place=place)
     np.testing.assert_array_equal(out, np.where(place == 2, 50, 2))
 
 

@@ -168,13 +168,13 @@ def test_what_is_moved(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_results_on_a_device(name: str, opencl_queue: Any) -> None:
+def test_results_on_a_device(name: str, device: Any) -> None:
     make, expected, _ = CASES[name]
     knl = lp.save_and_reload_temporaries(make())
     for m in (0, 1, 2, 5):
         a = np.random.default_rng(3).random(12)
         wanted = expected(a, m)
-        knl(opencl_queue, a=a, m=m)
+        device(knl, a=a, m=m)
         np.testing.assert_allclose(a, wanted, err_msg=f"m={m}")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import kgen as lp
 from kgen.lowering import lower
+from tests.backends import Backend
 from tests.oracle import Oracle
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+HOST = Backend(lp.ExecutableCTarget)
 
 
 def numbers(*shape: int, seed: int = 5) -> Array:
@@ -70,16 +72,15 @@ def assert_computes(
     unit: lp.TranslationUnit,
     arguments: Mapping[str, Any],
     expected: Mapping[str, Array],
-    queue: Any = None,
+    device: Backend | None = None,
 ) -> None:
-    """Run *unit* on the host, or in an OpenCL *queue*, and compare with what is *expected*."""
-    target = lp.ExecutableCTarget() if queue is None else lp.PyOpenCLTarget(queue.device)
-    unit = lp.set_options(unit.copy(target=target), return_dict=True)
+    """Run *unit* on the host, or a *device*, and compare with what is *expected*."""
+    unit = lp.set_options(unit, return_dict=True)
     copies = {
         name: value.copy() if isinstance(value, np.ndarray) else value
         for name, value in arguments.items()
     }
-    _, found = unit(*(() if queue is None else (queue,)), **copies)
+    _, found = (device or HOST)(unit, **copies)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
 

@@ -41,7 +41,7 @@ def rows_with_lanes() -> lp.TranslationUnit:
     return lp.split_iname(knl, "row", 4, outer_tag="g.0", inner_tag="l.1")
 
 
-def test_lanes_along_rows(opencl_queue: Any) -> None:
+def test_lanes_along_rows(device: Any) -> None:
     lengths = indices(40, 23)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     entries, x = int(starts[-1]), numbers(30)
@@ -50,7 +50,7 @@ def test_lanes_along_rows(opencl_queue: Any) -> None:
     arguments = {"starts": starts, "columns": columns, "values": values, "x": x}
     assert_computes(rows_with_lanes(), arguments, {"y": want})
     knl = lp.tag_inames(rows_with_lanes(), "lane:l.0")
-    assert_computes(knl, arguments, {"y": want}, opencl_queue)
+    assert_computes(knl, arguments, {"y": want}, device)
 
 
 def largest() -> lp.TranslationUnit:
@@ -62,11 +62,11 @@ def largest() -> lp.TranslationUnit:
     )
 
 
-def test_largest_elements_of_columns(opencl_queue: Any) -> None:
+def test_largest_elements_of_columns(device: Any) -> None:
     a = numbers(16, 7) - 0.5
     want = {"most": np.abs(a).max(0), "row": np.abs(a).argmax(0)}
     assert_computes(largest(), {"a": a}, want)
-    assert_computes(lp.tag_inames(largest(), "j:g.0, i:l.0"), {"a": a}, want, opencl_queue)
+    assert_computes(lp.tag_inames(largest(), "j:g.0, i:l.0"), {"a": a}, want, device)
 
 
 def least() -> lp.TranslationUnit:
@@ -78,11 +78,11 @@ def least() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("n", [1, 16, 100])
-def test_the_least_of_all(n: int, opencl_queue: Any) -> None:
+def test_the_least_of_all(n: int, device: Any) -> None:
     a = numbers(n)
     want = {"value": a.min(), "at": a.argmin()}
     assert_computes(least(), {"a": a}, want)
-    assert_computes(least(), {"a": a}, want, opencl_queue)
+    assert_computes(least(), {"a": a}, want, device)
 
 
 def residual() -> lp.TranslationUnit:
@@ -96,12 +96,12 @@ def residual() -> lp.TranslationUnit:
     return lp.split_reduction_outward(knl, "item")
 
 
-def test_residuals(opencl_queue: Any) -> None:
+def test_residuals(device: Any) -> None:
     b, ax = numbers(5, 50), numbers(5, 50, seed=1)
     arguments, want = {"b": b, "ax": ax}, {"norm2": ((b - ax) ** 2).sum(1)}
     assert_computes(residual(), arguments, want)
     knl = lp.tag_inames(residual(), "r:g.0, item:l.0")
-    assert_computes(knl, arguments, want, opencl_queue)
+    assert_computes(knl, arguments, want, device)
 
 
 def histogram() -> lp.TranslationUnit:
@@ -117,12 +117,12 @@ def histogram() -> lp.TranslationUnit:
     )
 
 
-def test_a_histogram(opencl_queue: Any) -> None:
+def test_a_histogram(device: Any) -> None:
     at = indices(9, 200)
     arguments = {"at": at, "counts": np.zeros(9, np.int32)}
     want = {"counts": np.bincount(at, minlength=9)}
     assert_computes(histogram(), arguments, want)
-    assert_computes(tile(histogram(), "i", 32), arguments, want, opencl_queue)
+    assert_computes(tile(histogram(), "i", 32), arguments, want, device)
 
 
 # -- steps in time --------------------------------------------------------------------------------
@@ -156,9 +156,9 @@ def heat_in_numpy(u: Array, half_steps: int) -> Array:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 5])
-def test_heat_spreads(steps: int, opencl_queue: Any) -> None:
+def test_heat_spreads(steps: int, device: Any) -> None:
     u = numbers(30)
     arguments = {"u": u, "v": u, "steps": steps}
     want = {"u": heat_in_numpy(u, 2 * steps)}
     assert_computes(heat(), arguments, want)
-    assert_computes(heat(), arguments, want, opencl_queue)
+    assert_computes(heat(), arguments, want, device)

@@ -44,10 +44,10 @@ def product_in_blocks() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize(("n", "m", "k"), [(1, 1, 1), (7, 9, 17), (16, 8, 24)])
-def test_a_tiled_product(n: int, m: int, k: int, opencl_queue: Any) -> None:
+def test_a_tiled_product(n: int, m: int, k: int, device: Any) -> None:
     a, b = numbers(n, k), numbers(k, m)
     assert_computes(product_in_blocks(), {"a": a, "b": b}, {"c": a @ b})
-    assert_computes(product(), {"a": a, "b": b}, {"c": a @ b}, opencl_queue)
+    assert_computes(product(), {"a": a, "b": b}, {"c": a @ b}, device)
 
 
 def test_the_code_of_a_product_runs_each_instance_once() -> None:
@@ -68,12 +68,12 @@ def transpose() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 9), (16, 8)])
-def test_a_tiled_transpose(n: int, m: int, opencl_queue: Any) -> None:
+def test_a_tiled_transpose(n: int, m: int, device: Any) -> None:
     a = numbers(n, m)
     on_host = block(plain_transpose(), "ij", TILE)
     on_host = lp.add_prefetch(on_host, "a", ["i_inner", "j_inner"], default_tag=None)
     assert_computes(on_host, {"a": a}, {"out": a.T})
-    assert_computes(transpose(), {"a": a}, {"out": a.T}, opencl_queue)
+    assert_computes(transpose(), {"a": a}, {"out": a.T}, device)
     assert_trace(transpose(), n=n, m=m)
 
 
@@ -87,13 +87,13 @@ def small_products() -> lp.TranslationUnit:
     return lp.split_iname(knl, "e", 4)
 
 
-def test_products_of_small_matrices(opencl_queue: Any) -> None:
+def test_products_of_small_matrices(device: Any) -> None:
     a, b = numbers(7, 5, 5), numbers(7, 5, 5, seed=1)
     assert_computes(small_products(), {"a": a, "b": b}, {"c": a @ b})
     knl = lp.tag_inames(small_products(), "e_outer:g.0, e_inner:l.2, i:l.1, j:l.0, k:unr")
     knl = lp.add_prefetch(knl, "a", ["e_inner", "i", "k"])
     knl = lp.add_prefetch(knl, "b", ["e_inner", "k", "j"])
-    assert_computes(knl, {"a": a, "b": b}, {"c": a @ b}, opencl_queue)
+    assert_computes(knl, {"a": a, "b": b}, {"c": a @ b}, device)
     assert_trace(knl, batch=5)
 
 
@@ -135,10 +135,10 @@ def test_cholesky_on_the_host() -> None:
 
 
 @pytest.mark.parametrize("unrolled", [False, True])
-def test_cholesky_a_matrix_per_item(unrolled: bool, opencl_queue: Any) -> None:
+def test_cholesky_a_matrix_per_item(unrolled: bool, device: Any) -> None:
     knl = a_matrix_per_item(unrolled=unrolled)
     arguments = {"a": spd(), "L": np.zeros((6, 4, 4))}
-    assert_computes(knl, arguments, {"L": np.linalg.cholesky(spd())}, opencl_queue)
+    assert_computes(knl, arguments, {"L": np.linalg.cholesky(spd())}, device)
     assert_trace(knl, batch=5)
 
 
@@ -169,11 +169,11 @@ def test_lu_on_the_host() -> None:
     assert_computes(lu(), {"a": a}, {"a": lu_in_numpy(a)})
 
 
-def test_lu_with_a_row_per_item(opencl_queue: Any) -> None:
+def test_lu_with_a_row_per_item(device: Any) -> None:
     """Rows of a matrix meet at barriers: one where a column begins."""
     knl = lp.tag_inames(lp.fix_parameters(lu(), n=6), "e:g.0, p:l.0, i:l.0")
     a = numbers(5, 6, 6) + 6 * np.eye(6)
-    assert_computes(knl, {"a": a}, {"a": lu_in_numpy(a)}, opencl_queue)
+    assert_computes(knl, {"a": a}, {"a": lu_in_numpy(a)}, device)
     assert_trace(knl, batch=2)
     assert lp.generate_body(knl).count("barrier(") == 1
 
@@ -197,9 +197,9 @@ def lu_in_local_memory() -> lp.TranslationUnit:
     return lp.tag_inames(knl, "e:g.0, p:l.0, r:l.0, s:l.0, i:l.0")
 
 
-def test_lu_in_local_memory(opencl_queue: Any) -> None:
+def test_lu_in_local_memory(device: Any) -> None:
     a = numbers(5, 6, 6) + 6 * np.eye(6)
-    assert_computes(lu_in_local_memory(), {"a": a}, {"lu": lu_in_numpy(a)}, opencl_queue)
+    assert_computes(lu_in_local_memory(), {"a": a}, {"lu": lu_in_numpy(a)}, device)
     assert_trace(lu_in_local_memory(), batch=2)
 
 

@@ -41,12 +41,12 @@ def volume_in_tiles() -> lp.TranslationUnit:
     return lp.add_prefetch(knl, "D", ["i", "j", "r"])
 
 
-def test_volume_terms(opencl_queue: Any) -> None:
+def test_volume_terms(device: Any) -> None:
     metric, d, f = numbers(7, 3, 3), numbers(3, NODES, NODES), numbers(3, 7, NODES)
     arguments = {"metric": metric, "D": d, "f": f}
     want = {"du": np.einsum("exr, rij, xej -> ei", metric, d, f)}
     assert_computes(volume(), arguments, want)
-    assert_computes(volume_in_tiles(), arguments, want, opencl_queue)
+    assert_computes(volume_in_tiles(), arguments, want, device)
 
 
 def test_the_code_of_volume_terms_runs_each_instance_once() -> None:
@@ -80,7 +80,7 @@ def fluxes() -> lp.TranslationUnit:
     )
 
 
-def test_fluxes_are_gathered(opencl_queue: Any) -> None:
+def test_fluxes_are_gathered(device: Any) -> None:
     u, normal = numbers(5, NODES), numbers(7) - 0.5
     gathered = {
         "inside": indices(5, 7),
@@ -94,7 +94,7 @@ def test_fluxes_are_gathered(opencl_queue: Any) -> None:
     wind = -0.7 * normal[:, None]
     want = {"flux": np.where(wind > 0, wind * inner, wind * outer)}
     assert_computes(fluxes(), arguments, want)
-    assert_computes(lp.tag_inames(tile(fluxes(), "f", 4), "p:unr"), arguments, want, opencl_queue)
+    assert_computes(lp.tag_inames(tile(fluxes(), "f", 4), "p:unr"), arguments, want, device)
 
 
 def assembly() -> lp.TranslationUnit:
@@ -135,7 +135,7 @@ def stiffness() -> lp.TranslationUnit:
     )
 
 
-def test_matrices_are_assembled(opencl_queue: Any) -> None:
+def test_matrices_are_assembled(device: Any) -> None:
     corners, area, gradient = indices(6, 11, 3), numbers(11), numbers(11, 3, 2)
     want = np.zeros((6, 6))
     entries = area[:, None, None] * gradient @ gradient.transpose(0, 2, 1)
@@ -143,13 +143,13 @@ def test_matrices_are_assembled(opencl_queue: Any) -> None:
     arguments = {"corners": corners, "area": area, "gradient": gradient, "matrix": np.zeros((6, 6))}
     assert_computes(stiffness(), arguments, {"matrix": want})
     knl = lp.tag_inames(tile(stiffness(), "t", 4), "c:l.1, q:unr, x:unr")
-    assert_computes(knl, arguments, {"matrix": want}, opencl_queue)
+    assert_computes(knl, arguments, {"matrix": want}, device)
 
 
-def test_loads_are_assembled(opencl_queue: Any) -> None:
+def test_loads_are_assembled(device: Any) -> None:
     corners, area, source = indices(6, 11, 3), numbers(11), numbers(6)
     want = np.zeros(6)
     np.add.at(want, corners, (area * source[corners].mean(1) / 3)[:, None])
     arguments = {"corners": corners, "area": area, "source": source, "load": np.zeros(6)}
     assert_computes(assembly(), arguments, {"load": want})
-    assert_computes(tile(assembly(), "t", 4), arguments, {"load": want}, opencl_queue)
+    assert_computes(tile(assembly(), "t", 4), arguments, {"load": want}, device)

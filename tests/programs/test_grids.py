@@ -34,14 +34,14 @@ def blur() -> lp.TranslationUnit:
     return lp.add_prefetch(tile(plain_blur(), "ij", 8), "a", ["i_inner", "j_inner", "p", "q"])
 
 
-def test_a_stencil_in_two_dimensions(opencl_queue: Any) -> None:
+def test_a_stencil_in_two_dimensions(device: Any) -> None:
     a, weight = numbers(21, 21), numbers(3, 3)
     expected = sum(weight[p, q] * a[p : p + 19, q : q + 19] for p in range(3) for q in range(3))
     arguments = {"a": a, "weight": weight}
     on_host = block(plain_blur(), "ij", 8)
     on_host = lp.add_prefetch(on_host, "a", ["i_inner", "j_inner", "p", "q"], default_tag=None)
     assert_computes(on_host, arguments, {"b": np.asarray(expected)})
-    assert_computes(blur(), arguments, {"b": np.asarray(expected)}, opencl_queue)
+    assert_computes(blur(), arguments, {"b": np.asarray(expected)}, device)
     assert_trace(blur(), n=9)
 
 
@@ -69,10 +69,10 @@ def laplacian_in_numpy(a: Array) -> Array:
     return np.asarray(around - 6 * a[c, c, c])
 
 
-def test_a_stencil_in_three_dimensions(opencl_queue: Any) -> None:
+def test_a_stencil_in_three_dimensions(device: Any) -> None:
     a = numbers(11, 11, 11)
     assert_computes(block(plain_laplacian(), "ijk", 4), {"a": a}, {"b": laplacian_in_numpy(a)})
-    assert_computes(laplacian(), {"a": a}, {"b": laplacian_in_numpy(a)}, opencl_queue)
+    assert_computes(laplacian(), {"a": a}, {"b": laplacian_in_numpy(a)}, device)
     assert_trace(laplacian(), n=5)
 
 
@@ -153,10 +153,10 @@ def waves_in_launches() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("steps", [0, 3])
-def test_waves_in_launches(steps: int, opencl_queue: Any) -> None:
+def test_waves_in_launches(steps: int, device: Any) -> None:
     arguments, want = wave_arguments(steps)
     arguments["w"] = np.zeros((7, 7, 7))
-    assert_computes(waves_in_launches(), arguments, want, opencl_queue)
+    assert_computes(waves_in_launches(), arguments, want, device)
 
 
 # -- lattice Boltzmann, D2Q9 ----------------------------------------------------------------------
@@ -209,7 +209,7 @@ def lattice_boltzmann_in_numpy(f: Array, omega: float) -> Array:
 
 
 @pytest.mark.parametrize("layout", ["soa", "aos"])
-def test_lattice_boltzmann(layout: str, opencl_queue: Any) -> None:
+def test_lattice_boltzmann(layout: str, device: Any) -> None:
     f = 1 + numbers(9, 7, 10)
     expected = lattice_boltzmann_in_numpy(f, 0.6)
     if layout == "aos":
@@ -217,13 +217,13 @@ def test_lattice_boltzmann(layout: str, opencl_queue: Any) -> None:
     knl = lattice_boltzmann(layout)
     assert_computes(knl, {"f": f, "omega": 0.6}, {"out": expected})
     tuned = lp.tag_inames(tile(knl, "ij", 4), dict.fromkeys(DIRECTIONS, "unr"))
-    assert_computes(tuned, {"f": f, "omega": 0.6}, {"out": expected}, opencl_queue)
+    assert_computes(tuned, {"f": f, "omega": 0.6}, {"out": expected}, device)
 
 
-def test_coordinates_have_the_precision_of_their_grid(opencl_queue: Any) -> None:
+def test_coordinates_have_the_precision_of_their_grid(device: Any) -> None:
     text = ["x[i] = (i + 0.5)/n", "y[i] = 2.0*i/n - 1 + sqrt(1.0*i)"]
     grid = lp.GlobalArg("x, y", np.float64, shape="n")
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, [grid, ...])
     n, i = 97, np.arange(97)
     expected = {"x": (i + 0.5) / n, "y": 2.0 * i / n - 1 + np.sqrt(i)}
-    assert_computes(knl, {"x": np.zeros(n), "y": np.zeros(n)}, expected, opencl_queue)
+    assert_computes(knl, {"x": np.zeros(n), "y": np.zeros(n)}, expected, device)

@@ -43,7 +43,7 @@ def butterflies() -> lp.TranslationUnit:
     )
 
 
-def test_a_fourier_transform(opencl_queue: Any) -> None:
+def test_a_fourier_transform(device: Any) -> None:
     a = numbers(3, N) + 1j * numbers(3, N, seed=9)
     order = [int(f"{i:0{STAGES}b}"[::-1], 2) for i in range(N)]
     arguments = {
@@ -55,7 +55,7 @@ def test_a_fourier_transform(opencl_queue: Any) -> None:
     knl = lp.tag_inames(butterflies(), "b:g.0, i:l.0")
     for iname in "lo":
         knl = lp.split_iname(knl, iname, N // 2, outer_tag="unr", inner_tag="l.0")
-    assert_computes(knl, arguments, {"out": np.fft.fft(a)}, opencl_queue)
+    assert_computes(knl, arguments, {"out": np.fft.fft(a)}, device)
     assert_trace(knl, batches=2)
 
 
@@ -88,11 +88,11 @@ def bitonic(*, in_parallel: bool) -> lp.TranslationUnit:
     return lp.duplicate_inames(knl, "i", within="id:kept")
 
 
-def test_a_bitonic_sort(opencl_queue: Any) -> None:
+def test_a_bitonic_sort(device: Any) -> None:
     a = numbers(3, N)
     assert_computes(bitonic(in_parallel=False), {"a": a}, {"out": np.sort(a)})
     knl = bitonic(in_parallel=True)
-    assert_computes(knl, {"a": a}, {"out": np.sort(a)}, opencl_queue)
+    assert_computes(knl, {"a": a}, {"out": np.sort(a)}, device)
     assert_trace(knl, batches=2)
 
 
@@ -112,14 +112,14 @@ def transpositions() -> lp.TranslationUnit:
     )
 
 
-def test_a_sorting_network(opencl_queue: Any) -> None:
+def test_a_sorting_network(device: Any) -> None:
     a = numbers(5, 9)
     want = {"a": np.sort(a)}
     assert_computes(transpositions(), {"a": a}, want)
     row_per_item = lp.split_iname(transpositions(), "b", 4, outer_tag="g.0", inner_tag="l.0")
-    assert_computes(row_per_item, {"a": a}, want, opencl_queue)
+    assert_computes(row_per_item, {"a": a}, want, device)
     assert_trace(row_per_item, batches=5, n=4)
     row_per_group = lp.tag_inames(lp.fix_parameters(transpositions(), n=9), "b:g.0, k:l.0")
-    assert_computes(row_per_group, {"a": a}, want, opencl_queue)
+    assert_computes(row_per_group, {"a": a}, want, device)
     assert_trace(row_per_group, batches=2)
     assert lp.generate_body(row_per_group).count("barrier(") == 1

@@ -56,14 +56,14 @@ def n_body_in_tiles() -> lp.TranslationUnit:
     return lp.add_prefetch(knl, "mass", ["j_inner"])
 
 
-def test_n_bodies(opencl_queue: Any) -> None:
+def test_n_bodies(device: Any) -> None:
     x, mass = numbers(19, 3), numbers(19)
     d = x - x[:, None]
     weights = mass / (0.1 + (d**2).sum(2)) ** 1.5
     arguments = {"x": x, "mass": mass, "eps": 0.1}
     want = {"force": (weights[:, :, None] * d).sum(1)}
     assert_computes(n_body(), arguments, want)
-    assert_computes(n_body_in_tiles(), arguments, want, opencl_queue)
+    assert_computes(n_body_in_tiles(), arguments, want, device)
 
 
 def test_n_bodies_wait_twice_for_each_tile() -> None:
@@ -131,7 +131,7 @@ def near_field_in_numpy(x: Array, y: Array, charge: Array) -> Array:
     return potential
 
 
-def test_near_fields(opencl_queue: Any) -> None:
+def test_near_fields(device: Any) -> None:
     x, y, charge = numbers(9), numbers(6, seed=2), numbers(9, seed=3)
     y[0] = x[0]
     arguments = {
@@ -147,7 +147,7 @@ def test_near_fields(opencl_queue: Any) -> None:
     want = {"potential": near_field_in_numpy(x, y, charge)}
     assert_computes(near_field(), arguments, want)
     knl = lp.split_iname(near_field(), "t", 2, inner_tag="l.0")
-    assert_computes(lp.tag_inames(knl, "box:g.0"), arguments, want, opencl_queue)
+    assert_computes(lp.tag_inames(knl, "box:g.0"), arguments, want, device)
 
 
 # -- generated expressions ------------------------------------------------------------------------
@@ -184,13 +184,13 @@ def translate_in_numpy(names: Mapping[str, Any]) -> Array:
     return np.stack([evaluate(expansion(k), names) for k in range(COEFFICIENTS)], 1)
 
 
-def test_expansions_are_translated(opencl_queue: Any) -> None:
+def test_expansions_are_translated(device: Any) -> None:
     before, after, source = numbers(5, 2), 1 + numbers(5, 2, seed=8), numbers(COEFFICIENTS)
     dx, dy = (before - after).T
     names = {"dx": dx, "dy": dy, "rinv": 1 / np.hypot(dx, dy), "source": source}
     arguments, want = {"from": before, "to": after, "source": source}, translate_in_numpy(names)
     assert_computes(translation(), arguments, {"target": want})
-    assert_computes(tile(translation(), "i", 8), arguments, {"target": want}, opencl_queue)
+    assert_computes(tile(translation(), "i", 8), arguments, {"target": want}, device)
 
 
 def test_long_expressions_are_generated_fast() -> None:
@@ -222,10 +222,10 @@ def deposit() -> lp.TranslationUnit:
     )
 
 
-def test_deposits_of_particles(opencl_queue: Any) -> None:
+def test_deposits_of_particles(device: Any) -> None:
     x, charge = 6 * numbers(50), numbers(50, seed=1)
     cell, part = x.astype(int), x % 1
     want = np.bincount(cell, (1 - part) * charge, 7) + np.bincount(cell + 1, part * charge, 7)
     arguments = {"x": x, "charge": charge, "rho": np.zeros(7)}
     assert_computes(deposit(), arguments, {"rho": want})
-    assert_computes(tile(deposit(), "i", 16), arguments, {"rho": want}, opencl_queue)
+    assert_computes(tile(deposit(), "i", 16), arguments, {"rho": want}, device)

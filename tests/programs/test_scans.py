@@ -51,7 +51,7 @@ def packing() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 500])
-def test_numbers_are_packed(n: int, opencl_queue: Any) -> None:
+def test_numbers_are_packed(n: int, device: Any) -> None:
     a = numbers(n) - 0.5
     kept = a[a > 0]
     arguments = {"a": a, "packed": np.zeros(n), "count": np.zeros(1, np.int32)}
@@ -60,7 +60,7 @@ def test_numbers_are_packed(n: int, opencl_queue: Any) -> None:
     on_host = lp.realize_reduction(knl.copy(target=lp.ExecutableCTarget()), force_scan=True)
     assert_computes(on_host, arguments, want)
     knl = lp.realize_reduction(blocks(knl, "i"), force_scan=True)
-    assert_computes(knl, arguments, want, opencl_queue)
+    assert_computes(knl, arguments, want, device)
 
 
 def row_starts() -> lp.TranslationUnit:
@@ -86,7 +86,7 @@ def row_starts() -> lp.TranslationUnit:
     )  # fmt: skip
 
 
-def test_rows_of_a_sparse_matrix(opencl_queue: Any) -> None:
+def test_rows_of_a_sparse_matrix(device: Any) -> None:
     n, entries = 70, 400
     row, column = indices(n, entries), indices(n, entries, seed=6)
     rank = np.array([(row[:e] == row[e]).sum() for e in range(entries)], np.int32)
@@ -101,7 +101,7 @@ def test_rows_of_a_sparse_matrix(opencl_queue: Any) -> None:
     on_host = lp.realize_reduction(knl.copy(target=lp.ExecutableCTarget()), force_scan=True)
     assert_computes(on_host, arguments, want)
     knl = lp.realize_reduction(blocks(tile(tile(knl, "e", 32), "f", 32), "i"), force_scan=True)
-    assert_computes(knl, arguments, want, opencl_queue)
+    assert_computes(knl, arguments, want, device)
 
 
 def radix_sort() -> lp.TranslationUnit:
@@ -135,7 +135,7 @@ def half_of_sort(source: str, target: str, bit: str, inames: tuple[str, str, str
 
 
 @pytest.mark.parametrize("n", [1, 100])
-def test_keys_are_sorted(n: int, opencl_queue: Any) -> None:
+def test_keys_are_sorted(n: int, device: Any) -> None:
     keys = indices(256, n)
     arguments = {"u": keys, "v": np.zeros_like(keys), "bits": 4}
     want: dict[str, Array] = {"u": np.sort(keys)}
@@ -143,7 +143,7 @@ def test_keys_are_sorted(n: int, opencl_queue: Any) -> None:
     on_host = lp.realize_reduction(knl.copy(target=lp.ExecutableCTarget()), force_scan=True)
     assert_computes(on_host, arguments, want)
     knl = lp.realize_reduction(blocks(tile(tile(knl, "k", 16), "o", 16), "il"), force_scan=True)
-    assert_computes(knl, arguments, want, opencl_queue)
+    assert_computes(knl, arguments, want, device)
 
 
 def test_the_code_of_packing_runs_each_instance_once() -> None:

@@ -49,11 +49,11 @@ def csr() -> lp.TranslationUnit:
     )
 
 
-def test_compressed_rows(opencl_queue: Any) -> None:
+def test_compressed_rows(device: Any) -> None:
     x = numbers(COLUMNS)
     arguments, want = {**compressed(matrix()), "x": x}, {"y": matrix() @ x}
     assert_computes(csr(), arguments, want)
-    assert_computes(tile(lp.rename_iname(csr(), "row", "r"), "r", 4), arguments, want, opencl_queue)
+    assert_computes(tile(lp.rename_iname(csr(), "row", "r"), "r", 4), arguments, want, device)
 
 
 def test_loops_over_data_count_in_32_bits() -> None:
@@ -69,12 +69,12 @@ def ell() -> lp.TranslationUnit:
     )
 
 
-def test_padded_rows(opencl_queue: Any) -> None:
+def test_padded_rows(device: Any) -> None:
     columns, values, x = indices(COLUMNS, 4, ROWS), numbers(4, ROWS), numbers(COLUMNS)
     arguments = {"columns": columns, "values": values, "x": x}
     want = {"y": (values * x[columns]).sum(0)}
     assert_computes(ell(), arguments, want)
-    assert_computes(tile(ell(), "r", 4), arguments, want, opencl_queue)
+    assert_computes(tile(ell(), "r", 4), arguments, want, device)
 
 
 def bsr() -> lp.TranslationUnit:
@@ -103,7 +103,7 @@ def bsr() -> lp.TranslationUnit:
     )
 
 
-def test_blocks(opencl_queue: Any) -> None:
+def test_blocks(device: Any) -> None:
     arguments = compressed(matrix())
     blocks, x = numbers(len(arguments.pop("values")), 3, 3), numbers(COLUMNS, 3)
     row_of = matrix().nonzero()[0]
@@ -112,7 +112,7 @@ def test_blocks(opencl_queue: Any) -> None:
     arguments |= {"blocks": blocks, "x": x}
     assert_computes(bsr(), arguments, {"y": want})
     knl = lp.split_iname(bsr(), "r", 4, outer_tag="g.0", inner_tag="l.1")
-    assert_computes(lp.tag_inames(knl, "i:l.0, j:unr"), arguments, {"y": want}, opencl_queue)
+    assert_computes(lp.tag_inames(knl, "i:l.0, j:unr"), arguments, {"y": want}, device)
 
 
 # -- a step of conjugate gradients ----------------------------------------------------------------
@@ -161,11 +161,11 @@ def cg_arguments(n: int) -> tuple[dict[str, Array], dict[str, Array]]:
 
 
 @pytest.mark.parametrize("n", [1, 9])
-def test_conjugate_gradients(n: int, opencl_queue: Any) -> None:
+def test_conjugate_gradients(n: int, device: Any) -> None:
     assert_computes(conjugate_gradients(), *cg_arguments(n))
     knl = conjugate_gradients()
     for k in range(4):
         knl = lp.split_iname(knl, f"i{k}", 4, outer_tag="g.0", inner_tag="l.0")
     for iname in "stuv":  # each group adds up what it needs, its work-items together
         knl = lp.split_iname(knl, iname, 4, inner_tag="l.0")
-    assert_computes(knl, *cg_arguments(n), queue=opencl_queue)
+    assert_computes(knl, *cg_arguments(n), device=device)

@@ -119,7 +119,7 @@ def test_a_loop_over_separate_arrays_is_refused() -> None:
         lp.generate_code_v2(knl)
 
 
-def test_private_temporaries_in_pieces(opencl_queue: Any) -> None:
+def test_private_temporaries_in_pieces(device: Any) -> None:
     knl = lp.make_kernel(
         "{ [i, k, j]: 0 <= i < n and 0 <= k, j < 3 }",
         ["<> t[k] = 2*a[i, k] {id=t}", "out[i] = sum(j, t[j]) {dep=t}"],
@@ -128,7 +128,7 @@ def test_private_temporaries_in_pieces(opencl_queue: Any) -> None:
     )
     knl = lp.tag_inames(lp.tag_array_axes(knl, "t", "sep"), "k:unr, j:unr, i:g.0")
     assert "t_s2[0]" in lp.generate_code_v2(knl).device_code()
-    np.testing.assert_array_equal(knl(opencl_queue, a=A)[1][0], 2 * A.sum(axis=1))
+    np.testing.assert_array_equal(device(knl, a=A)[1][0], 2 * A.sum(axis=1))
 
 
 # -- vectors -------------------------------------------------------------------------------------
@@ -155,17 +155,17 @@ def test_lanes_in_the_code() -> None:
 @pytest.mark.parametrize("count", [2, 3, 4, 8, 16])
 @pytest.mark.parametrize("tag", ["vec", "unr", "for"])
 @pytest.mark.filterwarnings("ignore::kgen.VectorizationWarning")
-def test_vectors_in_calls(count: int, tag: str, opencl_queue: Any) -> None:
+def test_vectors_in_calls(count: int, tag: str, device: Any) -> None:
     cltypes = pytest.importorskip("pyopencl.cltypes")
     knl = lanes(count, lp.PyOpenCLTarget(), tag)
     room = 4 if count == 3 else count
     numbers = np.arange(7 * room, dtype=np.float32).reshape(7, room)[:, :count]
-    _, (out,) = knl(opencl_queue, a=numbers)
+    _, (out,) = device(knl, a=numbers)
     np.testing.assert_array_equal(out, 2 * numbers + 1)
     vectors = np.zeros(7, getattr(cltypes, f"float{count}"))
     vectors.view(np.float32).reshape(7, room)[:, :count] = numbers
     result = np.zeros_like(vectors)
-    assert knl(opencl_queue, a=vectors, out=result)[1][0] is result
+    assert device(knl, a=vectors, out=result)[1][0] is result
     found = result.view(np.float32).reshape(7, room)[:, :count]
     np.testing.assert_array_equal(found, 2 * numbers + 1)
 

@@ -131,13 +131,13 @@ def histogram(dtype: str, target: Any, declare: str = "") -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
-def test_histogram_in_local_memory(dtype: str, opencl_queue: Any) -> None:
+def test_histogram_in_local_memory(dtype: str, device: Any) -> None:
     knl = histogram(dtype, lp.PyOpenCLTarget())
     rng = np.random.default_rng(3)
     bins = rng.integers(0, 32, (8, 16, 64)).astype(np.int32)
     weight = rng.integers(0, 9, bins.shape).astype(dtype)
     out = np.zeros(32, dtype)
-    knl(opencl_queue, bin=bins, weight=weight, out=out)
+    device(knl, bin=bins, weight=weight, out=out)
     wanted = np.bincount(bins.ravel(), weight.ravel(), minlength=32)
     np.testing.assert_array_equal(out, wanted.astype(dtype))
 
@@ -149,7 +149,7 @@ def test_local_updates_wait_for_each_other_only_around(opencl_queue: Any) -> Non
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
-def test_the_example_of_the_tutorial(dtype: str, opencl_queue: Any) -> None:
+def test_the_example_of_the_tutorial(dtype: str, device: Any) -> None:
     knl = lp.make_kernel(
         "{ [i]: 0<=i<n }",
         "out[i%20] = out[i%20] + 2*a[i] {atomic}",
@@ -162,5 +162,5 @@ def test_the_example_of_the_tutorial(dtype: str, opencl_queue: Any) -> None:
     )
     knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
     a, out = np.arange(1000).astype(dtype), np.zeros(20, dtype)
-    knl(opencl_queue, a=a, out=out)
+    device(knl, a=a, out=out)
     np.testing.assert_array_equal(out, 2 * a.reshape(50, 20).sum(axis=0))

@@ -126,13 +126,13 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Array, int], Array]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_on_a_device(name: str, opencl_queue: Any) -> None:
+def test_on_a_device(name: str, device: Any) -> None:
     make, expected = CASES[name]
     knl = make()
     for m in (1, 2, 4, 6):
         v = np.random.default_rng(m).random(N)
         wanted = expected(v, m)
-        knl(opencl_queue, v=v, w=np.zeros(N), n=N, m=m)
+        device(knl, v=v, w=np.zeros(N), n=N, m=m)
         np.testing.assert_allclose(v, wanted, err_msg=f"m={m}")
 
 
@@ -148,11 +148,11 @@ def test_on_the_host(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["between", "two loops"])
-def test_loops_without_iterations(name: str, opencl_queue: Any) -> None:
+def test_loops_without_iterations(name: str, device: Any) -> None:
     make, expected = CASES[name]
     v = np.random.default_rng(0).random(N)
     wanted = expected(v, 0)
-    make()(opencl_queue, v=v, w=np.zeros(N), n=N, m=0)
+    device(make(), v=v, w=np.zeros(N), n=N, m=0)
     np.testing.assert_allclose(v, wanted)
 
 

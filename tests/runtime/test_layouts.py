@@ -43,9 +43,9 @@ def test_views_as_outputs_are_written_through(view: str) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_numpy_views_on_opencl(view: str, opencl_queue: Any) -> None:
+def test_numpy_views_on_opencl(view: str, device: Any) -> None:
     a = VIEWS[view](np.random.default_rng(3).random((8, 9)))
-    _, (out,) = matrix()(opencl_queue, a=a)
+    _, (out,) = device(matrix(), a=a)
     assert (out == 2 * a).all()
 
 

@@ -37,8 +37,8 @@ def test_a_global_temporary_on_the_host() -> None:
     np.testing.assert_array_equal(out, 2 * np.arange(10.0)[::-1])
 
 
-def test_a_global_temporary_on_a_device(opencl_queue: Any) -> None:
-    _, (out,) = shifted(lp.PyOpenCLTarget())(opencl_queue, a=np.arange(10.0))
+def test_a_global_temporary_on_a_device(device: Any) -> None:
+    _, (out,) = device(shifted(lp.PyOpenCLTarget()), a=np.arange(10.0))
     np.testing.assert_array_equal(out, 2 * np.arange(10.0)[::-1])
 
 
@@ -60,11 +60,11 @@ def table(space: Any, target: Any) -> Any:
 
 
 @pytest.mark.parametrize("space", SPACES)
-def test_a_table_in_any_address_space(space: Any, opencl_queue: Any) -> None:
+def test_a_table_in_any_address_space(space: Any, device: Any) -> None:
     _, (out,) = table(space, lp.ExecutableCTarget())(a=np.full(6, 2.0))
     np.testing.assert_array_equal(out, 2 * np.arange(6.0))
     knl = lp.tag_inames(table(space, lp.PyOpenCLTarget()), "i:l.0")
-    _, (out,) = knl(opencl_queue, a=np.full(6, 2.0))
+    _, (out,) = device(knl, a=np.full(6, 2.0))
     np.testing.assert_array_equal(out, 2 * np.arange(6.0))
     code = lp.generate_code_v2(table(space, lp.CudaTarget())).device_code()
     assert "static __constant__ double const w[6] = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0};" in code

@@ -36,12 +36,12 @@ def test_a_hardware_axis_as_long_as_data_say_is_refused(tag: str) -> None:
 @pytest.mark.parametrize(
     ("domain", "tag"), [("0 <= i < e and i < n", "g.0"), ("0 <= i < e and i < 64", "l.0")]
 )
-def test_an_axis_with_another_bound_is_guarded(domain: str, tag: str, opencl_queue: Any) -> None:
+def test_an_axis_with_another_bound_is_guarded(domain: str, tag: str, device: Any) -> None:
     knl = kernel(domain, f"i:{tag}", lp.PyOpenCLTarget())
     a = np.arange(64, dtype=np.float32)
     for count in (0, 1, 40, 64):
         y = np.full(64, -1, np.float32)
-        knl(opencl_queue, a=a, y=y, count=np.array([count], np.int32))
+        device(knl, a=a, y=y, count=np.array([count], np.int32))
         assert np.array_equal(y, np.where(np.arange(64) < count, 2 * a, -1))
 
 

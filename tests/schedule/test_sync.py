@@ -380,9 +380,7 @@ def test_a_product_of_loop_variables_is_not_taken_for_a_conflict() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 3])
-def test_missing_global_barriers_are_put_in_where_options_say_so(
-    opencl_queue: Any, steps: int
-) -> None:
+def test_missing_global_barriers_are_put_in_where_options_say_so(device: Any, steps: int) -> None:
     text = """
         for t
             v[i] = u[(i + 1) % 64] {id=there}
@@ -401,14 +399,14 @@ def test_missing_global_barriers_are_put_in_where_options_say_so(
         lp.generate_code_v2(lp.add_dtypes(knl, {"nt": np.int32}))
     knl = lp.set_options(knl, insert_gbarriers=True)
     u = np.arange(64.0)
-    knl(opencl_queue, u=u, v=np.zeros(64), nt=steps)
+    device(knl, u=u, v=np.zeros(64), nt=steps)
     np.testing.assert_array_equal(u, np.roll(np.arange(64.0), -2 * steps) * 2**steps)
 
 
 @pytest.mark.parametrize(
     "names", ["g, x, k", "gid0, x, lid0", "lid0, gid0, element0", "x, x_a, x_b"]
 )
-def test_barriers_and_bounds_do_not_depend_on_names(names: str, opencl_queue: Any) -> None:
+def test_barriers_and_bounds_do_not_depend_on_names(names: str, device: Any) -> None:
     group, item, loop = names.split(", ")
     knl = lp.make_kernel(
         f"{{ [{names}]: 0 <= {group} < m and 0 <= {item} < 16 and 0 <= {loop} < lid1 }}",
@@ -423,7 +421,7 @@ def test_barriers_and_bounds_do_not_depend_on_names(names: str, opencl_queue: An
     knl = lp.set_temporary_address_space(knl, "t", "local")
     assert schedule(knl, a="float64").count("barrier local") == 2
     a = np.random.default_rng(1).random((2, 16, 5))
-    _, (out,) = knl(opencl_queue, a=a)
+    _, (out,) = device(knl, a=a)
     np.testing.assert_array_equal(out, a[:, ::-1])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_local_memory_is_declared_or_asked_for(size: int, nvcc: str, tmp_path: P
 
 
 def test_arrays_are_behind_each_other_and_storages_shared(nvcc: str, tmp_path: Path) -> None:
-    local = {"address_space": lp.AddressSpace.LOCAL}
+    local: Any = {"address_space": lp.AddressSpace.LOCAL}
     knl = lp.make_kernel(
         "{ [i]: 0 <= i < 128 }",
         """
@@ -77,7 +77,7 @@ def test_launch_bounds_and_registers() -> None:
 @pytest.mark.parametrize("name", ["min_groups", "max_registers"])
 def test_numbers_that_are_none_are_refused(name: str) -> None:
     with pytest.raises(lp.KgenError, match=f"{name} of a CUDA target"):
-        lp.CudaTarget(**{name: 0})
+        lp.CudaTarget(**cast("Any", {name: 0}))
 
 
 @pytest.mark.usefixtures("cuda_context")

@@ -228,9 +228,7 @@ def test_a_function_that_a_language_lacks_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("dtype", COMPLEX)
-def test_inverse_functions_everywhere_and_on_their_cuts(
-    dtype: str, opencl_queue: cl.CommandQueue
-) -> None:
+def test_inverse_functions_everywhere_and_on_their_cuts(dtype: str, device: Any) -> None:
     draw = np.random.default_rng(0)
     spread = 10.0 ** draw.integers(-6, 6, 2000)
     numbers = spread * (draw.normal(size=2000) + 1j * draw.normal(size=2000))
@@ -247,7 +245,7 @@ def test_inverse_functions_everywhere_and_on_their_cuts(
         [f"of_{name}[i] = {name}(a[i])" for name in INVERSES],
         [lp.GlobalArg("a", dtype, shape="n"), ...],
     )
-    _, results = knl(opencl_queue, a=values)
+    _, results = device(knl, a=values)
     tolerance = {"complex64": 1e-4, "complex128": 1e-12}[dtype]
     for name, found in zip(INVERSES, results, strict=True):
         right = getattr(np, f"arc{name[1:]}")(values.astype(np.complex128))
@@ -255,9 +253,7 @@ def test_inverse_functions_everywhere_and_on_their_cuts(
 
 
 @pytest.mark.parametrize("dtype", REALS)
-def test_functions_with_several_results(
-    dtype: str, opencl_queue: cl.CommandQueue, nvcc: str, tmp_path: Path
-) -> None:
+def test_functions_with_several_results(dtype: str, device: Any, nvcc: str, tmp_path: Path) -> None:
     args: list[Any] = [lp.GlobalArg("a,b", dtype, shape="n"), ...]
     text = """
     m[i], e[i] = frexp(a[i])
@@ -275,7 +271,7 @@ def test_functions_with_several_results(
     rests = [math.remainder(float(a), float(b)) for a, b in zip(values, divisors, strict=True)]
     right = {"m": mantissas, "e": exponents, "f": fractions, "whole": wholes, "r": rests}
     host = knl.copy(target=lp.ExecutableCTarget())
-    for _, results in (knl(opencl_queue, a=values, b=divisors), host(a=values, b=divisors)):
+    for _, results in (device(knl, a=values, b=divisors), host(a=values, b=divisors)):
         names = [a.name for a in knl.default_entrypoint.args if a.name not in "abn"]
         found = dict(zip(names, results, strict=True))
         for name, expected_values in right.items():

@@ -184,12 +184,12 @@ def test_guards_on_sizes_of_64_bits_are_computed_in_64_bits() -> None:
     assert "if (16 * (long) gid(0) + lid(0) < n)" in lp.generate_body(knl)
 
 
-def test_functions_are_given_loop_variables_in_the_type_that_they_have(opencl_queue: Any) -> None:
+def test_functions_are_given_loop_variables_in_the_type_that_they_have(device: Any) -> None:
     # 3*m - 5*n takes 64 bits, so i has them; OpenCL knows no max(long, int)
     args = [lp.GlobalArg("out", np.int32, shape="n"), ...]
     knl = lp.make_kernel("{[i]: max(0, 3*m - 5*n) <= i < n}", "out[i] = max(i, 1)", args)
     assert "out[i] = max((int) i, 1);" in lp.generate_body(knl)
-    _, (out,) = knl(opencl_queue, m=0, n=4, out=np.zeros(4, np.int32))
+    _, (out,) = device(knl, m=0, n=4, out=np.zeros(4, np.int32))
     assert out.tolist() == [1, 1, 2, 3]
 
 

@@ -290,9 +290,9 @@ def test_c(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_opencl(seed: int, opencl_queue: Any) -> None:
+def test_opencl(seed: int, device: Any) -> None:
     knl = lp.set_options(kernel_of(seed, lp.PyOpenCLTarget()), return_dict=True)
-    check(seed, knl(opencl_queue, **given_arrays())[1])
+    check(seed, device(knl, **given_arrays())[1])
 
 
 def test_cuda_compiles(nvcc: str, tmp_path: Path) -> None:

@@ -82,23 +82,23 @@ def test_what_is_left_over_runs_number_by_number() -> None:
 
 @pytest.mark.parametrize("tag", ["g.0", "for"])
 @pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 100])
-def test_any_length(tag: str, n: int, opencl_queue: Any) -> None:
+def test_any_length(tag: str, n: int, device: Any) -> None:
     knl = vectorized(
         "out[i] = 2*a[i] + b[i]", lp.PyOpenCLTarget(), assumptions="n >= 1", outer_tag=tag
     )
     a, b = np.arange(2 * n, dtype=np.float32).reshape(2, n)
-    _, (out,) = knl(opencl_queue, a=a, b=b)
+    _, (out,) = device(knl, a=a, b=b)
     np.testing.assert_array_equal(out, 2 * a + b)
 
 
 @pytest.mark.parametrize("count", [2, 4, 8, 16])
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64", "float32", "float64"])
-def test_types_and_lengths(dtype: str, count: int, opencl_queue: Any) -> None:
+def test_types_and_lengths(dtype: str, count: int, device: Any) -> None:
     knl = vectorized(
         "out[i] = a[i] + b[i]", lp.PyOpenCLTarget(), count, dtype, f"n mod {count} = 0"
     )
     a = np.arange(5 * count).astype(dtype)
-    _, (out,) = knl(opencl_queue, a=a, b=a[::-1].copy())
+    _, (out,) = device(knl, a=a, b=a[::-1].copy())
     assert (out == dtype_sum(a, dtype)).all()
 
 
@@ -196,7 +196,7 @@ def test_the_warning_can_be_silenced() -> None:
         lp.generate_code_v2(knl.copy(silenced_warnings=("vectorize_failed",)))
 
 
-def test_local_memory_is_accessed_in_vectors_where_it_is_aligned(opencl_queue: Any) -> None:
+def test_local_memory_is_accessed_in_vectors_where_it_is_aligned(device: Any) -> None:
     for alignment, loads in ((16, 1), (None, 0)):
         knl = lp.make_kernel(
             "{ [g, i, j]: 0 <= g < 5 and 0 <= i, j < 32 }",
@@ -219,7 +219,7 @@ def test_local_memory_is_accessed_in_vectors_where_it_is_aligned(opencl_queue: A
         text = lp.generate_code_v2(knl).device_code()
         assert text.count("*(__local float4 const *) &t[") == loads
         a = np.arange(160, dtype=np.float32).reshape(5, 32)
-        np.testing.assert_array_equal(knl(opencl_queue, a=a)[1][0], 3 * a)
+        np.testing.assert_array_equal(device(knl, a=a)[1][0], 3 * a)
 
 
 @pytest.mark.parametrize(("first", "stop"), [(3, 6), (0, 5), (3, 7), (4, 8), (5, 6)])
@@ -240,7 +240,7 @@ def test_loops_that_begin_or_end_inside_of_a_vector(first: int, stop: int, tag: 
 
 
 @pytest.mark.parametrize("layout", ["c,vec", "N1,N0", "C"])
-def test_vectors_of_three(layout: str, opencl_queue: Any) -> None:
+def test_vectors_of_three(layout: str, device: Any) -> None:
     args = [lp.GlobalArg("a, out", np.float32, shape="n, 3"), ...]
     knl = lp.make_kernel("{ [i, c]: 0 <= i < n and 0 <= c < 3 }", "out[i, c] = 2*a[i, c] + c", args)
     knl = lp.tag_inames(lp.tag_array_axes(knl, "a, out", layout), "i:g.0, c:vec")
@@ -248,5 +248,5 @@ def test_vectors_of_three(layout: str, opencl_queue: Any) -> None:
     assert code.count("vload3(0, &a[") == 1
     assert code.count("vstore3(out_v, 0, &out[") == 1
     a = np.arange(15, dtype=np.float32).reshape(5, 3)
-    _, (out,) = knl(opencl_queue, a=a)
+    _, (out,) = device(knl, a=a)
     np.testing.assert_array_equal(out, 2 * a + np.arange(3))

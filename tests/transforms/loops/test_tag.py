@@ -168,10 +168,10 @@ def fetched() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("tag", ["unr", "unr_hint", "forceseq", "for"])
-def test_the_strides_of_an_automatic_axis_can_be_tagged(tag: str, opencl_queue: Any) -> None:
+def test_the_strides_of_an_automatic_axis_can_be_tagged(tag: str, device: Any) -> None:
     knl = lp.tag_inames(fetched(), f"a_dim_0_outer:{tag}")
     data = np.arange(66, dtype=np.float32)
-    np.testing.assert_array_equal(knl(opencl_queue, a=data)[1][0], data[:-2] + data[2:])
+    np.testing.assert_array_equal(device(knl, a=data)[1][0], data[:-2] + data[2:])
     if tag == "unr":
         assert "for (" not in lp.generate_body(knl)
         assert lp.generate_body(knl).count("a_fetch[") == 5  # its declaration, two fills, two reads

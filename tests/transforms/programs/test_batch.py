@@ -38,11 +38,11 @@ def test_what_varies_gets_an_axis() -> None:
     Oracle(lowered.kernel, {"n": 2, "m": 3}).check(lowered.functions)
 
 
-def test_batches_on_a_device(opencl_queue: Any) -> None:
+def test_batches_on_a_device(device: Any) -> None:
     knl = lp.tag_inames(lp.to_batched(plain(), "m", "a,b"), "ibatch:g.1")
     knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
     a, w = np.arange(15.0).reshape(3, 5), np.arange(3.0)
-    _, (b,) = knl(opencl_queue, a=a, w=w, c=2.0)
+    _, (b,) = device(knl, a=a, w=w, c=2.0)
     assert np.array_equal(b, 2 * a[:, :, None] + w)
 
 

@@ -30,8 +30,8 @@ def rows(text: str = "[k]: b[i, k] = twice([j]: a[i, j])") -> lp.TranslationUnit
     )
 
 
-def run_on(queue: Any, knl: lp.TranslationUnit, **arguments: Any) -> dict[str, Any]:
-    _, found = lp.set_options(knl, return_dict=True)(queue, **arguments)
+def run_on(device: Any, knl: lp.TranslationUnit, **arguments: Any) -> dict[str, Any]:
+    _, found = device(lp.set_options(knl, return_dict=True), **arguments)
     return dict(found)
 
 
@@ -70,10 +70,10 @@ def test_a_call_is_the_loops_of_the_kernel() -> None:
     np.testing.assert_array_equal(run(knl, a=A)["b"], 2 * A)
 
 
-def test_a_call_that_is_left_is_put_in_by_code_generation(opencl_queue: Any) -> None:
+def test_a_call_that_is_left_is_put_in_by_code_generation(device: Any) -> None:
     unit = lp.merge([rows(), twice()])
     np.testing.assert_array_equal(run(unit, a=A)["b"], 2 * A)
-    np.testing.assert_array_equal(run_on(opencl_queue, unit, a=A)["b"], 2 * A)
+    np.testing.assert_array_equal(run_on(device, unit, a=A)["b"], 2 * A)
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,13 @@ def test_an_array_that_is_read_and_written() -> None:
         run(lp.merge([rows("[k]: b[i, k] = more([j]: a[i, j])"), more]), a=A)
 
 
-def test_a_kernel_with_work_items_of_its_own(opencl_queue: Any) -> None:
+def test_a_kernel_with_work_items_of_its_own(device: Any) -> None:
     unit = lp.merge([lp.tag_inames(rows(), "i:g.0"), lp.tag_inames(twice(), "i:l.0")])
     assert (
         "reqd_work_group_size(16"
         in lp.generate_code_v2(lp.add_and_infer_dtypes(unit, {"a": F64})).device_code()
     )
-    np.testing.assert_array_equal(run_on(opencl_queue, unit, a=A)["b"], 2 * A)
+    np.testing.assert_array_equal(run_on(device, unit, a=A)["b"], 2 * A)
 
 
 def test_types_go_through_calls() -> None:
@@ -406,9 +406,9 @@ def cubes() -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize("dtype", [F32, F64, np.dtype(np.int32)], ids=str)
-def test_a_function_by_the_name_of_its_types(opencl_queue: Any, dtype: Any) -> None:
+def test_a_function_by_the_name_of_its_types(device: Any, dtype: Any) -> None:
     x = np.arange(5).astype(dtype)
-    for found in (run(cubes(), x=x), run_on(opencl_queue, cubes(), x=x)):
+    for found in (run(cubes(), x=x), run_on(device, cubes(), x=x)):
         assert found["y"].dtype == (F32 if dtype == F32 else F64)
         np.testing.assert_array_equal(found["y"], 1 + x**3)
 

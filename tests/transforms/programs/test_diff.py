@@ -208,11 +208,11 @@ def test_axes_of_batches() -> None:
         assert np.allclose(found[k], np.eye(N) * x[k].sum() + x[k][:, None])
 
 
-def test_on_opencl(opencl_queue: Any) -> None:
+def test_on_opencl(device: Any) -> None:
     knl = make("<> t = sin(x[i])*y[i]\nz[i] = t*t + x[i]").copy(target=lp.PyOpenCLTarget())
     changed, _ = lp.diff_kernel(lp.tag_inames(knl, {"i": "g.0"}), "z", "x")
     x, y = DRAW.random((2, N))
-    _, (found,) = changed(opencl_queue, x=x, y=y)
+    _, (found,) = device(changed, x=x, y=y)
     assert np.allclose(found, np.diag(2 * np.sin(x) * np.cos(x) * y**2 + 1))
 
 

@@ -136,12 +136,12 @@ def test_a_flow_that_is_none_is_refused(flow: tuple[str, int, int], complaint: s
         lp.fuse_kernels([first(), second()], data_flow=[flow])
 
 
-def test_three_kernels_on_a_device(opencl_queue: Any) -> None:
+def test_three_kernels_on_a_device(device: Any) -> None:
     domains = ["{ [i]: 0<=i<n }", "{ [k]: 0<=k<3 }"]
     third = lp.make_kernel(domains, "d[i] = sum(k, c[i,k])", name="third")
     knl = lp.fuse_kernels([first(), second(), third], data_flow=[("b", 0, 1), ("c", 1, 2)])
     knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
-    _, outputs = lp.set_options(knl, return_dict=True)(opencl_queue, a=np.arange(6.0))
+    _, outputs = device(lp.set_options(knl, return_dict=True), a=np.arange(6.0))
     assert np.array_equal(outputs["d"], 6 * np.arange(6.0) + 3)
 
 

@@ -62,6 +62,6 @@ def test_sums_of_rows_in_registers() -> None:
     np.testing.assert_array_equal(knl(a=a)[1][0], a.sum(1))
 
 
-def test_lanes_of_opencl(opencl_queue: Any) -> None:
+def test_lanes_of_opencl(device: Any) -> None:
     a = np.arange(50, dtype=np.float32)
-    assert total("sum", lp.PyOpenCLTarget())(opencl_queue, a=a)[1][0][0] == a.sum()
+    assert device(total("sum", lp.PyOpenCLTarget()), a=a)[1][0][0] == a.sum()

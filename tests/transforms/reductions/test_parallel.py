@@ -51,10 +51,10 @@ def barriers(knl: lp.TranslationUnit, target: Any = None) -> int:
 
 
 def check(
-    knl: lp.TranslationUnit, queue: Any, expected: Any, rtol: float = 1e-5, **arguments: Any
+    knl: lp.TranslationUnit, device: Any, expected: Any, rtol: float = 1e-5, **arguments: Any
 ) -> None:
     """Run on OpenCL, and on the host, where the same program has plain loops."""
-    _, found = knl(queue, **arguments)
+    _, found = device(knl, **arguments)
     np.testing.assert_allclose(found[0], expected, rtol=rtol)
     plain, *_ = run(knl, **arguments).values()
     np.testing.assert_allclose(plain, expected, rtol=rtol)
@@ -64,11 +64,11 @@ def check(
 
 
 @pytest.mark.parametrize("items", [1, 2, 3, 5, 16, 33, 100])
-def test_any_number_of_work_items(opencl_queue: Any, items: int) -> None:
+def test_any_number_of_work_items(device: Any, items: int) -> None:
     knl = total(items)
     for n in {1, max(items - 1, 1), items, 3 * items + 1}:
         a = RNG.random(n)
-        check(knl, opencl_queue, a.sum(), a=a)
+        check(knl, device, a.sum(), a=a)
 
 
 @pytest.mark.parametrize("items", [2, 7, 16])
@@ -82,19 +82,19 @@ def test_as_few_barriers_as_levels(items: int) -> None:
     assert barriers(total(items)) == max(math.ceil(math.log2(items)), 1)
 
 
-def test_a_loop_around_needs_no_further_barrier(opencl_queue: Any) -> None:
+def test_a_loop_around_needs_no_further_barrier(device: Any) -> None:
     knl = rows(16, "i:l.0")
     assert barriers(knl) == 4
     a = RNG.random((5, 16))
-    check(knl, opencl_queue, a.sum(1), a=a)
+    check(knl, device, a.sum(1), a=a)
 
 
-def test_reductions_of_one_instruction_share_barriers(opencl_queue: Any) -> None:
+def test_reductions_of_one_instruction_share_barriers(device: Any) -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < 16}", "out = sum(i, a[i]) + max(i, a[i])", [OUT, ...])
     knl = lp.tag_inames(knl, "i:l.0")
     assert barriers(knl) == 4
     a = RNG.random(16)
-    check(knl, opencl_queue, a.sum() + a.max(), a=a)
+    check(knl, device, a.sum() + a.max(), a=a)
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -109,7 +109,7 @@ DTYPES = ("int8", "int32", "int64", "uint32", "float32", "float64", "complex64",
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_operations_and_types(opencl_queue: Any, dtype: str) -> None:
+def test_operations_and_types(device: Any, dtype: str) -> None:
     a = RNG.integers(1, 3, 11).astype(dtype)
     names = [*OPERATIONS] if a.dtype.kind != "c" else ["sum", "product"]
     lines = [f"{op}_out[0] = {op}(i, a[i])" for op in names]
@@ -118,7 +118,7 @@ def test_operations_and_types(opencl_queue: Any, dtype: str) -> None:
     ]
     knl = lp.make_kernel("{[i]: 0 <= i < n}", lines, assumptions="n >= 1")
     knl = lp.split_iname(knl, "i", 8, inner_tag="l.0")
-    _, found = lp.set_options(knl, return_dict=True)(opencl_queue, a=a)
+    _, found = device(lp.set_options(knl, return_dict=True), a=a)
     for op in names:
         operand = a > 1 if op in ("any", "all") else a
         expected = OPERATIONS[op](operand).astype(found[f"{op}_out"].dtype)
@@ -126,16 +126,16 @@ def test_operations_and_types(opencl_queue: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["argmin", "argmax"])
-def test_a_value_and_its_place(opencl_queue: Any, op: str) -> None:
+def test_a_value_and_its_place(device: Any, op: str) -> None:
     places = [lp.GlobalArg("v", None, shape=()), lp.GlobalArg("k", np.int32, shape=())]
     knl = lp.make_kernel("{[i]: 0 <= i < n}", f"v, k = {op}(i, a[i], i)", [*places, ...])
     knl = lp.split_iname(lp.assume(knl, "n >= 1"), "i", 16, inner_tag="l.0")
     a = RNG.integers(0, 9, 77).astype(np.float64)
-    _, (value, place) = knl(opencl_queue, a=a)
+    _, (value, place) = device(knl, a=a)
     assert (value, place) == (a[getattr(a, op)()], getattr(a, op)())
 
 
-def test_what_does_not_commute_keeps_its_order(opencl_queue: Any) -> None:
+def test_what_does_not_commute_keeps_its_order(device: Any) -> None:
     text = "v, f = reduce(segmented(sum), i, (a[i], start[i]))"
     places = [lp.GlobalArg("v", None, shape=()), lp.GlobalArg("f", None, shape=())]
     knl = lp.make_kernel("{[i]: 0 <= i < 13}", text, [*places, ...])
@@ -145,23 +145,23 @@ def test_what_does_not_commute_keeps_its_order(opencl_queue: Any) -> None:
     knl = lp.tag_inames(knl, "i:l.0")
     a, start = RNG.random(13), np.zeros(13, np.int32)
     start[[2, 9]] = 1
-    check(knl, opencl_queue, a[9:].sum(), a=a, start=start)
+    check(knl, device, a[9:].sum(), a=a, start=start)
 
 
 # -- where the result goes --------------------------------------------------------------------
 
 
-def test_each_row_of_a_group_on_its_own(opencl_queue: Any) -> None:
+def test_each_row_of_a_group_on_its_own(device: Any) -> None:
     knl = lp.make_kernel(
         "{[r, i]: 0 <= r < m and 0 <= i < n}", "out[r] = sum(i, a[r, i])", assumptions="n, m >= 1"
     )
     knl = lp.split_iname(knl, "i", 8, inner_tag="l.0")
     knl = lp.split_iname(knl, "r", 4, inner_tag="l.1", outer_tag="g.0")
     a = RNG.random((13, 29))
-    check(knl, opencl_queue, a.sum(1), a=a)
+    check(knl, device, a.sum(1), a=a)
 
 
-def test_all_work_items_use_the_result(opencl_queue: Any) -> None:
+def test_all_work_items_use_the_result(device: Any) -> None:
     knl = lp.make_kernel(
         ["{[r]: 0 <= r < m}", "{[i, j]: 0 <= i, j < n}"],
         ["<> s = sum(i, a[r, i]) {id=s, inames=r}", "out[r, j] = a[r, j]/s {dep=s}"],
@@ -171,10 +171,10 @@ def test_all_work_items_use_the_result(opencl_queue: Any) -> None:
     knl = lp.tag_inames(knl, "r:g.0")
     assert barriers(knl) == 3
     a = RNG.random((5, 21))
-    check(knl, opencl_queue, a / a.sum(1)[:, None], a=a)
+    check(knl, device, a / a.sum(1)[:, None], a=a)
 
 
-def test_a_result_that_a_loop_on_the_same_axis_shares(opencl_queue: Any) -> None:
+def test_a_result_that_a_loop_on_the_same_axis_shares(device: Any) -> None:
     knl = lp.make_kernel(
         ["{[r]: 0 <= r < m}", "{[i, j]: 0 <= i, j < 16}"],
         "out[r, j] = a[r, j] / sum(i, a[r, i])",
@@ -183,10 +183,10 @@ def test_a_result_that_a_loop_on_the_same_axis_shares(opencl_queue: Any) -> None
     knl = lp.tag_inames(knl, "r:g.0, i:l.0, j:l.0")
     assert barriers(knl) == 4
     a = RNG.random((5, 16))
-    check(knl, opencl_queue, a / a.sum(1)[:, None], a=a)
+    check(knl, device, a / a.sum(1)[:, None], a=a)
 
 
-def test_axes_that_only_others_use(opencl_queue: Any) -> None:
+def test_axes_that_only_others_use(device: Any) -> None:
     knl = lp.make_kernel(
         ["{[i]: 0 <= i < 6}", "{[j, k]: 0 <= j < 4 and 0 <= k < 6}"],
         ["<> s = sum(i, a[i]) {id=s}", "out[j, k] = s + j {dep=s}"],
@@ -194,10 +194,10 @@ def test_axes_that_only_others_use(opencl_queue: Any) -> None:
     knl = lp.tag_inames(knl, "i:l.0, k:l.0, j:l.1")
     a = RNG.random(6)
     expected = a.sum() + np.arange(4)[:, None] + np.zeros(6)
-    check(knl, opencl_queue, expected, a=a)
+    check(knl, device, expected, a=a)
 
 
-def test_several_axes(opencl_queue: Any) -> None:
+def test_several_axes(device: Any) -> None:
     knl = lp.make_kernel(
         ["{[r]: 0 <= r < m}", "{[i, j]: 0 <= i < 5 and 0 <= j < 7}"],
         "out[r] = sum((i, j), a[r, i, j])",
@@ -206,10 +206,10 @@ def test_several_axes(opencl_queue: Any) -> None:
     knl = lp.tag_inames(knl, "r:g.0, i:l.1, j:l.0")
     assert barriers(knl) == 6
     a = RNG.random((3, 5, 7))
-    check(knl, opencl_queue, a.sum((1, 2)), a=a)
+    check(knl, device, a.sum((1, 2)), a=a)
 
 
-def test_conditions_and_nested_reductions(opencl_queue: Any) -> None:
+def test_conditions_and_nested_reductions(device: Any) -> None:
     a, f = RNG.random((6, 16)), RNG.integers(0, 2, 6).astype(np.int32)
     knl = lp.make_kernel(
         ["{[r]: 0 <= r < m}", "{[i]: 0 <= i < 16}"],
@@ -217,11 +217,11 @@ def test_conditions_and_nested_reductions(opencl_queue: Any) -> None:
         assumptions="m >= 1",
     )
     expected = np.where(f > 0, a.sum(1), -1)
-    check(lp.tag_inames(knl, "r:g.0, i:l.0"), opencl_queue, expected, a=a, f=f)
+    check(lp.tag_inames(knl, "r:g.0, i:l.0"), device, expected, a=a, f=f)
     text = "out = sum(r, max(i, a[r, i]))"
     knl = lp.make_kernel("{[r, i]: 0 <= r < m and 0 <= i < 16}", text, [OUT, ...])
     knl = lp.tag_inames(lp.assume(knl, "m >= 1"), "i:l.0")
-    check(knl, opencl_queue, a.max(1).sum(), a=a)
+    check(knl, device, a.max(1).sum(), a=a)
 
 
 def test_a_reduction_in_a_predicate(opencl_queue: Any) -> None:
@@ -240,14 +240,14 @@ def test_a_reduction_in_a_predicate(opencl_queue: Any) -> None:
         np.testing.assert_array_equal(out, expected)
 
 
-def test_a_bound_that_has_a_largest_value(opencl_queue: Any) -> None:
+def test_a_bound_that_has_a_largest_value(device: Any) -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", [OUT, ...])
     with pytest.raises(lp.StaticValueFindingError, match="instruction 'insn'"):
         code(lp.tag_inames(knl, "i:l.0"), a=np.float32)
     knl = lp.tag_inames(lp.assume(knl, "1 <= n <= 20"), "i:l.0")
     for n in (1, 13, 20):
         a = RNG.random(n)
-        check(knl, opencl_queue, a.sum(), a=a)
+        check(knl, device, a.sum(), a=a)
 
 
 # -- groups -----------------------------------------------------------------------------------
@@ -255,16 +255,16 @@ def test_a_bound_that_has_a_largest_value(opencl_queue: Any) -> None:
 
 @pytest.mark.parametrize("items", [None, 8])
 @pytest.mark.parametrize("n", [1, 24, 1000])
-def test_groups_in_two_stages(opencl_queue: Any, items: int | None, n: int) -> None:
+def test_groups_in_two_stages(device: Any, items: int | None, n: int) -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", [OUT, ...])
     knl = lp.split_iname(lp.assume(knl, "n >= 1"), "i", 24, outer_tag="g.0")
     if items is not None:
         knl = lp.split_iname(knl, "i_inner", items, inner_tag="l.0")
     a = RNG.random(n)
-    check(knl, opencl_queue, a.sum(), a=a)
+    check(knl, device, a.sum(), a=a)
 
 
-def test_each_row_in_two_stages(opencl_queue: Any) -> None:
+def test_each_row_in_two_stages(device: Any) -> None:
     knl = lp.make_kernel(
         "{[r, i]: 0 <= r < m and 0 <= i < n}",
         "v[r], k[r] = argmax(i, a[r, i], i)",
@@ -274,12 +274,12 @@ def test_each_row_in_two_stages(opencl_queue: Any) -> None:
     knl = lp.split_iname(knl, "i", 12, outer_tag="g.0")
     knl = lp.tag_inames(lp.split_iname(knl, "i_inner", 4, inner_tag="l.0"), "r:g.1")
     a = RNG.random((3, 50))
-    _, (value, place) = knl(opencl_queue, a=a)
+    _, (value, place) = device(knl, a=a)
     np.testing.assert_array_equal(value, a.max(1))
     np.testing.assert_array_equal(place, a.argmax(1))
 
 
-def test_atomic_updates_need_no_second_stage(opencl_queue: Any) -> None:
+def test_atomic_updates_need_no_second_stage(device: Any) -> None:
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "out[0] = out[0] + sum(i, a[i]) {atomic}",
@@ -294,7 +294,7 @@ def test_atomic_updates_need_no_second_stage(opencl_queue: Any) -> None:
     knl = lp.split_iname(knl, "i_inner", 8, inner_tag="l.0")
     assert code(knl).count("__kernel") == 1
     a, out = RNG.integers(0, 9, 1000).astype(np.int32), np.array([5], np.int32)
-    knl(opencl_queue, a=a, out=out)
+    device(knl, a=a, out=out)
     assert out[0] == a.sum() + 5
 
 
@@ -302,13 +302,13 @@ def test_atomic_updates_need_no_second_stage(opencl_queue: Any) -> None:
 
 
 @pytest.mark.parametrize("tag", ["unr", "ilp"])
-def test_unrolled_and_interleaved(opencl_queue: Any, tag: str) -> None:
+def test_unrolled_and_interleaved(device: Any, tag: str) -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "out = sum(i, a[i])", [OUT, ...])
     knl = lp.split_iname(lp.assume(knl, "n >= 1"), "i", 4, inner_tag=tag)
     assert ("double acc_i_outer_i_inner[4];" in code(knl, a=np.float64)) == (tag == "ilp")
     for n in (1, 4, 99):
         a = RNG.random(n)
-        check(knl, opencl_queue, a.sum(), a=a)
+        check(knl, device, a.sum(), a=a)
 
 
 # -- CUDA ---------------------------------------------------------------------------------------
@@ -477,7 +477,7 @@ def test_values_of_other_work_items_are_refused() -> None:
     assert "reads a value of other work-items: 't' differs" in found
 
 
-def test_rows_of_a_triangle_over_groups(opencl_queue: Any) -> None:
+def test_rows_of_a_triangle_over_groups(device: Any) -> None:
     """Groups without a part in a row do not count: what they had in the row before would."""
     knl = lp.make_kernel(
         "{[r, i]: 0 <= r <= i < n}",
@@ -486,7 +486,7 @@ def test_rows_of_a_triangle_over_groups(opencl_queue: Any) -> None:
     )
     knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
     a = RNG.random((17, 17))
-    _, (found,) = knl(opencl_queue, a=a)
+    _, (found,) = device(knl, a=a)
     np.testing.assert_allclose(found, np.triu(a).sum(1))
 
 

@@ -33,7 +33,7 @@ def test_a_tiled_product_in_plain_loops(outer: str | None) -> None:
     np.testing.assert_allclose(run(knl, a=A, b=B)["out"], A @ B)
 
 
-def test_a_tiled_product_in_registers(opencl_queue: Any) -> None:
+def test_a_tiled_product_in_registers(device: Any) -> None:
     knl = tiled_product(("i", 8), ("j", 8), ("k", 4))
     for axis, iname in enumerate("ji"):
         knl = lp.tag_inames(knl, {f"{iname}_outer": f"g.{axis}"})
@@ -44,7 +44,7 @@ def test_a_tiled_product_in_registers(opencl_queue: Any) -> None:
     code = lp.generate_body(knl)
     assert code.count("barrier(") == 2
     assert code.count("out[") == 4
-    _, (found,) = knl(opencl_queue, a=A, b=B)
+    _, (found,) = device(knl, a=A, b=B)
     np.testing.assert_allclose(found, A @ B)
 
 

@@ -171,69 +171,69 @@ def test_positions_of_running_maxima() -> None:
 # -- along work-items ---------------------------------------------------------------------------
 
 
-def run_on(queue: Any, knl: lp.TranslationUnit, **arguments: Any) -> dict[str, Any]:
-    _, found = lp.set_options(knl, return_dict=True)(queue, **arguments)
+def run_on(device: Any, knl: lp.TranslationUnit, **arguments: Any) -> dict[str, Any]:
+    _, found = device(lp.set_options(knl, return_dict=True), **arguments)
     return dict(found)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 50])
-def test_work_items_combine_over_growing_distances(opencl_queue: Any, n: int) -> None:
+def test_work_items_combine_over_growing_distances(device: Any, n: int) -> None:
     knl = scanned(lp.tag_inames(lp.fix_parameters(kernel(), n=n), "i:l.0"))
     code = lp.generate_body(knl)
     assert code.count("barrier(") == (n - 1).bit_length()
     check(knl)
-    np.testing.assert_allclose(run_on(opencl_queue, knl, a=A[:n])["out"], np.cumsum(A[:n]))
+    np.testing.assert_allclose(run_on(device, knl, a=A[:n])["out"], np.cumsum(A[:n]))
 
 
-def test_blocks_carry_their_totals(opencl_queue: Any) -> None:
+def test_blocks_carry_their_totals(device: Any) -> None:
     knl = scanned(blocks(kernel()))
     check(knl, n=20)
     for n in (1, 7, 16, 17, 32, 50):
-        np.testing.assert_allclose(run_on(opencl_queue, knl, a=A[:n])["out"], np.cumsum(A[:n]))
+        np.testing.assert_allclose(run_on(device, knl, a=A[:n])["out"], np.cumsum(A[:n]))
 
 
 def test_the_barriers_of_a_block_are_one_per_step_and_one_between_blocks() -> None:
     assert lp.generate_body(scanned(blocks(kernel()))).count("barrier(") == 4 + 2
 
 
-def test_an_exclusive_scan_in_blocks(opencl_queue: Any) -> None:
+def test_an_exclusive_scan_in_blocks(device: Any) -> None:
     domains = ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < i}"]
     knl = kernel("out[i] = sum(j, a[j])", domains, lp.GlobalArg("a", shape="n"))
-    found = run_on(opencl_queue, scanned(blocks(knl)), a=A)["out"]
+    found = run_on(device, scanned(blocks(knl)), a=A)["out"]
     np.testing.assert_allclose(found, [0, *np.cumsum(A)[:-1]])
 
 
-def test_lanes_without_a_step_combine_nothing(opencl_queue: Any) -> None:
+def test_lanes_without_a_step_combine_nothing(device: Any) -> None:
     knl = blocks(kernel("out[i] = sum(j, a[j])", "{[i, j]: 3 <= j <= i < n}"))
-    found = run_on(opencl_queue, scanned(knl), a=A, n=50)["out"]
+    found = run_on(device, scanned(knl), a=A, n=50)["out"]
     np.testing.assert_allclose(found[3:], np.cumsum(A[3:]))
 
 
 @pytest.mark.parametrize("rows", ["g.0", "l.1"])
-def test_rows_are_groups_or_work_items(opencl_queue: Any, rows: str) -> None:
+def test_rows_are_groups_or_work_items(device: Any, rows: str) -> None:
     domain = "{[b, i, j]: 0 <= b < 5 and 0 <= j <= i < n}"
     knl = scanned(blocks(lp.tag_inames(kernel("out[b, i] = sum(j, a[b, j])", domain), {"b": rows})))
     a = A.reshape(5, 10)
     check(knl, n=20)
-    np.testing.assert_allclose(run_on(opencl_queue, knl, a=a)["out"], np.cumsum(a, axis=1))
+    np.testing.assert_allclose(run_on(device, knl, a=a)["out"], np.cumsum(a, axis=1))
 
 
-def test_extrema_and_their_positions_in_blocks(opencl_queue: Any) -> None:
+def test_extrema_and_their_positions_in_blocks(device: Any) -> None:
     text = ["lo[i] = min(j, a[j])", "out[i], at[i] = argmax(j, a[j], j)"]
     knl = scanned(blocks(kernel(text)))
-    found = run_on(opencl_queue, knl, a=A)
+    found = run_on(device, knl, a=A)
     np.testing.assert_array_equal(found["lo"], np.minimum.accumulate(A))
     np.testing.assert_array_equal(found["at"], [A[: i + 1].argmax() for i in range(50)])
 
 
 @pytest.mark.parametrize("size", [None, 16])
-def test_segmented_sums(opencl_queue: Any, size: int | None) -> None:
+def test_segmented_sums(device: Any, size: int | None) -> None:
     knl = kernel("out[i], flag[i] = reduce(segmented(sum), j, (a[j], start[j]))")
     knl = lp.add_and_infer_dtypes(knl, {"start": np.int32})
     knl = scanned(knl if size is None else blocks(knl, size))
     start = (np.arange(50) % 7 == 0).astype(np.int32)
     expected = [A[i - i % 7 : i + 1].sum() for i in range(50)]
-    found = run_on(opencl_queue, knl, a=A, start=start)
+    found = run_on(device, knl, a=A, start=start)
     np.testing.assert_allclose(found["out"], expected)
     np.testing.assert_array_equal(found["flag"], 1)
 
@@ -272,20 +272,20 @@ def test_groups_end_with_a_launch(schedule: Any) -> None:
 
 
 @pytest.mark.parametrize("schedule", [turns, items, two_axes])
-def test_groups_begin_where_others_end(opencl_queue: Any, schedule: Any) -> None:
+def test_groups_begin_where_others_end(device: Any, schedule: Any) -> None:
     knl = scanned(schedule(kernel()))
     for n in (1, 8, 24, 25, 97, 300):
         a = np.random.default_rng(n).random(n)
-        np.testing.assert_allclose(run_on(opencl_queue, knl, a=a)["out"], np.cumsum(a))
+        np.testing.assert_allclose(run_on(device, knl, a=a)["out"], np.cumsum(a))
 
 
-def test_segments_across_groups(opencl_queue: Any) -> None:
+def test_segments_across_groups(device: Any) -> None:
     knl = kernel("out[i], flag[i] = reduce(segmented(sum), j, (a[j], start[j]))")
     knl = scanned(turns(lp.add_and_infer_dtypes(knl, {"start": np.int32})))
     a = np.random.default_rng(1).random(210)
     start = (np.arange(210) % 50 == 0).astype(np.int32)
     expected = [a[i - i % 50 : i + 1].sum() for i in range(210)]
-    np.testing.assert_allclose(run_on(opencl_queue, knl, a=a, start=start)["out"], expected)
+    np.testing.assert_allclose(run_on(device, knl, a=a, start=start)["out"], expected)
 
 
 class AffineMaps(lp.ReductionOperation):
@@ -310,7 +310,7 @@ class AffineMaps(lp.ReductionOperation):
 lp.register_reduction_parser(lambda name: AffineMaps() if name == "affine_maps" else None)
 
 
-def test_a_users_operation_across_groups(opencl_queue: Any) -> None:
+def test_a_users_operation_across_groups(device: Any) -> None:
     """The recurrence x[i] = f[i]*x[i - 1] + a[i]: affine maps, composed."""
     knl = kernel("scale[i], out[i] = reduce(affine_maps, j, (f[j], a[j]))")
     knl = scanned(items(lp.add_and_infer_dtypes(knl, {"f": F64})))
@@ -318,37 +318,37 @@ def test_a_users_operation_across_groups(opencl_queue: Any) -> None:
     expected = np.zeros(50)
     for i in range(50):
         expected[i] = f[i] * expected[i - 1] + A[i]
-    np.testing.assert_allclose(run_on(opencl_queue, knl, a=A, f=f)["out"], expected)
+    np.testing.assert_allclose(run_on(device, knl, a=A, f=f)["out"], expected)
 
 
 @pytest.mark.parametrize("rows", ["l.1", "for"])
-def test_rows_across_groups(opencl_queue: Any, rows: str) -> None:
+def test_rows_across_groups(device: Any, rows: str) -> None:
     domain = "{[b, i, j]: 0 <= b < 5 and 3 <= j <= i < n}"
     knl = lanes(lp.tag_inames(kernel("out[b, i] = sum(j, a[b, j])", domain), {"b": rows}))
     a = np.random.default_rng(3).random((5, 40))
-    found = run_on(opencl_queue, scanned(knl), a=a, n=40)["out"]
+    found = run_on(device, scanned(knl), a=a, n=40)["out"]
     np.testing.assert_allclose(found[:, 3:], np.cumsum(a[:, 3:], axis=1))
 
 
-def test_a_triangle_of_rows_across_groups(opencl_queue: Any) -> None:
+def test_a_triangle_of_rows_across_groups(device: Any) -> None:
     domain = "{[b, i, j]: 0 <= b < m and 0 <= j <= i <= b}"
     square = lp.GlobalArg("a, out", F64, "m, m")
     knl = scanned(lanes(kernel("out[b, i] = sum(j, a[b, j])", domain, square)))
     a = np.random.default_rng(3).random((20, 20))
-    found = run_on(opencl_queue, knl, a=a, out=np.zeros((20, 20)))["out"]
+    found = run_on(device, knl, a=a, out=np.zeros((20, 20)))["out"]
     np.testing.assert_allclose(found, np.tril(np.cumsum(a, axis=1)))
 
 
-def test_scans_share_launches(opencl_queue: Any) -> None:
+def test_scans_share_launches(device: Any) -> None:
     scans = ["<> s = sum(j, a[j]) - 2*min(j, a[j])", "<> m = max(j, a[j])"]
     knl = scanned(lanes(kernel(["for i", *scans, "out[i] = s*m", "end"])))
     assert lp.generate_code_v2(knl).device_code().count("__kernel") == 3
     expected = np.cumsum(A) - 2 * np.minimum.accumulate(A)
-    found = run_on(opencl_queue, knl, a=A)["out"]
+    found = run_on(device, knl, a=A)["out"]
     np.testing.assert_allclose(found, expected * np.maximum.accumulate(A))
 
 
-def test_a_scan_that_waits_for_another_has_launches_of_its_own(opencl_queue: Any) -> None:
+def test_a_scan_that_waits_for_another_has_launches_of_its_own(device: Any) -> None:
     text = [
         "s[i] = sum(j, a[j])     {id=s}",
         "... gbarrier            {id=done, dep=s}",
@@ -358,14 +358,14 @@ def test_a_scan_that_waits_for_another_has_launches_of_its_own(opencl_queue: Any
     knl = lanes(kernel(text, domains, lp.GlobalArg("s", F64, "n", is_input=False)))
     knl = scanned(lp.split_iname(knl, "k", 8, outer_tag="g.0", inner_tag="l.0"))
     assert lp.generate_code_v2(knl).device_code().count("__kernel") == 6
-    found = run_on(opencl_queue, knl, a=A)["out"]
+    found = run_on(device, knl, a=A)["out"]
     np.testing.assert_allclose(found, np.cumsum(np.cumsum(A)))
 
 
-def test_values_that_later_launches_need(opencl_queue: Any) -> None:
+def test_values_that_later_launches_need(device: Any) -> None:
     knl = scanned(turns(kernel(["<> t = 2*a[i]", "b[i] = 1", "out[i] = t + sum(j, a[j])"])))
     knl = lp.save_and_reload_temporaries(knl)
-    np.testing.assert_allclose(run_on(opencl_queue, knl, a=A)["out"], np.cumsum(A) + 2 * A)
+    np.testing.assert_allclose(run_on(device, knl, a=A)["out"], np.cumsum(A) + 2 * A)
 
 
 def test_targets_without_work_items_scan_in_order() -> None:
@@ -386,10 +386,10 @@ def test_automatic_scans_take_no_launches_more() -> None:
     assert lp.generate_code_v2(knl).device_code().count("__kernel") == 1
 
 
-def test_neighbours_in_one_work_item(opencl_queue: Any) -> None:
+def test_neighbours_in_one_work_item(device: Any) -> None:
     knl = lp.split_iname(lp.split_iname(kernel(), "i", 16), "i_inner", 4, outer_tag="l.0")
     check(scanned(knl), n=29)
-    np.testing.assert_allclose(run_on(opencl_queue, scanned(knl), a=A)["out"], np.cumsum(A))
+    np.testing.assert_allclose(run_on(device, scanned(knl), a=A)["out"], np.cumsum(A))
 
 
 # -- what is no scan ------------------------------------------------------------------------------
@@ -462,11 +462,11 @@ def test_automatic_scans_leave_other_sums_alone() -> None:
     np.testing.assert_allclose(found["same"], A.sum())
 
 
-def test_the_loop_along_which_a_scan_runs(opencl_queue: Any) -> None:
+def test_the_loop_along_which_a_scan_runs(device: Any) -> None:
     knl = lp.split_iname(kernel(), "i", 16, outer_tag="g.0", inner_tag="l.0")
     knl = scanned(knl, force_outer_iname_for_scan="i_inner")
     check(knl, n=20)
-    np.testing.assert_allclose(run_on(opencl_queue, knl, a=A)["out"], np.cumsum(A))
+    np.testing.assert_allclose(run_on(device, knl, a=A)["out"], np.cumsum(A))
     with pytest.raises(lp.ReductionIsNotTriangularError, match="not inside of the loop 'j'"):
         scanned(kernel(), force_outer_iname_for_scan="j")
 

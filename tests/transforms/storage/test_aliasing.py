@@ -52,10 +52,10 @@ def test_a_barrier_keeps_the_tiles_apart() -> None:
     assert "for s (wt depends on rs)" in text
 
 
-def test_results_on_a_device(opencl_queue: Any) -> None:
+def test_results_on_a_device(device: Any) -> None:
     a, c = np.arange(8.0), np.arange(8.0) + 0.5
     knl = lp.set_options(lp.alias_temporaries(tiles(), "s,t"), return_dict=True)
-    _, out = knl(opencl_queue, a=a, c=c)
+    _, out = device(knl, a=a, c=c)
     np.testing.assert_array_equal(out["b"], a[::-1])
     np.testing.assert_array_equal(out["d"], 2 * c[::-1])
 

@@ -82,11 +82,11 @@ def test_a_row_of_private_accumulators() -> None:
 
 @pytest.mark.parametrize("inames", ["k", "i_inner,j_inner,k"])
 @pytest.mark.parametrize("n", [8, 13])
-def test_results_on_a_device(opencl_queue: Any, inames: str, n: int) -> None:
+def test_results_on_a_device(device: Any, inames: str, n: int) -> None:
     rng = np.random.default_rng(1)
     a, b, c = rng.random((n, 9)), rng.random((9, n)), rng.random((n, n))
     wanted = c + a @ b
-    lp.buffer_array(matmul(), "c", inames)(opencl_queue, a=a, b=b, c=c)
+    device(lp.buffer_array(matmul(), "c", inames), a=a, b=b, c=c)
     np.testing.assert_allclose(c, wanted)
 
 

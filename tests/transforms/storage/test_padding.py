@@ -60,13 +60,13 @@ def test_callers_get_padded_arrays() -> None:
     np.testing.assert_array_equal(a, 16 * np.arange(4)[:, None] + np.arange(15))
 
 
-def test_rows_of_a_tile_in_other_banks(opencl_queue: Any) -> None:
+def test_rows_of_a_tile_in_other_banks(device: Any) -> None:
     knl = lp.add_padding(transposition(), "a_fetch", 0, 17 * 4)
     code = lp.generate_code_v2(knl).device_code()
     assert "__local float a_fetch[271];" in code
     assert "a_fetch[17 * lid(1) + lid(0)]" in code
     a = np.random.default_rng(1).random((40, 40)).astype(np.float32)
-    _, (out,) = knl(opencl_queue, a=a)
+    _, (out,) = device(knl, a=a)
     np.testing.assert_array_equal(out, a.T)
 
 

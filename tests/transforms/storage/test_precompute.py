@@ -120,23 +120,23 @@ def blocks(text: list[str], rule: str, assumptions: str = "n >= 1") -> lp.Transl
     )
 
 
-def test_just_what_is_touched_of_a_box_is_computed(opencl_queue: Any) -> None:
+def test_just_what_is_touched_of_a_box_is_computed(device: Any) -> None:
     text = ["u2(is, js) := u[is, js]**2", "result[i, j] = u2(i + 1, j) + u2(i, j + 1)"]
     knl = blocks(text, "u2", "n >= 1 and n mod 16 = 0")
     code = lp.generate_body(lp.add_dtypes(knl, {"u": np.float32}))
     assert SQUARES in code
     u = np.random.default_rng(1).random((33, 33))
-    _, (result,) = knl(opencl_queue, u=u)
+    _, (result,) = device(knl, u=u)
     np.testing.assert_allclose(result, u[1:, :-1] ** 2 + u[:-1, 1:] ** 2)
 
 
 @pytest.mark.parametrize("n", [1, 15, 17, 33])
-def test_a_stencil_is_read_without_its_corners(opencl_queue: Any, n: int) -> None:
+def test_a_stencil_is_read_without_its_corners(device: Any, n: int) -> None:
     text = "out[i, j] = u[i, j + 1] + u[i + 1, j] + u[i + 1, j + 1] + u[i + 2, j + 1]"
     knl = blocks([f"{text} + u[i + 1, j + 2]"], "u_acc")
     u = np.random.default_rng(n).random((n + 2, n + 2))
     u[[0, 0, -1, -1], [0, -1, 0, -1]] = np.nan
-    _, (out,) = knl(opencl_queue, u=u)
+    _, (out,) = device(knl, u=u)
     expected = u[1:-1, 1:-1] + u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2]
     np.testing.assert_allclose(out, expected)
 

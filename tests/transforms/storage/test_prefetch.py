@@ -117,16 +117,16 @@ def test_code_of_a_transpose_has_one_barrier() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 33])
-def test_results_on_a_device(opencl_queue: Any, n: int) -> None:
+def test_results_on_a_device(device: Any, n: int) -> None:
     generator = np.random.default_rng(n)
     u, a, b = generator.random((n + 2, n + 2)), generator.random((n, n)), generator.random((n, n))
-    _, (out,) = stencil()(opencl_queue, u=u)
+    _, (out,) = device(stencil(), u=u)
     c = u[1:-1, 1:-1]
     expected = c**2 - 4 * c + u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2]
     np.testing.assert_allclose(out[1:, 1:], expected)
-    _, (out,) = matmul()(opencl_queue, a=a, b=b)
+    _, (out,) = device(matmul(), a=a, b=b)
     np.testing.assert_allclose(out, a @ b)
-    _, (out,) = transpose()(opencl_queue, a=a)
+    _, (out,) = device(transpose(), a=a)
     np.testing.assert_array_equal(out, a.T)
 
 
@@ -139,11 +139,11 @@ def test_code_trees_run_each_instance_once(make: Any, n: int) -> None:
     Oracle(lowered.kernel, {"n": n}).check(lowered.functions)
 
 
-def test_corners_that_nothing_reads_are_fetched_where_they_exist(opencl_queue: Any) -> None:
+def test_corners_that_nothing_reads_are_fetched_where_they_exist(device: Any) -> None:
     assert body(laplacian(), "u").startswith(STENCIL)
     u = np.random.default_rng(1).random((35, 35))
-    _, (expected,) = stencil()(opencl_queue, u=u)
-    _, (out,) = laplacian()(opencl_queue, u=u)
+    _, (expected,) = device(stencil(), u=u)
+    _, (out,) = device(laplacian(), u=u)
     np.testing.assert_array_equal(out[1:, 1:], expected[1:, 1:])
 
 
@@ -208,30 +208,30 @@ def bodies() -> tuple[lp.TranslationUnit, lp.TranslationUnit]:
 
 
 @pytest.mark.parametrize("n", [1, 700, 1024])
-def test_bodies_in_local_memory(opencl_queue: Any, n: int) -> None:
+def test_bodies_in_local_memory(device: Any, n: int) -> None:
     knl = bodies()[1]
     code = body(knl)
     assert "(x_fetch[k] - x_fetch_0[3 * j_inner + k])" in code
     assert "x_fetch_0[3 * lid(0) + 2] = x[768 * (long) j_outer + 3 * lid(0) + 2];" in code
     x = np.random.default_rng(n).random((n, 3), np.float32)
-    _, (pot,) = knl(opencl_queue, x=x)
+    _, (pot,) = device(knl, x=x)
     distance = np.linalg.norm(x[:, None] - x[None], axis=2) + np.diag(np.full(n, np.inf))
     np.testing.assert_allclose(pot, (1 / distance).sum(1), rtol=1e-3)
 
 
-def test_a_single_element_needs_no_array(opencl_queue: Any) -> None:
+def test_a_single_element_needs_no_array(device: Any) -> None:
     knl = lp.add_prefetch(copied(), "a")
     assert "float const a_fetch = a[16 * gid(0) + lid(0)];" in body(knl, "a")
-    _, (out,) = knl(opencl_queue, a=np.arange(37.0))
+    _, (out,) = device(knl, a=np.arange(37.0))
     np.testing.assert_array_equal(out, 16 * np.arange(37.0))
 
 
-def test_each_work_item_fetches_its_own_element(opencl_queue: Any) -> None:
+def test_each_work_item_fetches_its_own_element(device: Any) -> None:
     knl = lp.add_prefetch(copied(), "a", ["i_inner"], default_tag="l.0")
     text = body(knl, "a")
     assert "a_fetch[lid(0)] = a[16 * gid(0) + lid(0)];" in text
     assert "barrier" not in text
-    _, (out,) = knl(opencl_queue, a=np.arange(37.0))
+    _, (out,) = device(knl, a=np.arange(37.0))
     np.testing.assert_array_equal(out, 16 * np.arange(37.0))
 
 
@@ -350,13 +350,13 @@ def test_a_sum_of_what_is_ready_keeps_its_own_loop() -> None:
     assert code.count("for (int k") == 2
 
 
-def test_loops_without_a_common_axis_stay_loops(opencl_queue: Any) -> None:
+def test_loops_without_a_common_axis_stay_loops(device: Any) -> None:
     knl = lp.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 40}", "out[i] = sum(j, a[i, j]*x[j])")
     knl = lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
     knl = lp.add_prefetch(lp.add_prefetch(knl, "a", ["i_inner", "j"]), "x", "j")
     generator = np.random.default_rng(1)
     a, x = generator.random((50, 40)), generator.random(40)
-    _, (out,) = knl(opencl_queue, a=a, x=x)
+    _, (out,) = device(knl, a=a, x=x)
     np.testing.assert_allclose(out, a @ x)
 
 
@@ -382,9 +382,9 @@ def test_axes_go_to_the_loops_that_keep_most_work_items_busy() -> None:
     assert fetch in body(planes(), "u")
 
 
-def test_a_stencil_in_three_dimensions(opencl_queue: Any) -> None:
+def test_a_stencil_in_three_dimensions(device: Any) -> None:
     u = np.random.default_rng(2).random((19, 19, 19))
-    _, (out,) = planes()(opencl_queue, u=u)
+    _, (out,) = device(planes(), u=u)
     c = slice(1, -1)
     expected = u[:-2, c, c] + u[2:, c, c] + u[c, :-2, c] + u[c, 2:, c] + u[c, c, :-2] + u[c, c, 2:]
     np.testing.assert_allclose(out, expected)
@@ -435,7 +435,7 @@ def test_a_matrix_product_in_blocks_on_the_host() -> None:
     np.testing.assert_allclose(run(knl, a=a, b=b)["out"], a @ b)
 
 
-def test_a_stencil_inside_of_its_array_is_fetched_in_tiles(opencl_queue: Any) -> None:
+def test_a_stencil_inside_of_its_array_is_fetched_in_tiles(device: Any) -> None:
     knl = lp.make_kernel(
         "{ [i]: 1 <= i < n - 1 }",
         "b[i] = a[i - 1] + a[i + 1]",
@@ -446,7 +446,7 @@ def test_a_stencil_inside_of_its_array_is_fetched_in_tiles(opencl_queue: Any) ->
     knl = lp.add_prefetch(knl, "a", ["i_inner"], fetch_bounding_box=True)
     for n in (3, 9, 10, 11, 40):
         a, b = np.random.default_rng(n).random(n), np.zeros(n)
-        knl(opencl_queue, a=a, b=b)
+        device(knl, a=a, b=b)
         np.testing.assert_array_equal(b[1:-1], a[:-2] + a[2:])
 
 
