@@ -20,7 +20,8 @@ class BoundCall:
     """The launches of a call, with its arguments: ``bound = executor.bind(a=x, out=y)``.
 
     ``bound()`` makes them again, with what the arrays contain then, and checks nothing. On CUDA
-    it takes a stream, on OpenCL a queue and ``wait_for``, and returns the event of the last launch.
+    it takes a stream of any library, and with ``event=True`` returns an event. On OpenCL it takes a
+    queue and ``wait_for``, and returns the event of the last launch.
     ``outputs`` are the arrays that are written, by name.
 
     >>> import numpy as np

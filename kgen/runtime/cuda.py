@@ -8,8 +8,9 @@ import contextlib
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from kgen.ir.expr import Expr
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.bound import Calls, RecordingBuilder
+from kgen.runtime.cuda_streams import handle_of, in_order_of, load_driver
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
 from kgen.runtime.foreign import CudaMemory, cuda_memory
@@ -71,6 +73,8 @@ EVENT: Final = PREFIX + "event"
 _POINTER_SIZE: Final = 8
 #: What a work-item has at most: the CUDA C++ Programming Guide, "Technical Specifications".
 _REGISTERS_OF_ITEM: Final = 255
+#: A stream that does not wait for the default one, nor that for it.
+_NON_BLOCKING: Final = 1
 #: How other libraries number CUDA's default stream.
 _LEGACY_STREAM: Final = 1
 
@@ -222,7 +226,8 @@ def to_host(array: Any) -> np.ndarray[Any, Any]:
 class CudaExecutor(ExecutorBase):
     """Runs a kernel in a CUDA context: ``evt, (out,) = knl(a=x)``.
 
-    * ``stream``: a :class:`pycuda.driver.Stream`; ``None`` is the default stream
+    * ``stream``: a stream of pycuda, PyTorch, CuPy or numba, an object with ``__cuda_stream__``, or
+      the address of a stream; ``None`` is the default one
     * ``allocator``: called with a number of bytes; makes the memory of outputs that are not
       passed, and of temporaries: pycuda's, or an array of another library
     * ``out_host``: return outputs as numpy arrays; ``None``: if numpy arrays and no device
@@ -275,9 +280,13 @@ class CudaExecutor(ExecutorBase):
         return _Recorder(self.t_unit, self.entrypoint, calls, self.context, caches=self.caches)
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
-        def launch(stream: Any = None) -> None:
+        def launch(stream: Any = None, *, event: bool = False) -> Any:
+            if stream is not None and not isinstance(stream, drv.Stream):
+                with _own_stream(stream) as own:
+                    return launch(own, event=event)
             for function, (grid, block, parameters, local_memory) in calls:
                 function(grid, block, parameters, local_memory, stream)
+            return drv.Event().record(stream) if event else None
 
         return launch
 
@@ -318,6 +327,24 @@ class _Recorder(CudaExecutor):
         return partial(_RecordingBuilder, self.calls, compiled)
 
 
+@contextlib.contextmanager
+def _own_stream(stream: Any) -> Iterator[Any]:
+    """Give a stream of pycuda, whose work is work in a *stream* of another library."""
+    handle = handle_of(stream)
+    if handle in (0, _LEGACY_STREAM):
+        yield None
+        return
+    own = _stream_beside(handle, drv.Context.get_current())
+    with in_order_of(load_driver(), handle, int(own.handle)):
+        yield own
+
+
+@lru_cache(maxsize=16)
+def _stream_beside(handle: int, context: Any) -> Any:
+    """Return a stream of pycuda for work in the order of another one."""
+    return drv.Stream(_NON_BLOCKING)
+
+
 # -- device memory ----------------------------------------------------------------------------
 
 
@@ -327,7 +354,7 @@ def as_array(value: Any, stream: Any = None, allocator: Any = None) -> GPUArray 
     :arg stream: the stream in which it is read; ``None`` is the default stream
     :arg allocator: of the view, for arrays that are made like it
     """
-    own = _LEGACY_STREAM if stream is None else int(stream.handle)
+    own = handle_of(stream) or _LEGACY_STREAM
     memory = cuda_memory(value, own)
     if memory is None:
         return None
@@ -445,6 +472,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
                 hint="set_options(knl, guard_accesses=False), or test the kernel on those",
             )
         body = [
+            *self.go_to_stream(),
             *self.go_through_host(),
             *self.make_outputs(),
             *self.allocate_temporaries(),
@@ -453,6 +481,17 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         made = call(self.known("Event", drv.Event))
         recorded = call(attribute(made, "record"), name("stream"))
         return [*body, assign(EVENT, recorded), self.make_result(name(EVENT))]
+
+    def go_to_stream(self) -> list[ast.stmt]:
+        """Leave calls with streams of other libraries to the slow way."""
+        is_own = call(builtin("isinstance"), name("stream"), self.known("Stream", drv.Stream))
+        leave = self.hand_over(self.own("in_stream", attrgetter("in_stream")))
+        return [if_(all_of([self.is_given("stream"), negate(is_own)]), leave)]
+
+    def in_stream(self, /, *, stream: Any, **arguments: Any) -> Any:
+        """Run a call in a stream of another library."""
+        with _own_stream(stream) as own:
+            return self.other(stream=own, **arguments)
 
     def go_through_host(self) -> list[ast.stmt]:
         """Leave calls with numpy arrays, or for numpy arrays, to the slow way."""
