@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from tools.races.sanitizer import missing, watch
 
 #: Where tests run work-groups on threads.
-TESTS = ("tests/runtime/test_threads.py", "tests/runtime/test_concurrency.py")
+TESTS = tuple(f"tests/runtime/test_{name}.py" for name in ("threads", "items", "concurrency"))
 
 
 def _report(what: str, arguments: Sequence[str]) -> bool:
