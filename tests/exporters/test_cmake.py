@@ -128,7 +128,9 @@ def test_openmp(cmake: str, tmp_path: Path) -> None:
     lp.export(knl, tmp_path, targets="c", namespace="demo")
     run(cmake, "-S", tmp_path, "-B", tmp_path / "build")
     run(cmake, "--build", tmp_path / "build")
-    assert "-fopenmp" in (tmp_path / "build/CMakeFiles/demo_c.dir/flags.make").read_text()
+    flags = (tmp_path / "build/CMakeFiles/demo_c.dir/flags.make").read_text()
+    assert "-fopenmp" in flags
+    assert "-O3 -fno-math-errno -fno-trapping-math" in flags
 
 
 @pytest.fixture

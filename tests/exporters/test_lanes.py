@@ -1,9 +1,10 @@
-"""Exported functions in C whose loops are vector code: no warnings, results, alignment."""
+"""Exported functions in C with lanes and threads: no warnings, results, alignment, sharing."""
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import kgen as lp
 from kgen.exporters.export import export
 from kgen.runtime.toolchain import find_c_compiler
+from tests.exporters.libraries import load
 
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic")
 #: By name of the function: its code.
@@ -103,3 +105,30 @@ def test_arrays_that_are_less_aligned_than_declared_are_rejected(demo: ctypes.CD
     assert demo.demo_streamed(at(x, 16), at(out), 40) != 0
     text = "array 'x' does not begin at a multiple of 64 bytes"
     assert text in demo.demo_last_message().decode()
+
+
+def test_calls_at_once_share_the_threads(tmp_path: Path) -> None:
+    wait = "__atomic_store_n(&mine[i], 1, 5); while (!__atomic_load_n(&other[0], 5));"
+    count = "extern int omp_get_num_threads(void); mine[i] = omp_get_num_threads();"
+    names = lp.GlobalArg("mine, other", np.int32, shape=4)
+    programs = [
+        lp.make_kernel(
+            "{ [i]: 0 <= i < 4 }",
+            [lp.CInstruction("i", code, read_variables="other", assignees="mine[i]")],
+            [names],
+            name=name,
+            target=lp.ExecutableCTarget(threads=4),
+        )
+        for name, code in (("wait", wait), ("count", count))
+    ]
+    knls = [lp.tag_inames(knl, "i:g.0") for knl in programs]
+    found = load(tmp_path, knls, "c")
+    mine, other, team = np.zeros((3, 4), np.int32)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(found.demo_wait, at(mine), at(other))
+        while not mine[0] and not call.done():
+            pass
+        status = found.demo_count(at(team), at(other))
+        other[0] = 1
+    assert status == call.result() == 0
+    assert team.tolist() == [2] * 4

@@ -79,9 +79,12 @@ endfunction()
 macro(_kgen_c name upper)
   set(${upper}_C_OPTIONS "" CACHE STRING "Options for the compiler of kernels in C")
   _kgen_component(${name} c ${arg_C})
-  # without a build type kernels are optimized all the same
+  # without a build type kernels are optimized all the same; that nothing looks at errno, and at what
+  # processors note of operations, lets compilers make vectors of sqrt and floor
   target_compile_options(${name}_c PRIVATE
-    "$<$<AND:$<CONFIG:>,$<C_COMPILER_ID:GNU,Clang,AppleClang>>:-O3>" ${${upper}_C_OPTIONS})
+    "$<$<AND:$<CONFIG:>,$<C_COMPILER_ID:GNU,Clang,AppleClang>>:-O3>"
+    "$<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-fno-math-errno;-fno-trapping-math>"
+    ${${upper}_C_OPTIONS})
   target_link_libraries(${name}_c PRIVATE ${arg_LINK})
   if(UNIX)
     target_link_libraries(${name}_c PRIVATE m)
