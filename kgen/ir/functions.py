@@ -16,12 +16,14 @@ from kgen.ir.expr import Expr
 from kgen.ir.promotion import UNDECIDED, Literal, Operand, adapt, arithmetic, common, settle
 from kgen.ir.random123 import GENERATORS, Generator
 from kgen.ir.types import FLOAT32, FLOAT64, INT32, INT64, UINT32, NumpyType
-from kgen.ir.vector_values import VECTOR_MAKERS, numbers_of
+from kgen.ir.vector_values import NUMBER_NAMES, VECTOR_MAKERS, numbers_of
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
 
 __all__ = [
+    "BUILT_INS",
+    "Reinterpretation",
     "FUNCTIONS",
     "EXCHANGE",
     "Function",
@@ -205,6 +207,95 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 }
 
 
+# -- functions of graphics and of bits ---------------------------------------------------
+
+
+def _integers(dtypes: Types) -> Types:
+    for dtype in dtypes:
+        if dtype.kind not in "iu":
+            raise TypeInferenceFailure(f"takes integers, not {dtype.dtype}")
+    return (dtypes[0],) * len(dtypes)
+
+
+def _only_float32(dtypes: Types) -> Types:
+    joined = _joined(dtypes)
+    if joined.kind not in "biuf" or (joined.kind == "f" and joined != FLOAT32):
+        raise TypeInferenceFailure(
+            f"takes float32, not {joined.dtype}\n"
+            "  hint: convert the arguments: cast(np.float32, ...)"
+        )
+    return (FLOAT32,) * len(dtypes)
+
+
+def _choice(dtypes: Types) -> Types:
+    if not dtypes[2].is_integral():
+        raise TypeInferenceFailure(f"chooses by an integer, not by {dtypes[2].dtype}")
+    return (*((_joined(dtypes[:2]),) * 2), dtypes[2])
+
+
+def _vectors(dtypes: Types) -> Types:
+    numbers = numbers_of(dtypes[0].dtype)
+    if dtypes[0] != dtypes[-1] or numbers is None:
+        shown = ", ".join(str(dtype.dtype) for dtype in dtypes)
+        raise TypeInferenceFailure(f"takes two vectors of one type, not ({shown})")
+    if NumpyType(numbers[0]).kind != "f" or numbers[1] > 4:
+        raise TypeInferenceFailure(
+            f"takes vectors of 2 to 4 floats, not of {numbers[1]} {numbers[0]}"
+        )
+    return dtypes
+
+
+def _number_of_vector(operands: Types) -> Types:
+    numbers = numbers_of(operands[0].dtype)
+    assert numbers is not None
+    return (NumpyType(numbers[0]),)
+
+
+@dataclass(frozen=True)
+class Reinterpretation(Function):
+    """``as_int(x)``: the bits of a number as a number of another type."""
+
+    wanted: NumpyType = field(kw_only=True)
+
+    @classmethod
+    def of(cls, name: str, wanted: NumpyType) -> Reinterpretation:
+        """Return the function *name*, which makes a *wanted*."""
+
+        def operands(dtypes: Types) -> Types:
+            (given,) = dtypes
+            if given.kind not in "iuf" or given.itemsize != wanted.itemsize:
+                raise TypeInferenceFailure(
+                    f"takes a number of {wanted.itemsize} bytes, not {given.dtype}"
+                )
+            return dtypes
+
+        return cls(name, 1, operands, lambda _: (wanted,), wanted=wanted)
+
+
+_NATIVE = "cos exp exp2 exp10 log log2 log10 recip rsqrt sin sqrt tan"
+
+#: Functions that OpenCL C has by these names, and every target of C's family: by name.
+BUILT_INS: Final[Mapping[str, Function]] = {
+    function.name: function
+    for function in (
+        Function("clamp", 3, _ordered, _first, adapts=True),
+        *(Function(name, 3, _real, _first, adapts=True) for name in ("mad", "mix", "smoothstep")),
+        Function("step", 2, _real, _first, adapts=True),
+        *(Function(name, 1, _real, _first, adapts=True) for name in ("sign", "degrees", "radians")),
+        *(Function(name, 1, _integers, _first) for name in ("popcount", "clz")),
+        Function("rotate", 2, _integers, _first),
+        Function("select", 3, _choice, _first),
+        Function("dot", 2, _vectors, _number_of_vector),
+        *(Function(f"native_{name}", 1, _only_float32, _first) for name in _NATIVE.split()),
+        *(Function(f"native_{name}", 2, _only_float32, _first) for name in ("divide", "powr")),
+        *(
+            Reinterpretation.of(f"as_{name}", NumpyType(np.dtype(dtype)))
+            for name, dtype in NUMBER_NAMES.items()
+        ),
+    )
+}
+
+
 #: Functions with several results: ``m, e = frexp(x)``, in the order of C's: its value, then what it
 #: stores.
 SEVERAL: Final[Mapping[str, Function]] = {
@@ -214,6 +305,7 @@ SEVERAL: Final[Mapping[str, Function]] = {
         Function("modf", 1, _single, lambda operands: (operands[0], operands[0])),
         Function("make_tuple", None, _as_given, _as_given),
         Function("remquo", 2, _single, lambda operands: (operands[0], INT32)),
+        Function("sincos", 1, _single, lambda operands: (operands[0], operands[0])),
     )
 }
 
@@ -349,12 +441,12 @@ def find_function(kernel: LoopKernel, name: str) -> Function | None:
     registered = kernel.functions.get(name) or kernel.target.known_callables.get(name)
     if registered is not None:
         return RegisteredFunction.of(registered)
-    return FUNCTIONS.get(name) or _special(name)
+    return FUNCTIONS.get(name) or BUILT_INS.get(name) or _special(name)
 
 
 def known_function_names(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the names that calls in *kernel* may use, for messages."""
     return (
-        *(*FUNCTIONS, *SEVERAL, *VECTOR_MAKERS, *GENERATORS),
+        *(*FUNCTIONS, *BUILT_INS, *SEVERAL, *VECTOR_MAKERS, *GENERATORS),
         *(*kernel.functions, *kernel.target.known_callables),
     )

@@ -9,12 +9,21 @@ import numpy as np
 
 from kgen.ir.types import NumpyType
 
-__all__ = ["COUNTS", "VECTOR_MAKERS", "lane_of", "layout_of", "numbers_of", "vector_type"]
+__all__ = [
+    "COUNTS",
+    "NUMBER_NAMES",
+    "VECTOR_MAKERS",
+    "lane_of",
+    "layout_of",
+    "numbers_of",
+    "vector_type",
+]
 
 #: How many numbers a vector may have.
 COUNTS: Final = (2, 3, 4, 8, 16)
 
-_NAMES: Final = {
+#: What OpenCL C calls numbers, for functions: their types.
+NUMBER_NAMES: Final = {
     "char": "int8",
     "uchar": "uint8",
     "short": "int16",
@@ -93,6 +102,6 @@ def lane_of(dtype: np.dtype[Any], name: str) -> int:
 #: The types that functions such as ``make_uint4`` make, by the names of these.
 VECTOR_MAKERS: Final = {
     f"make_{name}{count}": vector_type(np.dtype(dtype), count)
-    for name, dtype in _NAMES.items()
+    for name, dtype in NUMBER_NAMES.items()
     for count in COUNTS
 }

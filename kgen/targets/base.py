@@ -118,6 +118,8 @@ class CFamilyLanguage(Target):
     aligned_pointer: ClassVar[str | None] = None
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
+    #: Functions ``as_int`` and its kin take the bits of one type for another.
+    reinterprets: ClassVar[bool] = False
     #: Functions by which lanes exchange values take a mask of those lanes.
     masks_lanes: ClassVar[bool] = False
     #: How memory that work-items share is updated in one step.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import cgen
@@ -90,14 +91,49 @@ _UNSIGNED = ("bool", "uint8", "uint16", "uint32", "uint64")
 #: Integers: their extrema are helpers in C, and ``abs`` of unsigned ones is no call at all.
 _C_ABS = {"int8": "abs", "int16": "abs", "int32": "abs", "int64": "llabs"}
 
+_NATIVE = "cos exp exp2 log log2 log10 sin sqrt tan"
+
+
+def _of_bits(count: str, of_zero: str, kind: str) -> list[cgen.Generable]:
+    """Write a count of bits, of as many as the type has, in those of 64."""
+    bits = "(unsigned long long) a << (64 - 8 * (int) sizeof(a))"
+    return [cgen.Statement(f"return a == 0 ? {of_zero} : {count}({bits})")]
+
+
+def _power_of_ten(kind: str) -> list[cgen.Generable]:
+    return [cgen.Statement("return powf(10.0f, a)")]
+
+
+def _counts(popcount: str, clz: str) -> dict[str, Helper]:
+    """Return helpers that count bits by two functions of 64 bits."""
+    return {
+        "popcount": Helper(partial(_of_bits, popcount, "0"), "a"),
+        "clz": Helper(partial(_of_bits, clz, "8 * (int) sizeof(a)"), "a"),
+    }
+
+
 C_FUNCTIONS: Final = FunctionNames(
-    _C_REAL,
+    {
+        **_C_REAL,
+        **{f"native_{name}": name + "f" for name in _NATIVE.split()},
+        "native_powr": "powf",
+        "native_recip": "1.0f / ",
+        "native_rsqrt": "1.0f / sqrtf",
+    },
     {"abs": _C_ABS},
     _C_COMPLEX,
     {"abs": (include("stdlib.h"),), "llabs": (include("stdlib.h"),)},
+    {
+        **_counts("__builtin_popcountll", "__builtin_clzll"),
+        "native_exp10": Helper(_power_of_ten, "a"),
+    },
 )
 GNU_FUNCTIONS: Final = FunctionNames(
-    {**_C_REAL, **_BESSEL}, C_FUNCTIONS.integer, C_FUNCTIONS.complex, C_FUNCTIONS.needs
+    {**C_FUNCTIONS.real, **_BESSEL},
+    C_FUNCTIONS.integer,
+    C_FUNCTIONS.complex,
+    C_FUNCTIONS.needs,
+    C_FUNCTIONS.helpers,
 )
 
 _EXTREMA = {name: dict.fromkeys((*_SIGNED, *_UNSIGNED), name) for name in ("max", "min")}
@@ -111,6 +147,8 @@ def _lanes_of_row(kind: str) -> list[cgen.Generable]:
     ]
 
 
+_INTRINSIC = "cos exp log log2 log10 sin tan"
+
 _CUDA_REAL = {name: pattern for name, pattern in _C_REAL.items() if name != "isnormal"}
 
 CUDA_FUNCTIONS: Final = FunctionNames(
@@ -120,10 +158,21 @@ CUDA_FUNCTIONS: Final = FunctionNames(
         "rsqrt": "rsqrt{f}",
         "exchange_lanes": "__shfl_xor_sync",
         "lane_before": "__shfl_up_sync",
+        **{
+            f"native_{name}": f"__{name}f"
+            for name in ["cos", "exp", "log", "log2", "log10", "sin", "tan"]
+        },
+        "native_divide": "__fdividef",
+        "native_exp10": "__exp10f",
+        "native_exp2": "exp2f",
+        "native_powr": "__powf",
+        "native_recip": "__frcp_rn",
+        "native_rsqrt": "rsqrtf",
+        "native_sqrt": "__fsqrt_rn",
     },
     {"abs": _C_ABS, **_EXTREMA, "mul_hi": {"uint64": "__umul64hi"}},
     {name: f"cuda::std::{name}" for name in _COMPLEX.split()},
-    helpers={"lanes_of_row": Helper(_lanes_of_row)},
+    helpers={"lanes_of_row": Helper(_lanes_of_row), **_counts("__popcll", "__clzll")},
 )
 
 _OPENCL_ABS = {
@@ -160,6 +209,8 @@ OPENCL_FUNCTIONS: Final = FunctionNames(
         "rsqrt": "rsqrt",
         **{f"bessel_{name}": f"bessel_{name}" for name in ("j0", "j1", "y0", "y1", "yn")},
         "bessel_jn": "bessel_jv",
+        **{name: name for name in ("clz", "popcount", "rotate", "sincos")},
+        **{name: name for name in ("native_divide", "native_powr")},
         "exchange_lanes": "sub_group_shuffle_xor",
         "lane_before": "sub_group_shuffle_up",
     },

@@ -159,6 +159,7 @@ class OpenCLTarget(CFamilyTarget):
     }
     language: ClassVar[str] = "OpenCL C"
     exchanged_kinds: ClassVar[str] = "iuf"
+    reinterprets: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             # a bool has no fixed size, and may not be an argument

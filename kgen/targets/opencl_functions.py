@@ -13,8 +13,7 @@ from kgen.errors import TypeInferenceFailure
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.expr import TypeCast, TypedLiteral, is_constant
 from kgen.ir.promotion import common, settle
-from kgen.ir.types import FLOAT32, FLOAT64, NumpyType
-from kgen.ir.vector_values import numbers_of
+from kgen.ir.types import FLOAT32, FLOAT64
 
 __all__ = ["OPENCL_CALLABLES", "OpenCLCallable"]
 
@@ -71,26 +70,6 @@ class OpenCLCallable(ScalarCallable):
         return self.copy(arg_id_to_dtype=types)
 
 
-@dataclass(frozen=True)
-class _DotProduct(ScalarCallable):
-    """``dot(x, y)`` of two vectors of floats, which is a number."""
-
-    def with_types(self, arg_id_to_dtype: Mapping[int | str, Any], clbl_inf_ctx: Any) -> Any:
-        """Return the function for one type of vectors."""
-        given = [dtype for key, dtype in arg_id_to_dtype.items() if int(key) >= 0]
-        numbers = [numbers_of(dtype.numpy_dtype) for dtype in given]
-        if len(given) != 2 or given[0] != given[1] or numbers[0] is None:
-            shown = ", ".join(str(dtype.numpy_dtype) for dtype in given)
-            raise TypeInferenceFailure(f"'dot' takes two vectors of one type, not ({shown})")
-        base, count = numbers[0]
-        if base.kind != "f" or count > 4:
-            raise TypeInferenceFailure(
-                f"'dot' takes vectors of 2 to 4 floats, not of {count} {base}"
-            )
-        types = {0: given[0], 1: given[0], -1: NumpyType(base)}
-        return self.copy(arg_id_to_dtype=types), clbl_inf_ctx
-
-
 _NATIVE = "cos exp exp2 exp10 log log2 log10 recip rsqrt sin sqrt tan"
 
 #: By name.
@@ -98,7 +77,6 @@ OPENCL_CALLABLES: Final[Mapping[str, ScalarCallable]] = MappingProxyType(
     {
         function.name: function
         for function in (
-            _DotProduct("dot"),
             OpenCLCallable("clamp", arg_count=3, takes_integers=True),
             *(OpenCLCallable(name, arg_count=3) for name in ("mix", "mad", "smoothstep")),
             OpenCLCallable("step", arg_count=2),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import cgen
@@ -14,11 +14,13 @@ from kgen.errors import CodegenError, counted, near_names
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.functions import (
+    BUILT_INS,
     SEVERAL,
     Function,
     LaneFunction,
     RandomFunction,
     RegisteredFunction,
+    Reinterpretation,
     VectorMaker,
 )
 from kgen.ir.instruction import Assignment, CallInstruction
@@ -31,7 +33,13 @@ from kgen.targets.preamble import SeenFunction
 from kgen.targets.writers.complex import stem
 from kgen.targets.writers.complex_functions import INVERSES, inverse_name, inverse_need
 from kgen.targets.writers.context import WriterContext
-from kgen.targets.writers.helpers import find_helper, helper_name, helper_need
+from kgen.targets.writers.helpers import (
+    dot_product,
+    find_helper,
+    helper_name,
+    helper_need,
+    reinterpretation,
+)
 from kgen.targets.writers.indices import parenthesized
 from kgen.targets.writers.random123 import RandomWriter
 from kgen.targets.writers.user_calls import UserCallWriter, assign_returned
@@ -66,13 +74,30 @@ class CallWriter:
             plain = self._of_real(name, expr.parameters[0], dtypes[0], prec)
             if plain is not None:
                 return plain
+        special = self._special(function, expr, dtypes, prec)
+        if special is not None:
+            return special
+        return self._of_numbers(function, expr, dtypes, prec)
+
+    def _special(
+        self, function: Function, expr: p.Call, dtypes: tuple[NumpyType, ...], prec: int
+    ) -> str | None:
+        """Write what is no call of a function of numbers by its name; ``None`` for the others."""
         if isinstance(function, VectorMaker):
             return self._vector(function.vector, expr, dtypes)
         if isinstance(function, RegisteredFunction):
             return self.users.inside(function, expr, dtypes, prec)
         if isinstance(function, LaneFunction):
-            return self._of_lane(name, expr, dtypes)
-        return self._of_numbers(function, expr, dtypes, prec)
+            return self._of_lane(function.name, expr, dtypes)
+        if isinstance(function, Reinterpretation):
+            return self._reinterpreted(function.wanted, expr, dtypes)
+        if function.name == "select":
+            other, value, choice = expr.parameters
+            chosen = p.If(p.Comparison(choice, "!=", 0), value, other)
+            return self.writer.converted(chosen, dtypes[0], prec)
+        if function.name == "dot":
+            return self._dot(expr, dtypes, *function.result(dtypes))
+        return None
 
     def _of_numbers(
         self, function: Function, expr: p.Call, dtypes: tuple[NumpyType, ...], prec: int
@@ -80,7 +105,10 @@ class CallWriter:
         """Write a call of a function of numbers, in float32 where there is none of 16 bits."""
         wide = tuple(map(self._computed_in, dtypes))
         if wide == dtypes:
-            return self.named(function.name, self._converted(expr, dtypes), dtypes[0], prec)
+            is_overloaded = function.name in BUILT_INS
+            write = self._exact if is_overloaded else partial(self.writer.converted, prec=PREC_NONE)
+            texts = list(map(write, expr.parameters, dtypes))
+            return self.named(function.name, texts, dtypes[0], prec)
         text = self.named(function.name, self._converted(expr, wide), wide[0], PREC_UNARY)
         (result,), (given,) = function.result(dtypes), function.result(wide)
         return text if result == given else self.writer.cast_text(text, given, result, prec)
@@ -122,6 +150,29 @@ class CallWriter:
                 for argument, dtype in zip(expr.parameters, dtypes, strict=True)
             )
         return vector.value(self._converted(expr, dtypes))
+
+    def _reinterpreted(self, wanted: NumpyType, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
+        """Write the bits of a number as another number."""
+        (text,) = self._converted(expr, dtypes)
+        if dtypes[0] == wanted:
+            return text
+        made = self.writer.type_name(wanted)
+        if self.target.reinterprets:
+            return f"as_{made}({self._exact(expr.parameters[0], dtypes[0])})"
+        need = reinterpretation(self.target, dtypes[0], wanted)
+        self.writer.preamble.add(need)
+        return f"{need.key}({text})"
+
+    def _dot(self, expr: p.Call, dtypes: tuple[NumpyType, ...], number: NumpyType) -> str:
+        """Write a product of two vectors."""
+        texts = ", ".join(self._converted(expr, dtypes))
+        vector = self.target.vector_of(dtypes[0].dtype)
+        if self.target.has_vector_arithmetic and vector is not None and len(vector.lanes) != 3:
+            return f"dot({texts})"
+        self.writer.type_name(dtypes[0])
+        need = dot_product(self.target, dtypes[0], number)
+        self.writer.preamble.add(need)
+        return f"{need.key}({texts})"
 
     def _of_lane(self, name: str, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
         """Write the value of another lane; of a complex number, both parts in turn."""
@@ -169,12 +220,33 @@ class CallWriter:
             return self._assign_each(insn, places)
         self._reject_other_types(insn, places, results)
         names = [place for place, _ in places]
+        if name == "sincos" and "sincos" not in self.target.functions.real:
+            return self._sine_and_cosine(insn, names, dtypes)
         if isinstance(function, RandomFunction):
             writer = RandomWriter(self.writer, self.named)
             return [writer.draw(function.generator, expr.parameters, names)]
         texts = self._converted(expr, dtypes)
         pointers = [f"&{place}" for place in names[1:]]
         return [cgen.Assign(names[0], self.named(name, [*texts, *pointers], dtypes[0]))]
+
+    def _sine_and_cosine(
+        self,
+        insn: Assignment | CallInstruction,
+        names: Sequence[str],
+        dtypes: tuple[NumpyType, ...],
+    ) -> list[cgen.Generable]:
+        """Write two calls, which compilers make one."""
+        if insn.assignee_var_names()[0] in variable_names(*insn.expression.parameters):
+            raise CodegenError(
+                "the sine is assigned before the cosine is computed of the same",
+                where=to_text(insn.expression),
+                hint="assign it to a temporary first: <> s, c[i] = sincos(...)",
+            )
+        texts = self._converted(insn.expression, dtypes)
+        return [
+            cgen.Assign(place, self.named(function, texts, dtypes[0]))
+            for place, function in zip(names, ("sin", "cos"), strict=True)
+        ]
 
     def _assign_each(
         self, insn: Assignment | CallInstruction, places: Sequence[tuple[str, NumpyType]]

@@ -14,7 +14,7 @@ from kgen.targets.functions import Helper
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.complex import stem
 
-__all__ = ["find_helper", "helper_name", "helper_need"]
+__all__ = ["dot_product", "find_helper", "helper_name", "helper_need", "reinterpretation"]
 
 
 def _floor_div(kind: str) -> list[cgen.Generable]:
@@ -120,18 +120,55 @@ def _complex_power(kind: str, target: CFamilyLanguage, dtype: NumpyType) -> list
     ]
 
 
+def _clamped(kind: str) -> list[cgen.Generable]:
+    return [cgen.Statement("return a < b ? b : a > c ? c : a")]
+
+
+def _smooth(kind: str) -> list[cgen.Generable]:
+    return [
+        cgen.Initializer(cgen.Const(cgen.Value(kind, "at")), "(c - a) / (b - a)"),
+        cgen.Initializer(cgen.Const(cgen.Value(kind, "t")), "at < 0 ? 0 : at > 1 ? 1 : at"),
+        cgen.Statement("return t * t * (3 - 2 * t)"),
+    ]
+
+
+def _scaled(factor: str, kind: str) -> list[cgen.Generable]:
+    return [cgen.Statement(f"return a * ({kind}) {factor}")]
+
+
+def _rotated(kind: str) -> list[cgen.Generable]:
+    """Write a rotation to the left, of as many bits as the type has, in those of 64."""
+    bits = "(unsigned long long) a << (64 - n) >> (64 - n)"
+    return [
+        cgen.Initializer(cgen.Const(cgen.Value("int", "n")), "8 * (int) sizeof(a)"),
+        cgen.Initializer(cgen.Const(cgen.Value("int", "k")), "(int) b & (n - 1)"),
+        cgen.Initializer(cgen.Const(cgen.Value("unsigned long long", "bits")), bits),
+        cgen.Statement(f"return k == 0 ? a : ({kind}) (bits << k | bits >> (n - k))"),
+    ]
+
+
 #: By name: all take numbers of one type, and most return one of it.
 HELPERS: Final[Mapping[str, Helper]] = {
+    "clamp": Helper(_clamped, "abc"),
     "cube": Helper(partial(_product, "a * a * a"), "a"),
+    "degrees": Helper(partial(_scaled, "57.29577951308232"), "a"),
     "floor_div": Helper(_floor_div),
     "fourth_power": Helper(partial(_product, "a * a * (a * a)"), "a"),
     "isnormal": Helper(_is_normal, "a", "int"),
+    "mad": Helper(partial(_product, "a * b + c"), "abc"),
     "max": Helper(_maximum),
     "min": Helper(_minimum),
+    "mix": Helper(partial(_product, "a + (b - a) * c"), "abc"),
     "mod": Helper(_floor_mod),
     "mul_hi": Helper(_high_half),
+    "native_divide": Helper(partial(_product, "a / b")),
     "pow": Helper(_power),
+    "radians": Helper(partial(_scaled, "0.017453292519943295"), "a"),
+    "rotate": Helper(_rotated),
+    "sign": Helper(partial(_product, "a > 0 ? 1 : a < 0 ? -1 : a == 0 ? a : 0"), "a"),
+    "smoothstep": Helper(_smooth, "abc"),
     "square": Helper(partial(_product, "a * a"), "a"),
+    "step": Helper(partial(_product, "b < a ? 0 : 1")),
 }
 
 
@@ -145,6 +182,35 @@ def find_helper(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Helper 
     if name == "pow" and dtype.is_complex():
         return Helper(partial(_complex_power, target=target, dtype=dtype))
     return target.functions.helpers.get(name) or HELPERS.get(name)
+
+
+def reinterpretation(target: CFamilyLanguage, own: NumpyType, wanted: NumpyType) -> Need:
+    """Return the function that takes the bits of one type for a number of another."""
+    given, made = target.type_name(own), target.type_name(wanted)
+    called = f"kgen_{wanted.dtype.name}_of_{own.dtype.name}"
+    declaration = cgen.FunctionDeclaration(
+        cgen.Value(f"{target.helper_qualifier} {made}", called), [cgen.Value(given, "a")]
+    )
+    body = [
+        cgen.Statement(f"union {{ {given} from; {made} to; }} bits"),
+        cgen.Assign("bits.from", "a"),
+        cgen.Statement("return bits.to"),
+    ]
+    return Need(Rank.HELPER, called, str(cgen.FunctionBody(declaration, cgen.Block(body))))
+
+
+def dot_product(target: CFamilyLanguage, vector: NumpyType, number: NumpyType) -> Need:
+    """Return the function that multiplies two vectors, and adds up the products."""
+    kind = target.vector_of(vector.dtype)
+    assert kind is not None
+    called = f"kgen_dot_{number.dtype.name}x{len(kind.lanes)}"
+    declaration = cgen.FunctionDeclaration(
+        cgen.Value(f"{target.helper_qualifier} {target.type_name(number)}", called),
+        [cgen.Value(kind.name, operand) for operand in "ab"],
+    )
+    products = " + ".join(f"a.{lane} * b.{lane}" for lane in kind.lanes)
+    block = cgen.Block([cgen.Statement(f"return {products}")])
+    return Need(Rank.HELPER, called, str(cgen.FunctionBody(declaration, block)))
 
 
 def helper_name(name: str, dtype: NumpyType) -> str:
