@@ -168,12 +168,20 @@ class UnrollTag(InameImplementationTag):
 
 @dataclass(frozen=True)
 class UnrollHintTag(InameImplementationTag):
-    """``unr_hint``, ``unr_hint.N``: a loop that the compiler is asked to unroll, N times over."""
+    """``unr_hint``, ``unr.N``: a loop that the compiler is asked to unroll, N times over."""
 
     value: int | None = None
 
     def __str__(self) -> str:
         return "unr_hint" if self.value is None else f"unr_hint.{self.value}"
+
+
+@dataclass(frozen=True)
+class UnrollBySizeTag(UnrollHintTag):
+    """``unr.auto``: a loop that the compiler is asked to unroll, as often as code stays short."""
+
+    def __str__(self) -> str:
+        return "unr.auto"
 
 
 @dataclass(frozen=True)
@@ -313,6 +321,7 @@ _FIXED: dict[str, Tag] = {
     "vec": VectorizeTag(),
     "unr": UnrollTag(),
     "unr_hint": UnrollHintTag(),
+    "unr.auto": UnrollBySizeTag(),
     "forceseq": ForceSequentialTag(),
     "ord": InOrderSequentialSequentialTag(),
     "unused.g": UnusedAxisTag(GroupInameTag),
@@ -378,14 +387,15 @@ def parse_tag(tag: Any) -> Tag | None:
     if axis := re.fullmatch(r"([gl])\.(\d+)", text):
         number = int(axis[2])
         return GroupInameTag(number) if axis[1] == "g" else LocalInameTag(number)
-    if times := re.fullmatch(r"unr_hint\.([1-9]\d*)", text):
+    if times := re.fullmatch(r"unr(?:_hint)?\.([1-9]\d*)", text):
         return UnrollHintTag(int(times[1]))
     if other := re.fullmatch(r"like\.(\w+)", text):
         return LikeTag(other[1])
     raise KgenError(
         f"'{tag}' is not an iname tag\n  hint: {_near_tag(text)}the tags are 'for', 'ord', 'unr', "
         "'unr_hint', "
-        "'unr_hint.N', 'g.N', 'l.N', 'l.auto', 'unused.g', 'unused.l', 'like.INAME', 'ilp', "
+        "'unr_hint.N', 'unr.N', 'unr.auto', 'g.N', 'l.N', 'l.auto', 'unused.g', 'unused.l', "
+        "'like.INAME', 'ilp', "
         "'ilp.unr', 'ilp.seq', 'vec', OpenACC's 'gang', 'worker', 'vector' and "
         "'seq', or an instance of pytools.tag.Tag"
     )

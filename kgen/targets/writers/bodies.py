@@ -20,12 +20,13 @@ from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import Assignment
-from kgen.ir.tags import UnrollHintTag, VectorizeTag
+from kgen.ir.tags import UnrollBySizeTag, UnrollHintTag, VectorizeTag
 from kgen.ir.tree import Barrier, children_of, nodes_in
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.streams import END_OF_STREAMS, STREAM, STREAM_NEEDS
 from kgen.targets.writers.calls import is_statement
+from kgen.targets.writers.code_size import unroll_factor
 from kgen.targets.writers.declarations import declare_at_top, needs_braces, state_alignments
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
@@ -209,9 +210,9 @@ class BodyEmitter:
         target = self.writer.target
         if node.iname in self.kernel.inames:
             for hint in self.kernel.iname_tags_of_type(node.iname, UnrollHintTag):
-                if hint.value is None:
-                    return "unroll"
-                return f"{target.unroll_count_pragma} {hint.value}"
+                is_by_size = isinstance(hint, UnrollBySizeTag)
+                times = unroll_factor(self.kernel, node) if is_by_size else hint.value
+                return "unroll" if times is None else f"{target.unroll_count_pragma} {times}"
         return target.unroll_pragma if node.is_short else None
 
     def _value(
