@@ -40,13 +40,17 @@ def lane_function_need(function: str) -> Need | None:
     """Return the declaration of a function of C for lanes; ``None`` if it is that of no library.
 
     It is the function itself under another name, by which the compiler also finds the versions
-    for vectors. The header ``math.h`` declares these only where ``-ffast-math`` is on.
+    for vectors. The header ``math.h`` declares these only where ``-ffast-math`` is on. clang, which
+    finds such versions only where a flag names the library, is not to warn of loops that stay.
 
     >>> print(lane_function_need("exp").text)
     #if defined __x86_64__ && defined __GLIBC__ && __GLIBC_MINOR__ >= 22 && !defined __clang__
     double kgen_lanes_exp(double) __asm__("exp") __attribute__((simd("notinbranch"), const));
     #else
     #define kgen_lanes_exp exp
+    #ifdef __clang__
+    #pragma clang diagnostic ignored "-Wpass-failed"
+    #endif
     #endif
     """
     is_single = function.endswith("f") and function not in GNU_LANE_FUNCTIONS
@@ -63,6 +67,9 @@ def lane_function_need(function: str) -> Need | None:
 {head} __asm__("{function}") __attribute__((simd("notinbranch"), const));
 #else
 #define {name} {function}
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 #endif"""
     return Need(Rank.MACRO, name, text)
 
@@ -71,6 +78,6 @@ def _extremum(name: str, type_name: str, operator: str) -> Need:
     text = f"""\
 static inline {type_name} {name}({type_name} a, {type_name} b)
 {{
-  return (a {operator} b) | (b != b) ? a : b;
+  return ((a {operator} b) | (b != b)) ? a : b;
 }}"""
     return Need(Rank.HELPER, name, text)

@@ -16,9 +16,12 @@ SHARE: Final = "kgen_share"
 #: Points to the number of calls: of a program or library, unless it is made to point elsewhere.
 CALLS: Final = "kgen_calls"
 
-_OPENMP: Final = """\
+_OPENMP: Final = f"""\
 #ifdef _OPENMP
 #include <omp.h>
+#else
+#define omp_get_max_threads() 1
+#define {SHARE}(threads) 1
 #endif"""
 
 _SHARE: Final = f"""\
