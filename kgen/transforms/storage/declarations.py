@@ -303,7 +303,8 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
 
     :arg dim_tags: ``"C"``, ``"F"``, or one tag per axis: ``N0`` for the axis whose neighbours
         are adjacent, ``N1`` for the next, ``stride:EXPR``, ``sep``, ``vec``; or a map of these
-        from the names of the axes
+        from the names of the axes. Those of an array that was fetched are what
+        ``dim_arg_names`` called them; axes of one element, which it does not have, may be named
 
     ::
 
@@ -318,7 +319,7 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
     for name in split_names(ary_names):
         array = require_array(kernel, name)
         try:
-            changed[name] = array.copy(dim_tags=dim_tags)
+            changed[name] = array.copy(dim_tags=_of_axes(kernel, array, dim_tags))
         except KernelError as err:
             raise TransformError(
                 f"array '{name}' cannot be laid out as '{dim_tags}'",
@@ -326,6 +327,21 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
             ) from None
         reject_elements_by_number(kernel, array, changed[name])
     return kernel.with_declarations(changed)
+
+
+def _of_axes(kernel: LoopKernel, array: ArrayBase, dim_tags: Any) -> Any:
+    """Return tags by the names of axes without those of inames of one value, which are no axes."""
+    if not isinstance(dim_tags, Mapping):
+        return dim_tags
+    known = array.dim_names or ()
+
+    def is_single(name: str) -> bool:
+        if name in known or name not in kernel.inames:
+            return False
+        values = kernel.get_iname_bounds(name).interval
+        return values.low is not None and values.low == values.high
+
+    return {name: tag for name, tag in dim_tags.items() if not is_single(name)}
 
 
 # -- extension points --------------------------------------------------------------------------

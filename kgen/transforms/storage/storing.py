@@ -145,7 +145,7 @@ def store(values: Values, storage: Storage) -> LoopKernel:
     known = rewriter.rules()
     first = next(k for k, insn in enumerate(instructions) if insn.id in users)
     instructions.insert(first, compute)
-    temporary = names.declared(tuple(box.extents[k] for k in kept))
+    temporary = names.declared(tuple(box.extents[k] for k in kept), tuple(loops))
     if temporary.address_space == AddressSpace.LOCAL:
         reject_local_in_divergent_loop(kernel, f"'{names.temporary}'", outer)
     rules = rules_of(known, instructions)
@@ -230,15 +230,23 @@ class _Names:
         ]
         return [*given, *made]
 
-    def declared(self, extents: tuple[int, ...]) -> TemporaryVariable:
-        """Return the temporary of a size; an existing one must have it already, or none."""
+    def declared(self, extents: tuple[int, ...], loops: tuple[str, ...]) -> TemporaryVariable:
+        """Return the temporary of a size; an existing one must have it already, or none.
+
+        Axes of a new one are called like the *loops* along them, where the user gives names.
+        """
         storage = self.storage
         space = auto if storage.address_space is None else storage.address_space
         found = self.kernel.temporary_variables.get(self.temporary)
         if found is None:
             dtype = read_type(storage.dtype, "what is stored")
+            is_named = bool(extents) and bool({*storage.inames, *storage.axis_names})
             return TemporaryVariable(
-                self.temporary, dtype=dtype, shape=extents, address_space=space
+                self.temporary,
+                dtype=dtype,
+                shape=extents,
+                address_space=space,
+                dim_names=loops if is_named else None,
             )
         checks = (
             ("shape", found.shape, extents),

@@ -529,3 +529,17 @@ def test_names_of_axes_of_one_element_may_be_tagged(tag: str) -> None:
     assert lp.generate_code_v2(tagged).device_code() == code
     assert not lp.verify(tagged).violated
     assert "a_dim_0" not in lp.remove_unused_inames(named).default_entrypoint.inames
+
+
+def test_axes_of_fetched_arrays_have_the_names_that_were_given() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i, j, k < 8 }",
+        "out[i, j, k] = a[i, j, k] + a[i, j + 1, k] + a[i, j, k + 1]",
+        [lp.GlobalArg("a", np.float32, shape=(9, 9, 9)), ...],
+    )
+    knl = lp.add_prefetch(knl, "a", "j,k", dim_arg_names="x,y,z", default_tag=None)
+    knl = lp.tag_array_axes(knl, "a_fetch", {"x": "N2", "y": "N0", "z": "N1"})
+    (fetched,) = knl.default_entrypoint.temporary_variables.values()
+    assert fetched.fixed_strides == (1, 9)
+    with pytest.raises(lp.TransformError, match="cannot be laid out"):
+        lp.tag_array_axes(knl, "a_fetch", {"i": "N2", "y": "N0", "z": "N1"})
