@@ -53,6 +53,8 @@ MANY_BARRIERS = 8
 
 #: Compilers, and the interpreter of code trees, take minutes for a text of so many characters.
 LONG_TEXT = 1_000_000
+#: gcc takes a minute to make vectors of one of so many.
+LONG_TEXT_OF_LANES = 100_000
 
 #: A kernel for which there is no schedule, no grid, or no room for what a step needs.
 REFUSALS = (ScheduleError, StaticValueFindingError, TransformError)
@@ -262,10 +264,12 @@ def check_lanes(program: Program, mutant: lp.TranslationUnit | None = None) -> N
     Both against the kernel's meaning; with the instructions of this processor, and without. A
     mutant only runs: where data are subscripts, arrays may be too short for it.
     """
+    unit = program.transformed(target=lp.CTarget()) if mutant is None else mutant
     if mutant is None:
-        _check_launches(program, program.transformed(target=lp.CTarget()).default_entrypoint)
-    for flags in ((), CCompiler().compile_flags):
-        check_alone(program, mutant, flags=flags)
+        _check_launches(program, unit.default_entrypoint)
+    check_alone(program, mutant)
+    if len(_generate(unit).device_source) < LONG_TEXT_OF_LANES:
+        check_alone(program, mutant, flags=CCompiler().compile_flags)
 
 
 # -- OpenCL ---------------------------------------------------------------------------------------
