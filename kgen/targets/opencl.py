@@ -135,8 +135,8 @@ class OpenCLTarget(CFamilyTarget):
 
     ``sub_group_size``: work-items of this number, a power of two, exchange values in reductions and
     scans without local memory, by ``cl_khr_subgroup_shuffle``; kernels are compiled for sub-groups
-    of that size (``intel_reqd_sub_group_size``), of consecutive work-items. Calls ask for it on
-    devices that have these extensions. Raises :class:`KgenError` for other numbers.
+    of that size (``intel_reqd_sub_group_size``), of consecutive work-items. Calls on devices
+    without these extensions use local memory. Raises :class:`KgenError` for other numbers.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -357,9 +357,9 @@ def limits_of_device(device: Any) -> DeviceLimits:
         ) from None
 
 
-def sub_groups_of_device(device: Any) -> int | None:
-    """Return the largest size of sub-groups that exchange values; ``None`` where none do."""
+def sub_groups_of_device(device: Any) -> tuple[int, ...]:
+    """Return the sizes of sub-groups that exchange values on a device."""
     known = device.extensions.split()
     if not {*SHUFFLE_EXTENSIONS, "cl_intel_required_subgroup_size"}.issubset(known):
-        return None
-    return max(set(device.sub_group_sizes_intel).intersection(_SUB_GROUP_SIZES), default=None)
+        return ()
+    return tuple(device.sub_group_sizes_intel)

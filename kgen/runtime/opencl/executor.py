@@ -40,12 +40,12 @@ def executor_for(
 
 
 def _suited(target: OpenCLTarget, devices: Sequence[cl.Device]) -> OpenCLTarget:
-    """Return the target with what the devices of a context need, and have."""
+    """Return the target with what the devices of a context need, without what they lack."""
     if any(map(is_pocl, devices)):
         target = replace(target, suits_pocl=True)
-    sizes = {sub_groups_of_device(device) for device in devices}
-    if target.sub_group_size is None and len(sizes) == 1:
-        target = replace(target, sub_group_size=sizes.pop())
+    size = target.sub_group_size
+    if size is not None and not all(size in sub_groups_of_device(device) for device in devices):
+        target = replace(target, sub_group_size=None)
     return target
 
 

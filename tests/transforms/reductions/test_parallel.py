@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from kgen.ir.expr import IdentityMapper
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
 from kgen.lowering import lower
+from kgen.targets.opencl import sub_groups_of_device
 from kgen.transforms.select import transform
 from tests.oracle import Oracle
 from tests.targets.support import compile_cuda
@@ -385,6 +387,23 @@ def test_sub_groups_exchange_values_where_there_are(items: int, n_barriers: int)
     assert "__attribute__((intel_reqd_sub_group_size(16)))" in text
     assert "#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle: enable" in text
     assert "= sub_group_shuffle_xor(acc_i, 8)" in text
+
+
+def test_devices_without_sub_groups_use_local_memory(opencl_queue: Any) -> None:
+    if sub_groups_of_device(opencl_queue.device):
+        pytest.skip("this device has sub-groups that exchange values")
+    knl = rows(16).copy(target=lp.PyOpenCLTarget(sub_group_size=16))
+    a = RNG.random((4, 16))
+    _, (out,) = knl(opencl_queue, a=a)
+    np.testing.assert_allclose(out, a.sum(1))
+
+
+def test_sizes_of_sub_groups_are_those_of_the_device() -> None:
+    names = "cl_khr_subgroup_shuffle cl_khr_subgroup_shuffle_relative"
+    device = SimpleNamespace(extensions=names, sub_group_sizes_intel=[8, 16])
+    assert sub_groups_of_device(device) == ()
+    device.extensions += " cl_intel_required_subgroup_size"
+    assert sub_groups_of_device(device) == (8, 16)
 
 
 class _Mutant(IdentityMapper):
