@@ -74,10 +74,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         names = getattr(item, "fixturenames", ())
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        chosen = {str(params[name]) for name in ("backend", "device") if name in names}
-        for marker in {MARKER_OF_FIXTURE.get(name, "") for name in names} | chosen - {"c"}:
-            if marker:
-                item.add_marker(marker)
+        markers = {MARKER_OF_FIXTURE[name] for name in names if name in MARKER_OF_FIXTURE}
+        markers |= {
+            name for name in DEVICES if name in (params.get("device"), params.get("backend"))
+        }
+        for marker in markers:
+            item.add_marker(marker)
 
 
 def required() -> frozenset[str]:
