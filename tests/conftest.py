@@ -75,9 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = getattr(item, "fixturenames", ())
         params = item.callspec.params if hasattr(item, "callspec") else {}
         markers = {MARKER_OF_FIXTURE[name] for name in names if name in MARKER_OF_FIXTURE}
-        markers |= {
-            name for name in DEVICES if name in (params.get("device"), params.get("backend"))
-        }
+        chosen = params.get("device"), params.get("backend")
+        markers |= {name for name in DEVICES if name in chosen}
         for marker in markers:
             item.add_marker(marker)
 

@@ -133,6 +133,8 @@ class CFamilyLanguage(Target):
     #: What stands behind a number of type float64, and behind an integer of 64 bits.
     double_suffix: ClassVar[str] = ""
     long_suffix: ClassVar[str] = ""
+    #: Structures are defined where code needs them.
+    has_records: ClassVar[bool] = True
     #: What stands before and behind a number of a type of 16 bits.
     half_forms: ClassVar[Mapping[str, tuple[str, str]]] = {}
     #: The class that holds the bits of such a number, where the compiler makes none in tables.
@@ -250,7 +252,9 @@ class CFamilyLanguage(Target):
 
     def structure_name(self, dtype: Dtype) -> str | None:
         """Return the name of a structure: one that a preamble declares, else one of its own."""
-        return None if dtype.fields is None else record_name(dtype)
+        if dtype.fields is None or not self.has_records or numbers_of(dtype) is not None:
+            return None
+        return record_name(dtype)
 
     def needs_of(self, dtype: Dtype) -> tuple[Need, ...]:
         """Return what must stand before the code that mentions a type."""

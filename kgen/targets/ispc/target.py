@@ -221,6 +221,7 @@ class ISPCTarget(CFamilyTarget):
     """
 
     language: ClassVar[str] = "ISPC"
+    has_records: ClassVar[bool] = False
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             # a bool has no fixed size, and true is not 1
