@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -368,7 +368,8 @@ def plain_number(value: Any) -> Any:
 
 
 def _listed(given: Any, name: str, example: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = [given or {}] if given is None or isinstance(given, Mapping) else list(given)
+    is_list = isinstance(given, Iterable) and not isinstance(given, Mapping)
+    found = list(given) if is_list else [{} if given is None else given]
     for one in found:
         if not isinstance(one, Mapping):
             raise KgenError(

@@ -252,6 +252,7 @@ def align_temporaries(
     >>> knl.default_entrypoint.temporary_variables["t"].alignment
     16
     """
+    alignment = int(alignment)
     if alignment < 1 or alignment & (alignment - 1):
         raise TransformError(
             f"temporaries cannot be aligned to {alignment} bytes: that is no power of two",
