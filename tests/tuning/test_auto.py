@@ -54,3 +54,14 @@ def test_many_times_are_learned_in_part() -> None:
     found = strategy.ask()
     assert found is not None
     assert found % 40 < 5
+
+
+def test_it_learns_what_fails() -> None:
+    space = SearchSpace({"x": range(40), "y": range(40), "z": range(5)})
+    strategy = make_strategy("auto", space, seed=1)
+    for _ in range(60):
+        row = strategy.ask()
+        assert row is not None
+        x, y, z = space[row].values()
+        strategy.tell(row, None if x > 20 else 50.0 - x + y + z)  # it is best beside failures
+    assert strategy.best_seconds == 30

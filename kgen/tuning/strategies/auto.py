@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kgen.tuning.space import Rows, SearchSpace
 from kgen.tuning.strategies.base import Strategy
@@ -29,6 +30,9 @@ _LEARNED = 200
 #: Gradient steps of the model: at first, and then after each time; of _SELDOM * n times, each n-th.
 _FIRST_STEPS, _STEPS, _SELDOM = 30, 4, 25
 
+#: What works with any probability: the model may be wrong.
+_LEAST_PROBABLE = 0.02
+
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
 
 
@@ -36,8 +40,9 @@ class Auto(Strategy):
     """Bayesian optimization with a Gaussian process, over all configurations of a space.
 
     The first configurations are far from each other. The model then learns the logarithms of the
-    times, and the next configuration is that with the largest expected improvement. One that
-    failed counts as the slowest so far, one under way as what the model expects of it.
+    times, and the next configuration is that with the largest expected improvement, times the
+    probability that it works, which a second model learns. One under way counts as what the model
+    expects of it.
 
     Jones, Schonlau, Welch: Efficient global optimization of expensive black-box functions, 1998;
     for tuning: Willemsen, van Nieuwpoort, van Werkhoven: Bayesian optimization for auto-tuning GPU
@@ -61,9 +66,11 @@ class Auto(Strategy):
                 columns += [column] * len(found)
         self._model = GaussianProcess(tables)
         self._places = np.array(columns, np.intp).reshape(-1, len(space)).T.copy()
+        self._working = GaussianProcess(tables)
         self._fits = 0
         self._design = self._far_apart(_DESIGN)
         self._promising: Rows = np.zeros(0, np.intp)
+        self._near: dict[int, Rows] = {}
 
     def propose(self) -> int:
         while self._design and len(self.told) + len(self.under_way) < _DESIGN:
@@ -77,10 +84,13 @@ class Auto(Strategy):
 
     def _most_promising(self) -> int:
         rows, values = self._learned()
-        self._fit(rows, values)
+        works = np.array([self.told[row] is not None for row in rows.tolist()])
+        self._fit(rows[works], values[works])
         pool = self._pool()
         mean, deviation = self._model.predict(self._places[pool])
         gain = expected_improvement(mean, deviation, float(values.min()))
+        if not works.all():
+            gain *= self._probability_of_working(rows, works, pool)
         order = np.argsort(-gain, kind="stable")
         self._promising = pool[order[: _POOL // 3]]
         return int(pool[order[0]])
@@ -122,6 +132,12 @@ class Auto(Strategy):
             values = np.append(values, self._model.predict(self._places[more])[0])
             self._model.fit(self._places[rows], values, 0)
 
+    def _probability_of_working(self, rows: Rows, works: NDArray[np.bool_], pool: Rows) -> Array:
+        """Return for each row of a pool how likely it works, by regression on what did."""
+        is_due = self._fits % max(1, len(rows) // _SELDOM) == 0
+        self._working.fit(self._places[rows], works.astype(float), _STEPS * is_due)
+        return np.clip(self._working.predict(self._places[pool])[0], _LEAST_PROBABLE, 1.0)
+
     def _pool(self) -> Rows:
         """Return the rows from which the next is chosen."""
         unseen = self.unseen
@@ -130,7 +146,9 @@ class Auto(Strategy):
         parts = [self._promising, self.rng.choice(unseen, _POOL // 2, replace=False)]
         times = ((seconds, row) for row, seconds in self.told.items() if seconds is not None)
         for _, row in heapq.nsmallest(_BEST, times):
-            parts.append(self.rng.permutation(self.space.neighbors(row))[:_NEIGHBORS])
+            if row not in self._near:
+                self._near[row] = self.rng.permutation(self.space.neighbors(row))[:_NEIGHBORS]
+            parts.append(self._near[row])
         pool: Rows = np.unique(np.concatenate(parts))
         return pool[~self.seen[pool]]
 

@@ -52,6 +52,7 @@ class GaussianProcess:
     def __init__(self, distances: Sequence[Array]) -> None:
         self.distances = list(distances)
         self._count = len(self.distances)
+        self._offsets = np.cumsum([0, *map(len, self.distances)])[:-1]
         self._root = math.sqrt(max(1, self._count))
         prior = np.array([*[_LENGTH] * self._count, _WEIGHT, _WEIGHT, _NOISE])
         self._prior, self._widths = prior.T
@@ -66,21 +67,18 @@ class GaussianProcess:
         pairs = self._pairs(places) if steps else []
         for _ in range(steps):
             self._descend(self.gradient(pairs, values))
-        terms = [self._terms(parameter) for parameter in range(self._count)]
-        columns = [
-            (kernel[:, column], logarithm[:, column])
-            for (kernel, logarithm, *_), column in zip(terms, places.T, strict=True)
-        ]
-        covariance = self._covariance(columns, places)
-        inverse, weights, self._mean, self._variance = self._solve(covariance, values)
+        columns = self._columns(places)
+        inverse, weights, self._mean, self._variance = self._solve(
+            self._covariance(columns, places), values
+        )
         # Predictions are for many configurations: in single precision.
-        self._columns = [(one.astype(np.float32), two.astype(np.float32)) for one, two in columns]
+        self._known = columns.astype(np.float32)
         self._weights = weights.astype(np.float32)
         self._factor = np.linalg.cholesky(inverse).astype(np.float32)
 
     def predict(self, places: Places) -> tuple[Array, Array]:
         """Return the mean and the standard deviation of the value of each configuration."""
-        known = self._covariance(self._columns, places)
+        known = self._covariance(self._known, places)
         explained = known @ self._factor
         total = float(np.exp(self.parameters[-3:-1]).sum())
         left = total - np.einsum("ij,ij->i", explained, explained)
@@ -127,19 +125,26 @@ class GaussianProcess:
         product = second * np.exp(_sum(logarithm for _, logarithm, *_ in terms))
         return single, product, [(one, two) for *_, one, two in terms]
 
-    def _covariance(self, columns: Sequence[tuple[Array, Array]], places: Places) -> Array:
-        """Return the covariance of configurations with those that are known.
+    def _columns(self, places: Places) -> Array:
+        """Return the kernels of all values with those of configurations, and their logarithms.
 
-        :arg columns: for each parameter its kernel, and its logarithm in the product, of all values
-            with those of the known configurations
+        Each value of each parameter has a row, each configuration two columns.
         """
-        first, second = map(float, np.exp(self.parameters[-3:-1]))
-        pairs = list(zip(columns, places.T, strict=True))
-        single = _sum(kernel[column] for (kernel, _), column in pairs)
-        product = np.exp(_sum(logarithm[column] for (_, logarithm), column in pairs))
-        single *= first / self._count
-        product *= second
-        return single + product
+        first = math.exp(self.parameters[-3]) / max(1, self._count)
+        parts = [np.zeros((0, 2 * len(places)))]
+        for parameter, column in enumerate(places.T):
+            kernel, logarithm, *_ = self._terms(parameter)
+            parts.append(np.hstack([first * kernel[:, column], logarithm[:, column]]))
+        return np.vstack(parts)
+
+    def _covariance(self, columns: Array, places: Places) -> Array:
+        """Return the covariance of configurations with those of some columns."""
+        is_of = np.zeros((len(places), len(columns)), columns.dtype)
+        np.put_along_axis(is_of, places + self._offsets, 1, axis=1)
+        single, logarithm = np.split(is_of @ columns, 2, axis=1)
+        product = np.exp(logarithm, out=logarithm)
+        product *= math.exp(self.parameters[-2])
+        return np.add(single, product, out=product)
 
     def _terms(self, parameter: int) -> tuple[Array, Array, Array, Array]:
         """Return the kernel of a parameter, its logarithm in the product, and their slopes."""
