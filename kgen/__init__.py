@@ -352,6 +352,7 @@ from kgen.transforms.storage.padding import (
     add_padding,
     find_padding_multiple,
 )
+from kgen.transforms.storage.pipeline import pipeline
 from kgen.transforms.storage.precompute import (
     precompute,
 )
@@ -565,6 +566,7 @@ __all__ = [
     "parallelize",
     "parse_reduction_op",
     "per_device",
+    "pipeline",
     "precompute",
     "preprocess_kernel",
     "prioritize_loops",

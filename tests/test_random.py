@@ -54,6 +54,7 @@ from tests.random.schedules import (
 )
 from tests.random.steps import (
     STORING,
+    ahead_programs,
     device_programs,
     fetch_programs,
     global_programs,
@@ -229,6 +230,10 @@ def test_work_items_keep_out_of_each_others_way(record_property: Any) -> None:
 
 def test_what_work_items_fetch_is_there(record_property: Any) -> None:
     judge(draw(fetch_programs, COUNT // 3), "fetches", check_work_items, record_property)
+
+
+def test_what_is_fetched_ahead_is_there(record_property: Any) -> None:
+    judge(draw(ahead_programs, COUNT // 15), "ahead", check_work_items, record_property)
 
 
 def test_pipelines_of_transformations_keep_what_kernels_mean(record_property: Any) -> None:

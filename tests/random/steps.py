@@ -22,7 +22,7 @@ from kgen.errors import (
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import InameImplementationTag, LocalInameTag
+from kgen.ir.tags import AxisTag, InameImplementationTag, LocalInameTag
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.lowering import lower
@@ -47,6 +47,7 @@ from tests.random.turns import draw_turn_program
 
 __all__ = [
     "STORING",
+    "ahead_programs",
     "device_programs",
     "fetch_programs",
     "global_programs",
@@ -74,7 +75,7 @@ _RACES = r".*(from several work-items|based on local IDs)"
 _CHANGED = r".*which (may )?change results"
 
 #: Transformations that store values ahead.
-STORING = frozenset(("add_prefetch", "precompute", "buffer_array"))
+STORING = frozenset(("add_prefetch", "precompute", "buffer_array", "pipeline"))
 
 _SLABS = choices.sampled_from(((0, 0), (0, 0), (0, 1), (1, 0), (1, 1)))
 #: Where values are stored that work-items share, and those that each computes for itself.
@@ -304,6 +305,38 @@ class Transformer:
         options = self._fetch_options(users, swept)
         options["precompute_outer_inames"] = options.pop("outer")
         return Step("precompute", (rule, swept), _given(options))
+
+    def pipeline(self) -> Step | None:
+        """Fill a temporary some iterations ahead of a loop around all that use it."""
+        found = [
+            (loop, name)
+            for name in sorted(self.kernel.temporary_variables)
+            for loop in self.plain
+            if self._is_filled_in(loop, name)
+        ]
+        if not found:
+            return None
+        loop, name = self.draw(choices.sampled_from(found))
+        return Step("pipeline", (loop, self.draw(choices.integers(2, 4)), name))
+
+    def _is_filled_in(self, loop: str, name: str) -> bool:
+        """Tell whether an iteration fills a temporary, in loops of its own, and uses it."""
+        kernel = self.kernel
+        users = {str(i.id): i for i in kernel.instructions if name in i.dependency_names()}
+        writers = [i for i in users.values() if name in i.assignee_var_names()]
+        around = (i.within_inames | i.reduction_inames() for i in users.values())
+        own = {n for i in writers for n in i.within_inames if n in self.plain}
+        ids = {str(i.id) for i in writers}
+        return (
+            bool(writers)
+            and not any(name in i.read_dependency_names() for i in writers)
+            and all(loop in names for names in around)
+            and all(loop in i.within_inames for i in writers)
+            and all(
+                self.inside[loop] < self.inside[n] or self.inside[n] & self.inside[loop] <= ids
+                for n in own - {loop}
+            )
+        )
 
     def buffer_array(self) -> Step | None:
         """Keep what instructions write in a temporary."""
@@ -751,9 +784,27 @@ def host_programs(draw: Draw) -> Program:
     return _fetch_program(draw, has_axes=False)
 
 
+def ahead_programs(draw: Draw) -> Program:
+    """Draw such a kernel, for work-items or without, whose loops fetch iterations ahead."""
+    target = draw(choices.sampled_from(("CudaTarget", "CudaTarget", "CTarget")))
+    has_axes = target != "CTarget"
+    while True:
+        attempts = _with_fetches(draw, has_axes=has_axes, target=target)
+        for _ in range(3):
+            attempts.make_one_of((Transformer.pipeline,))
+        program = attempts.make_some((0, 0, 0, 1, 2))
+        on_axes = any(attempts.kernel.has_tag(name, AxisTag) for name in attempts.kernel.inames)
+        if on_axes == has_axes and any(step.function == "pipeline" for step in program.steps):
+            return program
+
+
 def _fetch_program(draw: Draw, *, has_axes: bool) -> Program:
+    return _with_fetches(draw, has_axes=has_axes).make_some((0, 0, 1, 2, 3))
+
+
+def _with_fetches(draw: Draw, *, has_axes: bool, target: str = "CTarget") -> _Attempts:
     drawn = draw_fetch_kernel(draw)
-    attempts = _attempts_on(draw, drawn, _DEVICE if has_axes else _HOST)
+    attempts = _attempts_on(draw, drawn, _DEVICE if has_axes else _HOST, target=target)
     if has_axes:
         count = draw(choices.sampled_from((1, 1, 2, 0)))
         loops = [x for x in drawn.loops[:count] if all(x in s.path for s in drawn.statements)]
@@ -768,7 +819,7 @@ def _fetch_program(draw: Draw, *, has_axes: bool) -> Program:
     for _ in range(4 * wanted):
         if sum(step.function in STORING for step in attempts.accepted) < wanted:
             attempts.make_one_of(_FETCHES)
-    return attempts.make_some((0, 0, 1, 2, 3))
+    return attempts
 
 
 def local_programs(draw: Draw) -> Program:

@@ -70,6 +70,7 @@ KINDS: dict[str, Kind] = {
     "host_fetches": Kind(steps.host_programs, opencl=4),
     "devices": Kind(steps.device_programs, "tree", check_work_items),
     "fetches": Kind(steps.fetch_programs, "tree", check_work_items),
+    "ahead": Kind(steps.ahead_programs, "tree", check_work_items),
     "tiles": Kind(steps.local_programs, "tree", check_work_items),
     "launches": Kind(steps.global_programs, "tree", check_work_items),
     "saved": Kind(steps.saving_programs, "tree", check_work_items, opencl=0),
@@ -85,7 +86,7 @@ KINDS: dict[str, Kind] = {
 
 
 #: Kinds of which some programs have no work-items, and run as C; and how to tell.
-_MIXED = ("pipelines", "rows", "turns")
+_MIXED = ("ahead", "pipelines", "rows", "turns")
 _AXES = re.compile(r"\b[gl]\.")
 
 

@@ -16,7 +16,7 @@ from kgen.ir.sets.dims import (
     rows_of,
 )
 
-__all__ = ["partition"]
+__all__ = ["disjoint_parts", "partition"]
 
 
 def partition(domain: Set, subset: Set, order: Sequence[str]) -> tuple[list[Set], list[Set]]:
@@ -41,6 +41,15 @@ def partition(domain: Set, subset: Set, order: Sequence[str]) -> tuple[list[Set]
             if not part.is_disjoint(domain)
         ]
     return inside, others
+
+
+def disjoint_parts(values: Set) -> list[Set]:
+    """Return disjoint convex sets that together are a set.
+
+    >>> disjoint_parts(isl.Set("{ [i] : 0 <= i < 4 or i = 4 }"))
+    [Set("{ [i] : 0 <= i <= 4 }")]
+    """
+    return _convex(values.coalesce().make_disjoint().coalesce())
 
 
 def _convex(values: Set) -> list[Set]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pytools.tag import Tag
 
 from kgen.analysis.steps import cyclic_values
@@ -19,8 +21,8 @@ from kgen.transforms.select import new_names
 MAX_AXES = 3
 
 
-def assign_auto_axes(kernel: LoopKernel) -> LoopKernel:
-    """Give each loop tagged ``l.auto`` a local axis, or make it a plain loop.
+def assign_auto_axes(kernel: LoopKernel, among: Collection[str] | None = None) -> LoopKernel:
+    """Give each loop tagged ``l.auto``, or those *among* them, a local axis, or make it plain.
 
     The loop that steps through adjacent elements gets the lowest free axis, so that
     neighbouring work-items touch neighbouring elements; then come those that keep most
@@ -34,7 +36,12 @@ def assign_auto_axes(kernel: LoopKernel) -> LoopKernel:
           t[r] = a[r]      =>      t[r] = a[r]          # r = r_start, r_start + 16, ...
         end r                    end r, r_start
     """
-    waiting = [name for name in kernel.inames if kernel.has_tag(name, AutoFitLocalInameTag)]
+    names = kernel.inames if among is None else among
+    waiting = [
+        name
+        for name in kernel.inames
+        if name in names and kernel.has_tag(name, AutoFitLocalInameTag)
+    ]
     return _Fit(kernel, waiting).fitted() if waiting else kernel
 
 

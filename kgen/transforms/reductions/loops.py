@@ -22,7 +22,7 @@ from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import AxisTag, GroupInameTag, HardwareConcurrentTag, LocalInameTagBase
 from kgen.ir.types import NumpyType
 from kgen.transforms.select import new_names, require_inames
-from kgen.transforms.storage.filling import loops_filling
+from kgen.transforms.storage.filling import loops_filling, takes_turns
 
 __all__ = ["Place", "ReductionLoops"]
 
@@ -184,7 +184,9 @@ class ReductionLoops:
             for writer in map(kernel.id_to_insn.__getitem__, kernel.writers.get(access.array, ())):
                 named = around & writer.within_inames & writer.subscripts_of(access.array)
                 for name in sorted(named):
-                    if writer is not insn and not _is_same_along(name, access, writer):
+                    if writer is insn or takes_turns(writer, access.array, name):
+                        continue
+                    if not _is_same_along(name, access, writer):
                         raise TransformError(
                             f"'{access}' is read by a reduction in the loop over '{name}' "
                             f"in which '{writer.id}' writes it, in another iteration",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+import pymbolic.primitives as p
+
 from kgen.analysis.access import Access
 from kgen.analysis.loop_bounds import find_bound_computed_inside
 from kgen.errors import TransformError
+from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import SubstitutionRule
-from kgen.ir.expr import Expr, Reduction, variable_names, walk
+from kgen.ir.expr import Expr, Reduction, is_constant, variable_names, walk
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import ConcurrentTag, GroupInameTag, LocalInameTag
@@ -23,6 +26,7 @@ __all__ = [
     "mentioned_inames",
     "reject_bound_inside",
     "reject_local_in_divergent_loop",
+    "takes_turns",
 ]
 
 
@@ -32,7 +36,8 @@ def loops_filling(
     """Return the *inames* of a reduction in *reader* in whose loops a temporary is filled.
 
     All writers of a temporary in *names* are inside of such a loop, and their subscripts do not
-    name it: each iteration stores what the reduction reads in it, as a prefetch does.
+    name it: each iteration stores what the reduction reads in it, as a prefetch does. Or it has
+    buffers that take turns, as ``tile[k % 2]`` in a pipeline, the first of which are filled before.
     """
     filling: set[str] = set()
     for array in sorted(names & kernel.temporary_variables.keys() & kernel.writers.keys()):
@@ -42,7 +47,22 @@ def loops_filling(
         around = frozenset.intersection(*(writer.within_inames for writer in writers))
         named = {name for writer in writers for name in writer.subscripts_of(array)}
         filling |= around & inames - named
+        filling |= {n for n in named & inames for insn in writers if takes_turns(insn, array, n)}
     return frozenset(filling)
+
+
+def takes_turns(insn: InstructionBase, array: str, loop: str) -> bool:
+    """Tell whether iterations of a loop use few elements in turn: by remainders alone."""
+    parts = [
+        part
+        for lhs in insn.assignees
+        if assignee_name(lhs) == array and loop in insn.within_inames
+        for part in index_of(lhs)
+        if loop in variable_names(part)
+    ]
+    return bool(parts) and all(
+        isinstance(part, p.Remainder) and is_constant(part.denominator) for part in parts
+    )
 
 
 def loops_around(kernel: LoopKernel, use: Access) -> frozenset[str]:

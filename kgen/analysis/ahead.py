@@ -1,0 +1,196 @@
+"""Fetches ahead of their use: proofs that what a loop fetches is the same iterations earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.address_space import infer_address_spaces
+from kgen.analysis.dependences import loops_with_order
+from kgen.analysis.instances import Instances, bound, element_name, relate, relate_sides
+from kgen.analysis.loop_bounds import reads_in_bounds
+from kgen.analysis.points import example
+from kgen.errors import TransformError, counted
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.expr import variable_names
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import Set, rename_param, with_params
+from kgen.ir.sets.names import Side
+
+__all__ = ["check_ahead", "check_neighbours"]
+
+
+def check_ahead(kernel: LoopKernel, loop: str, ahead: Mapping[str, int]) -> None:
+    """Reject fetches that cannot run some iterations *ahead* of a loop, by their ids.
+
+    Each is an assignment in the loop, to a temporary that only such assignments write. It is
+    moved before everything else in an iteration, and the number of iterations ahead.
+
+    Raises :class:`TransformError`.
+    """
+    silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
+    _Check(infer_address_spaces(silenced), loop, ahead).check()
+
+
+def check_neighbours(loop: str, values: Set) -> None:
+    """Reject a loop with gaps, in which the next iteration is not that of the next number.
+
+    *values* is a named set. Raises :class:`TransformError`.
+    """
+    first, between, last = (
+        rename_param(values, loop, side.of(loop))
+        for side in (Side.FIRST, Side.BETWEEN, Side.SECOND)
+    )
+    gaps = relate(first, Side.FIRST.of(loop), Side.BETWEEN.of(loop), "lt_set")
+    gaps = relate(gaps.intersect(last), Side.BETWEEN.of(loop), Side.SECOND.of(loop), "lt_set")
+    gaps = gaps.subtract(between)
+    if not gaps.is_empty():
+        raise TransformError(
+            f"loop '{loop}' cannot be pipelined",
+            because=f"it leaves out {example(gaps)[Side.BETWEEN.of(loop)]}, and tiles go by the "
+            "numbers of iterations",
+            hint=f"affine_map_inames(kernel, '{loop}', ...) makes it a loop over neighbours",
+        )
+
+
+class _Check:
+    def __init__(self, kernel: LoopKernel, loop: str, ahead: Mapping[str, int]) -> None:
+        self.kernel, self.loop, self.ahead = kernel, loop, ahead
+        self.fills = [kernel.id_to_insn[insn_id] for insn_id in ahead]
+        self.arrays = {name for insn in self.fills for name in insn.assignee_var_names()}
+        self.accesses = (*collect_accesses(kernel), *reads_in_bounds(kernel))
+        self.instances = Instances(kernel, has_axes=True)
+
+    def check(self) -> None:
+        for insn in self.kernel.instructions:
+            if isinstance(insn, BarrierInstruction) and self.loop in insn.within_inames:
+                self._check_barrier(insn)
+        for insn in self.fills:
+            self._check_sources(insn)
+            self._check_order(insn)
+        for access in self.accesses:
+            if access.array in self.arrays and not access.is_write:
+                self._check_use(access)
+
+    def _check_barrier(self, insn: BarrierInstruction) -> None:
+        if insn.synchronization_kind == "global":
+            raise TransformError(
+                f"loop '{self.loop}' cannot be pipelined",
+                where=f"instruction '{insn}'",
+                because="a global barrier in it ends the launch, and with it what is fetched",
+            )
+
+    def _check_order(self, insn: InstructionBase) -> None:
+        """Reject a fetch that waits for something in its iteration, but for other fetches."""
+        for name in sorted(insn.depends_on - self.ahead.keys()):
+            other = self.kernel.id_to_insn[name]
+            if self.loop in other.within_inames:
+                raise self._rejected(
+                    insn,
+                    f"it waits for '{name}', which is in the loop as well",
+                    "fetch by what is known before the loop, or leave this fetch out",
+                )
+
+    def _check_sources(self, insn: InstructionBase) -> None:
+        """Reject a fetch of what the loop writes before, in the iterations that are skipped."""
+        for read in self.accesses:
+            if read.insn_id != insn.id or read.is_write:
+                continue
+            for write in self.accesses:
+                writer = self.kernel.id_to_insn[write.insn_id]
+                if (
+                    write.is_write
+                    and write.array == read.array
+                    and self.loop in writer.within_inames
+                ):
+                    self._check_pair(write, read, self.ahead[str(insn.id)])
+
+    def _check_pair(self, write: Access, read: Access, ahead: int) -> None:
+        """Reject a write that a fetch would come before."""
+        fetch, writer = (self.kernel.id_to_insn[a.insn_id] for a in (read, write))
+        is_later = fetch.id in ancestors(self.kernel, writer)
+        around = self._loops(writer, fetch)
+        pairs, _ = self.instances.meeting(write, read, around)
+        for name in around:
+            if name != self.loop:
+                pairs = relate_sides(pairs, name, "eq_set")
+        pairs = relate_sides(pairs, self.loop, "lt_set" if is_later else "le_set")
+        first, then = Side.FIRST.of(self.loop), Side.SECOND.of(self.loop)
+        limit = p.Sum((p.Variable(first), ahead))
+        pairs = bound(with_params(pairs, (first, then)), then, limit, "le_set")
+        pairs = pairs.intersect_params(self.kernel.assumptions.params())
+        if pairs.is_empty():
+            return
+        point = example(pairs)
+        raise TransformError(
+            f"loop '{self.loop}' carries a dependence through '{read.array}', which "
+            f"'{fetch.id}' fetches",
+            where=f"instruction '{writer}'",
+            because=f"it writes '{write}' at {self.loop} = {point[first]}, and '{fetch.id}' reads "
+            f"'{read}' at {self.loop} = {point[then]}: {counted(ahead, 'iteration')} earlier "
+            "it would not be written yet",
+            hint=f"leave '{fetch.assignee_var_names()[0]}' out of fetches",
+        )
+
+    def _check_use(self, read: Access) -> None:
+        """Reject a use of what is not from the fetch in the same iteration."""
+        kernel = self.kernel
+        user = kernel.id_to_insn[read.insn_id]
+        fills = [insn for insn in self.fills if read.array in insn.assignee_var_names()]
+        before = ancestors(kernel, user)
+        if self.loop not in read.place.inames:
+            raise self._rejected(fills[0], f"'{user.id}' reads it outside of the loop")
+        for insn in fills:
+            if insn.id not in before:
+                because = f"'{user.id}' reads it, and does not depend on '{insn.id}'"
+                raise self._rejected(
+                    insn, because, f"add_dependency(kernel, 'id:{user.id}', 'id:{insn.id}')"
+                )
+        loops = self._loops(user, *fills, more=read.place.inames)
+        used, is_exact = self.instances.touched(read, loops)
+        if not is_exact:
+            used = self._inside(read.array, used)
+        for write in self.accesses:
+            if write.is_write and write.array == read.array:
+                filled, is_exact = self.instances.touched(write, loops)
+                if is_exact:
+                    used = used.subtract(filled)
+        used = used.intersect_params(kernel.assumptions.params())
+        if not used.is_empty():
+            point = example(used)
+            at = ", ".join(f"{name} = {point[name]}" for name in loops)
+            raise self._rejected(
+                fills[0],
+                f"'{user.id}' may read an element of '{read}' that is not filled in the same "
+                f"iteration, at {at}",
+            )
+
+    def _inside(self, array: str, named: Set) -> Set:
+        """Bound elements that depend on data by the shape of an array."""
+        shape = self.kernel.array_vars[array].shape
+        for axis, extent in enumerate(shape if isinstance(shape, tuple) else ()):
+            name = element_name(axis)
+            named = with_params(named, (name, *variable_names(extent)))
+            named = bound(bound(named, name, 0, "ge_set"), name, extent, "lt_set")
+        return named
+
+    def _loops(self, *insns: InstructionBase, more: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the sequential loops around all of some instructions."""
+        kernel = self.kernel
+        sets = [insn.within_inames.union(more if n == 0 else ()) for n, insn in enumerate(insns)]
+        shared = frozenset.intersection(*sets)
+        return tuple(loops_with_order(kernel, [n for n in kernel.iname_order if n in shared]))
+
+    def _rejected(
+        self, insn: InstructionBase, because: str, hint: str | None = None
+    ) -> TransformError:
+        name = insn.assignee_var_names()[0]
+        return TransformError(
+            f"'{name}' cannot be fetched ahead in loop '{self.loop}'",
+            where=f"instruction '{insn}'",
+            because=because,
+            hint=hint,
+        )

@@ -1,0 +1,695 @@
+"""Software pipelining: tiles that a sequential loop fetches iterations ahead of their use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import pymbolic.primitives as p
+from pytools.tag import Tag
+
+from kgen.analysis.access import collect_accesses
+from kgen.analysis.ahead import check_ahead, check_neighbours
+from kgen.analysis.domains import drop_dims, rename_params
+from kgen.analysis.instances import bound
+from kgen.errors import TransformError
+from kgen.ir.affine import simplify
+from kgen.ir.assignee import index_of
+from kgen.ir.data import Iname, TemporaryVariable
+from kgen.ir.expr import Expr, subscript, substitute, to_text, variable_names
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag, VectorArrayDimTag
+from kgen.ir.sets.dims import (
+    BasicSet,
+    Set,
+    dim_names,
+    from_named,
+    project_out_params,
+    project_out_unused_params,
+    rename_param,
+    to_named,
+    with_params,
+)
+from kgen.ir.sets.domain import as_basic_set
+from kgen.ir.sets.names import Side
+from kgen.ir.sets.partition import disjoint_parts
+from kgen.ir.sets.quasi_affine import conditions_of
+from kgen.ir.tags import (
+    AutoFitLocalInameTag,
+    ConcurrentTag,
+    GroupInameTag,
+    InameImplementationTag,
+    LocalInameTag,
+    LocalInameTagBase,
+    UnrollTag,
+)
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.transforms.array_accesses import ArrayAccessMapper, Index, reject_bounds
+from kgen.transforms.expressions.rules import expand_expression
+from kgen.transforms.loops.auto_axes import assign_auto_axes
+from kgen.transforms.select import (
+    NoSuchNameError,
+    NothingSelectedError,
+    new_names,
+    require_iname,
+    split_names,
+    transform,
+)
+from kgen.transforms.uses import inames_used
+
+__all__ = ["pipeline"]
+
+#: Registers of a work-item are named one by one, in unrolled loops, up to this number of them.
+_MAX_UNROLLED = 64
+
+
+@transform
+def pipeline(
+    kernel: LoopKernel,
+    loop: str,
+    stages: int = 2,
+    fetches: str | Iterable[str] | None = None,
+) -> LoopKernel:
+    """Fetch tiles of a sequential loop iterations ahead of their use: software pipelining.
+
+    Each temporary gets an axis of *stages* buffers, ``tile[loop % stages]``. The first
+    ``stages - 1`` tiles are fetched before the loop; each iteration fetches the one that is used
+    ``stages - 1`` iterations later, as long as there is one, and needs one barrier. Where
+    work-items share the tiles, an iteration stores what the one before it has loaded to registers,
+    and loads the next tile before it computes: loads are under way while work-items compute.
+
+    :arg loop: a loop that is not parallel, the iterations of which are neighbours; it may be that
+        of a reduction. It may have any number of iterations, less than *stages* too.
+    :arg stages: the number of buffers; with 1 the kernel stays as it is
+    :arg fetches: temporaries that are filled in the loop, as :func:`add_prefetch` fills them, or
+        the instructions that fill them; by default all those that can be filled ahead
+
+    ::
+
+        for k                              for k_prologue                # 0, 1
+          t[x] = a[k, x]                     t[k_prologue, x] = a[k_prologue, x]
+          b[k] = f(t)                      r = a[2, x]
+        end k                              for k
+                                    =>       t[(k + 2) % 3, x] = r       # while k + 2 < n
+        pipeline(knl, "k", 3, "t")           r = a[k + 3, x]             # while k + 3 < n
+                                             b[k] = f(t[k % 3])
+                                           end k
+
+    The loops that fetch get their axes of work-items now, by the tags that other loops have: tag
+    those first. The names of what is added end in ``_prologue`` and ``_load``, the registers are
+    called ``<temporary>_ahead``.
+
+    Raises :class:`TransformError` for a loop that is parallel or has gaps, for a temporary that is
+    also written elsewhere, or read outside of the loop or before it is filled, and where what is
+    fetched is written in the loop: with two iterations as an example.
+
+    Source: M. Lam, Software Pipelining, PLDI 1988, for prologue, steady state and epilogue, and for
+    the copies of variables that different iterations have in use.
+
+    >>> from kgen.frontend import make_kernel
+    >>> from kgen.transforms.storage.prefetch import add_prefetch
+    >>> knl = make_kernel("{ [k,i]: 0<=k<n and 0<=i<16 }", "b[k, i] = a[k, i]*a[k, 15-i]")
+    >>> knl = add_prefetch(knl, "a", "i", ["row", "x"], default_tag=None)
+    >>> for insn in pipeline(knl, "k", 2).default_entrypoint.instructions:
+    ...     print(insn)
+    a_fetch[k_prologue % 2, x_prologue] = a[k_prologue, x_prologue]  {id=a_fetch_rule_prologue}
+    a_fetch[(k + 1) % 2, x] = a[k + 1, x]  {id=a_fetch_rule}
+    b[k, i] = a_fetch[k % 2, i]*a_fetch[k % 2, 15 - i]  {id=insn}
+    """
+    require_iname(kernel, loop)
+    if stages < 1:
+        raise TransformError(f"a pipeline has at least one stage, not {stages}", hint="stages=2")
+    if kernel.has_tag(loop, ConcurrentTag):
+        (tag,) = kernel.iname_tags_of_type(loop, ConcurrentTag)
+        raise TransformError(
+            f"iname '{loop}' cannot be pipelined: it is tagged '{tag}'",
+            because="the iterations of a parallel loop have no order in which one could be ahead",
+            hint="pipeline a sequential loop in it, as split_iname makes one",
+        )
+    chosen = _find_fetches(kernel, loop, fetches)
+    if stages == 1:
+        return kernel
+    kernel = _with_axes_assigned(kernel, loop, chosen)
+    return _Pipeline(kernel, loop, stages, chosen).result()
+
+
+# -- what is fetched -----------------------------------------------------------------------------
+
+
+def _find_fetches(
+    kernel: LoopKernel, loop: str, given: str | Iterable[str] | None
+) -> tuple[str, ...]:
+    """Return the temporaries that are meant."""
+    if given is None:
+        names = _fetched_in(kernel, loop)
+        if not names:
+            raise NothingSelectedError(
+                f"nothing is fetched in loop '{loop}'",
+                hint=f"add_prefetch(kernel, ..., fetch_outer_inames=[..., '{loop}'])",
+            )
+        return names
+    known = {name: name for name in kernel.temporary_variables if name in kernel.writers}
+    for insn in kernel.instructions:
+        for name in insn.assignee_var_names():
+            if name in kernel.temporary_variables:
+                known.setdefault(str(insn.id), name)
+    for name in split_names(given):
+        if name not in known:
+            raise NoSuchNameError(kernel.name, "fetch", name, known)
+    return tuple(dict.fromkeys(known[name] for name in split_names(given)))
+
+
+def _fetched_in(kernel: LoopKernel, loop: str) -> tuple[str, ...]:
+    """Return the temporaries that the loop fills for others in it, with what comes from outside."""
+    inside = [i for i in kernel.instructions if loop in inames_used(kernel, i)]
+    written = {name for insn in inside for name in insn.assignee_var_names()}
+    found = []
+    for name in kernel.temporary_variables:
+        writers = [kernel.id_to_insn[n] for n in kernel.writers.get(name, ())]
+        reads = _arrays_read(kernel, writers)
+        is_fetched = bool(writers) and all(loop in insn.within_inames for insn in writers)
+        if is_fetched and reads and not reads & written:
+            found.append(name)
+    return tuple(found)
+
+
+def _arrays_read(kernel: LoopKernel, insns: Iterable[InstructionBase]) -> frozenset[str]:
+    return frozenset(a.array for a in collect_accesses(kernel, insns) if not a.is_write)
+
+
+def _fills(kernel: LoopKernel, loop: str, name: str) -> tuple[Assignment, ...]:
+    """Return the instructions that fill a temporary; rejects those that cannot run ahead."""
+    found = []
+    for insn in (kernel.id_to_insn[n] for n in kernel.writers[name]):
+        because = None
+        if loop not in insn.within_inames:
+            because = f"'{insn.id}' fills it outside of the loop"
+        elif not isinstance(insn, Assignment) or insn.atomicity:
+            because = f"'{insn.id}' is no plain assignment"
+        elif name in _arrays_read(kernel, (insn,)):
+            because = f"'{insn.id}' changes what it holds already"
+        if because is not None:
+            raise _rejected(loop, name, because, insn)
+        assert isinstance(insn, Assignment)
+        found.append(insn)
+    return tuple(found)
+
+
+def _rejected(
+    loop: str, name: str, because: str, insn: InstructionBase, hint: str | None = None
+) -> TransformError:
+    return TransformError(
+        f"'{name}' cannot be fetched ahead in loop '{loop}'",
+        where=f"instruction '{insn}'",
+        because=because,
+        hint=hint,
+    )
+
+
+def _with_axes_assigned(kernel: LoopKernel, loop: str, names: Iterable[str]) -> LoopKernel:
+    """Give the loops that fetch their axes, where other loops have sized these.
+
+    What a work-item fetches several elements of is a loop of its own, which is unrolled.
+    """
+    auto = {
+        iname
+        for name in names
+        for insn in _fills(kernel, loop, name)
+        for iname in insn.within_inames
+        if kernel.has_tag(iname, AutoFitLocalInameTag)
+    }
+    if not auto or not any(kernel.has_tag(iname, LocalInameTag) for iname in kernel.inames):
+        return kernel
+    inames = dict(kernel.inames)
+    for iname in auto:
+        (tag,) = kernel.iname_tags_of_type(iname, AutoFitLocalInameTag)
+        unrolled = AutoFitLocalInameTag(tag.outer or UnrollTag())
+        inames[iname] = Iname(iname, inames[iname].tags - {tag} | {unrolled})
+    return assign_auto_axes(kernel.copy(inames=inames), auto)
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """An instruction that fills a temporary, and the loops that are different for each tile."""
+
+    insn: Assignment
+    array: str
+    own: tuple[str, ...]
+    #: the iterations of the pipelined loop, given those of the loops around it
+    tiles: Set
+    #: the registers that hold a tile on its way, and their subscripts, where there are any
+    registers: TemporaryVariable | None = None
+    index: Index = ()
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Which tile is meant in a loop, which runs over *known*."""
+
+    loop: str
+    value: Expr
+    known: Set
+
+
+#: The tile that an instruction is about, in sets.
+_TILE: Final = Side.BETWEEN.of("tile")
+
+
+# -- the pipeline --------------------------------------------------------------------------------
+
+
+class _Pipeline:
+    """Moves the instructions that fill temporaries to earlier iterations of a loop."""
+
+    def __init__(self, kernel: LoopKernel, loop: str, stages: int, names: Sequence[str]) -> None:
+        self.kernel, self.loop, self.stages = kernel, loop, stages
+        self.names = new_names(kernel)
+        self.ids = kernel.get_instruction_id_generator()
+        self.users = _users(kernel)
+        fetches = [self._fetch(i, name) for name in names for i in _fills(kernel, loop, name)]
+        self.fetches = {str(fetch.insn.id): fetch for fetch in fetches}
+        #: the loops of prologues: over which tiles, from which to which
+        self.first: list[tuple[Set, int, int, list[_Tile]]] = []
+        self.inames: dict[str, Iname] = {}
+        self.domains: list[BasicSet] = []
+        self.nests: list[tuple[str, ...]] = []
+        #: the loops through which registers are written and read, by the names of the old ones
+        self.copies: dict[str, list[Mapping[str, str]]] = {}
+        #: what fetches the first tiles, and the later ones, by the instruction that there was
+        self.before: dict[str, list[Assignment]] = {}
+        self.steady: dict[str, list[Assignment]] = {}
+
+    def result(self) -> LoopKernel:
+        """Return the kernel with a prologue, and with fetches of later tiles in the loop."""
+        ahead = self.stages - 1
+        self.ahead = {name: ahead + bool(f.registers) for name, f in self.fetches.items()}
+        check_ahead(self.kernel, self.loop, self.ahead)
+        for insn_id, fetch in self.fetches.items():
+            first = self._first_tiles(fetch, 0, ahead)
+            before = [self._copy(fetch, tile, "prologue") for tile in first]
+            if fetch.registers is None:
+                steady = [self._copy(fetch, self._later(fetch, ahead))]
+            else:
+                then = self._first_tiles(fetch, ahead, ahead + 1)
+                before += [self._load(fetch, tile, "load_prologue") for tile in then]
+                load = self._load(fetch, self._later(fetch, ahead + 1), "load")
+                steady = [self._store(fetch, self._later(fetch, ahead)), load]
+            self.before[insn_id], self.steady[insn_id] = before, steady
+        result = self._assembled()
+        for fetch in self.fetches.values():
+            if fetch.registers is not None:
+                self._check_items(result, fetch)
+        return result
+
+    def _check_items(self, kernel: LoopKernel, fetch: _Fetch) -> None:
+        """Reject loops over work-items that start elsewhere for tiles that are loaded and stored.
+
+        A work-item would store what another one has loaded.
+        """
+        for name in (n for n in fetch.own if self.kernel.has_tag(n, LocalInameTagBase)):
+            starts = {
+                to_text(kernel.get_iname_bounds(copies[name]).lower)
+                for copies in self.copies[str(fetch.insn.id)]
+            }
+            if len(starts) > 1:
+                raise _rejected(
+                    self.loop,
+                    fetch.array,
+                    f"loop '{name}' over work-items starts at {' or '.join(sorted(starts))}, by "
+                    "the tile, and a work-item keeps what it has loaded in its own registers",
+                    fetch.insn,
+                    f"let '{name}' start at the same number for all '{self.loop}', and put the "
+                    "rest into a condition",
+                )
+
+    # -- what a fetch is --------------------------------------------------------------------------
+
+    def _fetch(self, insn: Assignment, array: str) -> _Fetch:
+        """Find the loops of a fetch that are different for each tile, and its registers."""
+        kernel = self.kernel
+        own = tuple(
+            name
+            for name in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
+            if name != self.loop and not self._is_around(insn, array, name)
+        )
+        tiles = self._tiles(insn, own)
+        has_items = getattr(kernel.target, "has_work_items", True)
+        if not has_items or not any(kernel.has_tag(n, LocalInameTag) for n in insn.within_inames):
+            return _Fetch(insn, array, own, tiles)
+        plain = [name for name in own if not kernel.has_tag(name, LocalInameTagBase)]
+        ranges = [self._range(insn, name) for name in plain]
+        registers = TemporaryVariable(
+            self.names(f"{array}_ahead"),
+            dtype=kernel.temporary_variables[array].dtype,
+            shape=tuple(count for _, count in ranges),
+            address_space=AddressSpace.PRIVATE,
+        )
+        index = tuple(
+            simplify(p.Sum((p.Variable(name), -low)))
+            for name, (low, _) in zip(plain, ranges, strict=True)
+        )
+        return _Fetch(insn, array, own, tiles, registers, index)
+
+    def _is_around(self, insn: Assignment, array: str, name: str) -> bool:
+        """Tell whether a loop around a fetch is the same for all tiles; rejects one in the way."""
+        kernel, loop = self.kernel, self.loop
+        if kernel.has_tag(name, GroupInameTag):
+            return True
+        if kernel.has_tag(name, ConcurrentTag):
+            return not kernel.has_tag(name, AutoFitLocalInameTag) and self._is_same_always(name)
+        if self.users[loop] < self.users[name] or self._is_prior(name):
+            return True
+        others = sorted((self.users[name] & self.users[loop]).difference(kernel.writers[array]))
+        if others:
+            raise _rejected(
+                loop,
+                array,
+                f"'{others[0]}' is in loop '{name}' as well, which may be inside of '{loop}'",
+                insn,
+                f"duplicate_inames(kernel, '{name}', 'id:{insn.id}') gives the fetch its own "
+                f"loop; or prioritize_loops(kernel, '{name},{loop}')",
+            )
+        return False
+
+    def _is_prior(self, name: str) -> bool:
+        """Tell whether a loop around the same instructions is said to be around the loop."""
+        return self.users[self.loop] <= self.users[name] and any(
+            {name, self.loop} <= set(chain) and chain.index(name) < chain.index(self.loop)
+            for chain in self.kernel.loop_priority
+        )
+
+    def _is_same_always(self, name: str) -> bool:
+        """Tell whether a loop has the same values in all iterations of the pipelined one."""
+        both = to_named(self.kernel.domain_of((self.loop, name)))
+        alone = project_out_params(both, [name]).intersect(project_out_params(both, [self.loop]))
+        return bool(alone.is_subset(both))
+
+    def _range(self, insn: Assignment, name: str) -> tuple[int, int]:
+        """Return the least value of a loop, and the number of values, which are registers."""
+        found = self.kernel.get_iname_bounds(name).interval
+        if found.low is None or found.count is None:
+            raise TransformError(
+                f"'{insn.id}' cannot load to registers: loop '{name}' has no constant bounds",
+                where=f"instruction '{insn}'",
+                hint=f"split_iname(kernel, '{name}', ...), and fetch in the inner loop",
+            )
+        return found.low, found.count
+
+    # -- tiles ------------------------------------------------------------------------------------
+
+    def _tiles(self, insn: Assignment, own: tuple[str, ...]) -> Set:
+        """Return the iterations of the loop in which something is fetched."""
+        around = insn.within_inames.difference(own, (self.loop,))
+        tiles = self._known({*around, self.loop}).gist(self._known(around)).coalesce()
+        if len(disjoint_parts(tiles)) > 1:
+            raise TransformError(
+                f"loop '{self.loop}' cannot be pipelined",
+                where=f"instruction '{insn}'",
+                because=f"its iterations are no convex set: {tiles}",
+            )
+        check_neighbours(self.loop, tiles)
+        return project_out_unused_params(tiles)
+
+    def _known(self, inames: Collection[str]) -> Set:
+        names = sorted(inames, key=self.kernel.iname_order.__getitem__)
+        domain = to_named(self.kernel.domain_of(tuple(names)))
+        return domain.intersect_params(self.kernel.assumptions.params())
+
+    def _later(self, fetch: _Fetch, ahead: int) -> _Tile:
+        """Return the tile that is *ahead* of the one that an iteration uses."""
+        value = simplify(p.Sum((p.Variable(self.loop), ahead)))
+        return _Tile(self.loop, value, fetch.tiles)
+
+    def _first_tiles(self, fetch: _Fetch, skipped: int, count: int) -> list[_Tile]:
+        """Return the first *count* tiles, without the *skipped* first ones, in new loops."""
+        for tiles, *numbers, found in self.first:
+            if numbers == [skipped, count] and tiles.is_equal(fetch.tiles):
+                return found
+        moved = [self._moved(fetch.tiles, number) for number in (count, skipped)]
+        first = fetch.tiles.subtract(moved[0]).intersect(moved[1])
+        found = []
+        for part in disjoint_parts(first):
+            name = self.names(f"{self.loop}_{'load_' if skipped else ''}prologue")
+            values = rename_param(part, self.loop, name)
+            self._add_loops({name: frozenset()}, values)
+            found.append(_Tile(name, p.Variable(name), values))
+        self.first.append((fetch.tiles, skipped, count, found))
+        return found
+
+    def _moved(self, tiles: Set, count: int) -> Set:
+        """Return the tiles, each *count* iterations later."""
+        return self._at(tiles, p.Sum((p.Variable(self.loop), -count)))
+
+    def _at(self, values: Set, tile: Expr) -> Set:
+        """Put a tile in the place of the pipelined loop in a named set."""
+        values = with_params(values, (self.loop,))
+        moved = with_params(rename_param(values, self.loop, _TILE), variable_names(tile))
+        return project_out_params(bound(moved, _TILE, tile), (_TILE,))
+
+    def _add_loops(self, tags: Mapping[str, frozenset[Tag]], values: Set) -> None:
+        """Add loops that take *values* together."""
+        domain = as_basic_set(from_named(values.coalesce(), tuple(tags)))
+        self.domains.append(project_out_unused_params(domain))
+        self.inames.update((name, Iname(name, some)) for name, some in tags.items())
+
+    # -- instructions -----------------------------------------------------------------------------
+
+    def _copy(self, fetch: _Fetch, tile: _Tile, suffix: str = "") -> Assignment:
+        """Return what fetches a tile to its buffer."""
+        return self._made(fetch, tile, suffix, self._buffer(fetch), fetch.insn.expression)
+
+    def _store(self, fetch: _Fetch, tile: _Tile) -> Assignment:
+        """Return what stores a tile that is in registers."""
+        return self._made(fetch, tile, "", self._buffer(fetch), self._registers(fetch))
+
+    def _load(self, fetch: _Fetch, tile: _Tile, suffix: str) -> Assignment:
+        """Return what loads a tile to registers."""
+        return self._made(fetch, tile, suffix, self._registers(fetch), fetch.insn.expression)
+
+    def _buffer(self, fetch: _Fetch) -> Expr:
+        index = index_of(fetch.insn.assignee)
+        return subscript(p.Variable(fetch.array), (self._number(), *index))
+
+    def _registers(self, fetch: _Fetch) -> Expr:
+        assert fetch.registers is not None
+        return subscript(p.Variable(fetch.registers.name), fetch.index)
+
+    def _made(
+        self, fetch: _Fetch, tile: _Tile, suffix: str, place: Expr, value: Expr
+    ) -> Assignment:
+        """Return a fetch with the loops and the expressions for a tile."""
+        insn = fetch.insn
+        copies, conditions = self._loops(fetch, tile, suffix)
+        if suffix != "prologue":
+            self.copies.setdefault(str(insn.id), []).append(copies)
+        values = {self.loop: tile.value, **{old: p.Variable(new) for old, new in copies.items()}}
+
+        def at_tile(expr: Expr) -> Expr:
+            return simplify(substitute(expand_expression(self.kernel, expr), values))
+
+        around = insn.within_inames.difference(fetch.own, (self.loop,))
+        return insn.copy(
+            id=self.ids(f"{insn.id}_{suffix}") if suffix else insn.id,
+            assignee=at_tile(place),
+            expression=at_tile(value),
+            predicates=conditions.union(map(at_tile, insn.predicates)),
+            within_inames=around.union(copies.values(), (tile.loop,)),
+            within_inames_is_final=True,
+        )
+
+    def _loops(
+        self, fetch: _Fetch, tile: _Tile, suffix: str
+    ) -> tuple[dict[str, str], frozenset[Expr]]:
+        """Make the loops of a fetch for a tile, by the names of the old ones.
+
+        Returns conditions as well, where the loops do not say already which tiles there are.
+        """
+        kernel = self.kernel
+        copies = {name: self._name(fetch, name, suffix) for name in fetch.own}
+        homes: dict[int, dict[str, str]] = {}
+        for old, new in copies.items():
+            homes.setdefault(kernel.home_domain[old], {})[old] = new
+        known = tile.known
+        for home, here in homes.items():
+            values = self._values(kernel.domains[home], fetch, tile, copies)
+            self._add_loops({new: self._tags(fetch, old) for old, new in here.items()}, values)
+            known = known.intersect(project_out_params(values, copies.values()))
+        self.nests += [
+            tuple(copies[name] for name in chain if name in copies)
+            for chain in kernel.loop_priority
+        ]
+        reached = self._at(fetch.tiles, tile.value).gist(known)
+        return copies, frozenset(conditions_of(reached))
+
+    def _values(
+        self, domain: BasicSet, fetch: _Fetch, tile: _Tile, copies: Mapping[str, str]
+    ) -> Set:
+        """Return what a domain says of the loops of a fetch for a tile."""
+        outer = [name for name in dim_names(domain) if name not in copies]
+        inside = [name for name in outer if name not in fetch.insn.within_inames]
+        domain = drop_dims(domain, inside)
+        said = to_named(drop_dims(domain, copies))
+        values = self._at(to_named(domain), tile.value).gist(said)
+        return rename_params(values, {old: new for old, new in copies.items() if old != new})
+
+    def _name(self, fetch: _Fetch, name: str, suffix: str) -> str:
+        """Return the name of a copy: that of the loop itself, where nothing else uses it."""
+        if not suffix and self.users[name] == {fetch.insn.id}:
+            return name
+        return str(self.names(f"{name}_{suffix}" if suffix else name))
+
+    def _tags(self, fetch: _Fetch, name: str) -> frozenset[Tag]:
+        tags = self.kernel.inames[name].tags
+        shape = fetch.registers.shape if fetch.registers else (_MAX_UNROLLED + 1,)
+        is_plain = not self.kernel.has_tag(name, InameImplementationTag)
+        return tags | {UnrollTag()} if is_plain and prod(shape) <= _MAX_UNROLLED else tags
+
+    # -- the kernel -------------------------------------------------------------------------------
+
+    def _assembled(self) -> LoopKernel:
+        """Return the kernel with all that has been made in the place of the fetches."""
+        kernel = self.kernel
+        loops = {name for fetch in self.fetches.values() for name in fetch.own}
+        gone = {name for name in loops if self.users[name] <= self.fetches.keys()}
+        domains = [
+            domain
+            if gone.isdisjoint(dim_names(domain))
+            else project_out_unused_params(drop_dims(domain, gone))
+            for domain in kernel.domains
+        ]
+        nests = [tuple(n for n in chain if n not in gone) for chain in kernel.loop_priority]
+        registers = {f.registers.name: f.registers for f in self.fetches.values() if f.registers}
+        arrays = dict.fromkeys(fetch.array for fetch in self.fetches.values())
+        buffers = {n: _with_buffers(kernel.temporary_variables[n], self.stages) for n in arrays}
+
+        def in_buffer(variable: p.Variable, index: Index) -> Expr:
+            return subscript(variable, (self._number(), *index))
+
+        mapper = ArrayAccessMapper(kernel, dict.fromkeys(arrays, in_buffer))
+        reject_bounds(kernel, mapper.names)
+        return kernel.copy(
+            instructions=self._instructions(mapper),
+            substitutions={n: mapper.change_rule(r) for n, r in kernel.substitutions.items()},
+            domains=(*(d for d in domains if dim_names(d)), *self.domains),
+            inames={n: i for n, i in kernel.inames.items() if n not in gone} | self.inames,
+            loop_priority=tuple(n for n in dict.fromkeys((*nests, *self.nests)) if len(n) > 1),
+            temporary_variables={**kernel.temporary_variables, **buffers, **registers},
+            iname_slab_increments=self._slabs(),
+        )
+
+    def _slabs(self) -> dict[str, tuple[int, int]]:
+        """Give the last iterations, for which there are no later tiles, a loop of their own."""
+        slabs = dict(self.kernel.iname_slab_increments)
+        if self.kernel.has_tag(self.loop, InameImplementationTag):
+            return slabs
+        first, last = slabs.get(self.loop, (0, 0))
+        return {**slabs, self.loop: (first, max(last, *self.ahead.values()))}
+
+    def _number(self) -> Expr:
+        return p.Remainder(p.Variable(self.loop), self.stages)
+
+    def _instructions(self, mapper: ArrayAccessMapper) -> list[InstructionBase]:
+        """Return the instructions, those for all tiles where the first fetch was."""
+        before = [insn for insns in self.before.values() for insn in insns]
+        fills = [insns[0] for insns in self.steady.values()]
+        loads = [insn for insns in self.steady.values() for insn in insns[1:]]
+        made = [self._ordered(insn_id) for insn_id in self.fetches]
+        ordered = {insn.id: insn for insns in made for insn in insns}
+        result: list[InstructionBase] = []
+        waiting = [ordered[insn.id] for insn in (*before, *fills, *loads)]
+        for insn in self.kernel.instructions:
+            if insn.id not in self.fetches:
+                needed = self._copies(insn.depends_on)
+                apart = self._apart(insn)
+                result.append(mapper.change(insn, depends_on=needed, no_sync_with=apart))
+            else:
+                result += waiting
+                waiting = []
+        return result
+
+    def _ordered(self, insn_id: str) -> list[Assignment]:
+        """Return what is made of a fetch, with what each waits for."""
+        insn = self.fetches[insn_id].insn
+        others = insn.depends_on - self.fetches.keys()
+        fetches = insn.depends_on & self.fetches.keys()
+        first = {str(i.id) for name in fetches for i in self.before[name]}
+        made: list[Assignment] = [
+            one.copy(depends_on=others | first) for one in self.before[insn_id]
+        ]
+        for one in self.steady[insn_id]:
+            then = {str(i.id) for i in made} | self._copies(insn.depends_on)
+            made.append(one.copy(depends_on=then - {one.id}))
+        return [one.copy(no_sync_with=self._apart(one)) for one in made]
+
+    def _copies(self, names: Iterable[str]) -> frozenset[str]:
+        """Return instructions with all that has been made of those that fetch."""
+        made = {name: (*self.before[name], *self.steady[name]) for name in self.fetches}
+        return frozenset(
+            copy
+            for name in names
+            for copy in ([str(i.id) for i in made[name]] if name in made else [name])
+        )
+
+    def _apart(self, insn: InstructionBase) -> frozenset[tuple[str, str]]:
+        return frozenset((o, scope) for n, scope in insn.no_sync_with for o in self._copies((n,)))
+
+
+def _users(kernel: LoopKernel) -> dict[str, set[str]]:
+    """Return the instructions in each loop, and those that reduce over it."""
+    found: dict[str, set[str]] = {name: set() for name in kernel.inames}
+    for insn in kernel.instructions:
+        for name in inames_used(kernel, insn):
+            found[name].add(str(insn.id))
+    return found
+
+
+def _with_buffers(variable: TemporaryVariable, count: int) -> TemporaryVariable:
+    """Add a first axis: as many of a temporary, one behind the other."""
+    changes: dict[str, Any] = {}
+    if isinstance(variable.shape, tuple):
+        changes["shape"] = (count, *variable.shape)
+    if isinstance(variable.dim_tags, tuple):
+        changes["dim_tags"] = (_outermost(variable), *variable.dim_tags)
+    if variable.dim_names is not None:
+        changes["dim_names"] = ("stage", *variable.dim_names)
+    if variable.storage_shape is not None:
+        changes["storage_shape"] = (count, *variable.storage_shape)
+    if variable.base_indices is not None:
+        changes["base_indices"] = (0, *variable.base_indices)
+    return variable.copy(**changes)
+
+
+def _outermost(variable: TemporaryVariable) -> FixedStrideArrayDimTag | ComputedStrideArrayDimTag:
+    """Return the layout of an axis along which a whole temporary is one step."""
+    tags = variable.dim_tags
+    levels = [getattr(tag, "layout_nesting_level", None) for tag in tags]
+    known = [level for level in levels if level is not None]
+    level = max(known) + 1 if known else (0 if not tags else None)
+    if any(isinstance(tag, ComputedStrideArrayDimTag) for tag in tags):
+        assert level is not None
+        return ComputedStrideArrayDimTag(level)
+    extents = variable.storage_shape or variable.shape
+    sizes = [tag.stride * extent for tag, extent in zip(tags, extents, strict=True)]
+    if not all(isinstance(size, int) for size in sizes):
+        raise TransformError(
+            f"temporary '{variable.name}' cannot have several buffers",
+            because="its size is no number",
+            hint=f"declare the shape of '{variable.name}'",
+        )
+    size = max(sizes, default=1)
+    return FixedStrideArrayDimTag(-(-size // _unit(variable)) * _unit(variable), level)
+
+
+def _unit(variable: TemporaryVariable) -> int:
+    """Return a number of elements: all buffers start where vectors of them are aligned."""
+    lanes = [
+        1 << (extent - 1).bit_length()
+        for tag, extent in zip(variable.dim_tags, variable.shape, strict=True)
+        if isinstance(tag, VectorArrayDimTag)
+    ]
+    itemsize: int = variable.dtype.itemsize if isinstance(variable.dtype, NumpyType) else 1
+    aligned: int = (variable.alignment or 1) // itemsize
+    return max(aligned, 1, *lanes)
