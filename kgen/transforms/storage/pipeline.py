@@ -269,6 +269,7 @@ class _Pipeline:
         self.names = new_names(kernel)
         self.ids = kernel.get_instruction_id_generator()
         self.users = _users(kernel)
+        self.bounding = kernel.with_outer_inames(frozenset((loop,)))
         fetches = [self._fetch(i, name) for name in names for i in _fills(kernel, loop, name)]
         self.fetches = {str(fetch.insn.id): fetch for fetch in fetches}
         #: the loops of prologues: over which tiles, from which to which
@@ -356,7 +357,7 @@ class _Pipeline:
     def _is_around(self, insn: Assignment, array: str, name: str) -> bool:
         """Tell whether a loop around a fetch is the same for all tiles; rejects one in the way."""
         kernel, loop = self.kernel, self.loop
-        if kernel.has_tag(name, GroupInameTag):
+        if kernel.has_tag(name, GroupInameTag) or name in self.bounding:
             return True
         if kernel.has_tag(name, ConcurrentTag):
             return not kernel.has_tag(name, AutoFitLocalInameTag) and self._is_same_always(name)
@@ -685,7 +686,7 @@ def _outermost(variable: TemporaryVariable) -> FixedStrideArrayDimTag | Computed
 
 def _unit(variable: TemporaryVariable) -> int:
     """Return a number of elements: all buffers start where vectors of them are aligned."""
-    lanes = [
+    lanes: list[int] = [
         1 << (extent - 1).bit_length()
         for tag, extent in zip(variable.dim_tags, variable.shape, strict=True)
         if isinstance(tag, VectorArrayDimTag)

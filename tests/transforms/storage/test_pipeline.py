@@ -184,6 +184,21 @@ def test_triangles_start_where_their_rows_do(opencl_queue: Any) -> None:
     np.testing.assert_allclose(c, np.triu(a) @ b)
 
 
+def test_work_items_have_loops_of_different_lengths() -> None:
+    knl = lp.make_kernel(
+        ["{ [i]: 0 <= i < 8 }", "{ [k]: 0 <= k < n - i }", "{ [x]: 0 <= x < 4 }"],
+        "<> t[x] = a[i + k, x] {id=f, inames=i:k:x}\nb[i, k] = t[0] + t[3] {dep=f, inames=i:k}",
+        [lp.GlobalArg("a", np.float64, shape="n, 4"), lp.GlobalArg("b", np.float64), "..."],
+        assumptions="n >= 8",
+        target=DEVICE,
+    )
+    knl = lp.pipeline(lp.tag_inames(knl, "i:l.0"), "k", 3)
+    assert not lp.verify(knl).violated
+    for size in (8, 9):
+        lowered = lower(kernel_of(knl))
+        Oracle(lowered.kernel, {"n": size}).check(lowered.functions)
+
+
 # -- what is rejected ------------------------------------------------------------------------------
 
 
