@@ -522,7 +522,7 @@ class _Pipeline:
             tuple(copies[name] for name in chain if name in copies)
             for chain in kernel.loop_priority
         ]
-        reached = self._at(fetch.tiles, tile.value).gist(known)
+        reached = _given(self._at(fetch.tiles, tile.value), known)
         return copies, frozenset(conditions_of(reached))
 
     def _values(
@@ -533,7 +533,7 @@ class _Pipeline:
         inside = [name for name in outer if name not in fetch.insn.within_inames]
         domain = drop_dims(domain, inside)
         said = to_named(drop_dims(domain, copies))
-        values = self._at(to_named(domain), tile.value).gist(said)
+        values = _given(self._at(to_named(domain), tile.value), said)
         return rename_params(values, {old: new for old, new in copies.items() if old != new})
 
     def _name(self, fetch: _Fetch, name: str, suffix: str) -> str:
@@ -636,6 +636,11 @@ class _Pipeline:
 
     def _apart(self, insn: InstructionBase) -> frozenset[tuple[str, str]]:
         return frozenset((o, scope) for n, scope in insn.no_sync_with for o in self._copies((n,)))
+
+
+def _given(values: Set, known: Set) -> Set:
+    """Leave out what is known; of values that do not occur nothing, since isl may then say less."""
+    return values if values.is_disjoint(known) else values.gist(known)
 
 
 def _users(kernel: LoopKernel) -> dict[str, set[str]]:

@@ -148,6 +148,14 @@ def test_loops_start_and_end_anywhere(domain: str, stages: int) -> None:
         assert_same_results(knl, lp.pipeline(knl, "k", stages), {**data, **more})
 
 
+@pytest.mark.parametrize("size", [2, 4, 6])
+def test_loops_of_fixed_length_may_be_shorter_than_the_pipeline(size: int) -> None:
+    plain = lp.fix_parameters(product(lp.ExecutableCTarget(), np.float64, tile=2, depth=2), n=size)
+    a, b = np.random.default_rng(1).random((2, size, size))
+    assert_same_results(plain, lp.pipeline(plain, "k_outer", 4), {"a": a, "b": b})
+    assert lp.verify(lp.pipeline(plain.copy(target=DEVICE), "k_outer", 4)).ok
+
+
 def test_one_stage_changes_nothing() -> None:
     knl = rows()
     assert lp.pipeline(knl, "k", stages=1) == knl
