@@ -2,30 +2,72 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kgen
 
 ROOT = Path(__file__).parent.parent
-NOT_IMPORTED = {"click", "matplotlib", "pycuda", "pyopencl", "rich"}
+OPTIONAL = {"IPython", "click", "matplotlib", "pycuda", "pyopencl", "rich"}
 PROBE = """
 import json, sys, time
 start = time.perf_counter()
 import kgen
 seconds = time.perf_counter() - start
-packages = sorted({name.partition(".")[0] for name in sys.modules})
-print(json.dumps({"seconds": seconds, "packages": packages}))
+{then}
+packages = sorted({{name.partition(".")[0] for name in sys.modules}})
+print(json.dumps({{"seconds": seconds, "packages": packages, "modules": sorted(sys.modules)}}))
 """
 
 
-def test_what_few_need_is_not_imported(record_property: Callable[[str, object], None]) -> None:
+def in_fresh_process(then: str = "") -> Any:
+    code = PROBE.format(then=then)
     run = subprocess.run(
-        [sys.executable, "-c", PROBE], cwd=ROOT, check=True, capture_output=True, text=True
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    found = json.loads(run.stdout)
+    return json.loads(run.stdout)
+
+
+def test_nothing_is_imported_before_it_is_used(
+    record_property: Callable[[str, object], None],
+) -> None:
+    found = in_fresh_process()
     # On record, not asserted: another load on the machine must not fail a test.
     record_property("import kgen", f"{found['seconds']:.2f} s")
-    assert "kgen" in found["packages"]
-    assert NOT_IMPORTED.isdisjoint(found["packages"])
+    assert {name for name in found["modules"] if name.startswith("kgen")} == {"kgen", "kgen.lazy"}
+    assert {*OPTIONAL, "islpy", "numpy", "pymbolic"}.isdisjoint(found["packages"])
+
+
+def test_what_few_need_is_not_imported_with_all_names() -> None:
+    found = in_fresh_process("from kgen import *; assert callable(make_kernel)")
+    assert {"kgen.tuning.tune", "kgen.autoscheduler.find"} <= set(found["modules"])
+    assert OPTIONAL.isdisjoint(found["packages"])
+
+
+def test_a_kernel_needs_no_generator_before_its_code() -> None:
+    found = in_fresh_process('kgen.make_kernel("{[i]: 0<=i<8}", "a[i] = i")')
+    assert not {"kgen.lowering", "kgen.tuning", "kgen.statistics"} & set(found["modules"])
+
+
+def test_names_for_type_checkers_are_those_at_run_time() -> None:
+    stub = ast.parse((ROOT / "kgen" / "__init__.pyi").read_text())
+    (listed,) = (node.value for node in stub.body if isinstance(node, ast.Assign))
+    assert sorted(ast.literal_eval(listed)) == sorted(kgen.__all__)
+    assert {*kgen.__all__, "symbolic", "tuning"} <= set(dir(kgen))
+
+
+def test_modules_are_attributes() -> None:
+    found = in_fresh_process("kgen.transform_api.transform; kgen.linalg.matmul")
+    assert {"kgen.transform_api", "kgen.linalg"} <= set(found["modules"])
+
+
+def test_unknown_names_are_no_attributes() -> None:
+    with pytest.raises(AttributeError, match="module 'kgen' has no attribute 'make_kernels'"):
+        getattr(kgen, "make_kernels")  # noqa: B009

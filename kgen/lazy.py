@@ -1,0 +1,60 @@
+"""Public names of a package that are imported when they are first used, as its stub lists them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["public_names"]
+
+
+def public_names(
+    package: str,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    The stub beside the package's ``__init__.py`` has an import for each name; type checkers read
+    it, too. Modules of the package are attributes as well. A name is looked up once, by
+    PEP 562: then it is an attribute like others.
+    """
+    module = sys.modules[package]
+    stub = Path(str(module.__file__)).with_suffix(".pyi").read_text()
+    origins = {name: place for name, place in _imports(stub).items() if place[0] != package}
+
+    def get(name: str) -> Any:
+        if name in origins:
+            place, own_name = origins[name]
+            value = getattr(importlib.import_module(place), own_name)
+        elif not name.startswith("_") and importlib.util.find_spec(f"{package}.{name}"):
+            value = importlib.import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(module, name, value)
+        return value
+
+    def names() -> list[str]:
+        modules = (found.name for found in pkgutil.iter_modules(module.__path__))
+        public = (name for name in modules if not name.startswith("_"))
+        return sorted({*vars(module), *origins, *public})
+
+    return get, names, list(origins)
+
+
+def _imports(stub: str) -> dict[str, tuple[str, str]]:
+    """Return the imported names of a stub: where each is, and its name there.
+
+    >>> _imports("from kgen.codegen import generate_body as body")
+    {'body': ('kgen.codegen', 'generate_body')}
+    """
+    return {
+        alias.asname or alias.name: (str(node.module), alias.name)
+        for node in ast.parse(stub).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
