@@ -2,6 +2,8 @@
 # make test    the test suite; installs PoCL and MPI where it may. VENV=.venv-lowest VERSIONS=lowest:
 #              with the lowest versions of what kgen needs
 # make lint    ruff: rules and format          make types   mypy --strict
+# make docs    the site, from docs/, in build/site; a warning is an error
+# make wheel   the wheel and the source distribution in dist/, checked, and tried in an environment of their own
 # make downstream  tests of packages that stand on loopy, on kgen.compat and on loopy (needs PyPI)
 # make bench   code generation and launch overhead, compared with loopy; exported functions, compared
 #              with calls by hand; kernels on the host, compared with C by hand, numba and numpy
@@ -22,7 +24,7 @@ EXTRA_opencl := opencl
 EXTRA_cuda := cuda
 EXTRA := $(or $(EXTRA_$(DEVICE)),$(error DEVICE is '$(DEVICE)'; it can be c, opencl or cuda))
 
-.PHONY: demo test lint types bench downstream pocl mpi clean
+.PHONY: demo test lint types docs wheel bench downstream pocl mpi clean
 
 demo: $(VENV)/.installed-$(EXTRA) $(if $(filter opencl,$(DEVICE)),pocl)
 	$(IN_VENV) examples/laplacian.py --device $(DEVICE)
@@ -36,6 +38,13 @@ lint: $(VENV)/.installed-dev
 
 types: $(VENV)/.installed-dev
 	$(IN_VENV) -m mypy --strict
+
+docs: $(VENV)/.installed-docs
+	$(IN_VENV) -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "the site is build/site/index.html"
+
+wheel: $(VENV)/.installed-dist
+	$(IN_VENV) tools/try_wheel.py
 
 bench: $(VENV)/.installed-dev pocl
 	$(IN_VENV) benchmarks/codegen.py

@@ -1,0 +1,68 @@
+"""Configuration of the site: ``make docs`` builds it from the pages in this folder."""
+
+from __future__ import annotations
+
+import sys
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # for tools.docs_site
+
+import kgen
+
+project = "kgen"
+author = "kgen developers"
+project_copyright = "kgen developers"
+release = version = kgen.version.VERSION_TEXT
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "tools.docs_site",
+]
+exclude_patterns = ["_*"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+suppress_warnings = ["myst.header"]  # headings that begin at the second level: text of examples
+nitpicky = False
+
+autodoc_typehints = "none"  # the docstrings say what arguments are
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+highlight_language = "text"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_title = f"kgen {release}"
+html_static_path = ["_static"]
+html_css_files = ["kgen.css"]
+
+
+def reachable(address: str) -> bool:
+    """Tell whether the inventory of another site can be fetched now."""
+    try:
+        with urllib.request.urlopen(f"{address}objects.inv", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+# Where there is no network, the site is built without links to other sites; Sphinx would warn.
+intersphinx_mapping = {
+    name: (address, None)
+    for name, address in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "islpy": "https://documen.tician.de/islpy/",
+        "pymbolic": "https://documen.tician.de/pymbolic/",
+        "pyopencl": "https://documen.tician.de/pyopencl/",
+        "pycuda": "https://documen.tician.de/pycuda/",
+    }.items()
+    if reachable(address)
+}

@@ -1,0 +1,48 @@
+"""What the site has beyond its pages: trees, the reference, the gallery."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import kgen as lp
+from tools import docs_site
+
+ROOT = Path(__file__).parent.parent
+API = (ROOT / "docs" / "api.md").read_text()
+INDEX = (ROOT / "docs" / "index.md").read_text()
+
+
+def test_examples_in_docstrings() -> None:
+    assert doctest.testmod(docs_site) == (0, 2)
+
+
+def test_trees_have_the_sections_of_the_index_in_their_order() -> None:
+    trees = docs_site.with_trees("## One\n\n- [A](a.md): x.\n- [B](b.md): y.\n\n## None\n\nText.\n")
+    assert re.findall(r":caption: (.*)\n\n(.*)\n(.*)\n", trees) == [("One", "A <a>", "B <b>")]
+
+
+def test_reference_has_every_public_name_once() -> None:
+    pages = docs_site.reference_pages(API)
+    names = re.findall(r"^\.\. auto\w+:: kgen\.(\w+)$", "\n".join(pages.values()), re.MULTILINE)
+    assert sorted(names) == sorted(lp.__all__)
+
+
+def test_every_example_has_a_page_with_its_code() -> None:
+    for path in (ROOT / "examples").glob("*.py"):
+        page = docs_site.example_page(path)
+        title, line = page.splitlines()[:2]
+        assert len(title) == len(line) > 10, path.name
+        assert f"literalinclude:: /../examples/{path.name}" in page
+
+
+def test_gallery_shows_pictures(tmp_path: Path) -> None:
+    (tmp_path / "nbody.svg").touch()
+    assert "nbody.svg" in docs_site.gallery("", tmp_path)
+    assert "grid" not in docs_site.gallery("", tmp_path / "none")
+
+
+def test_code_is_no_link() -> None:
+    code = "```python\n>>> knl['x'](queue)[0](n)\n```\n"
+    assert docs_site.rewritten("x", code) == code.replace("python", "pycon")
