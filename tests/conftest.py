@@ -60,6 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
         root = Path(tempfile.mkdtemp(prefix="kgen-tests-"))
         config.stash[_CACHE_ROOT] = root
         os.environ["XDG_CACHE_HOME"] = str(root)
+        if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # programs of tests import all of kgen
+            os.environ["PYTHONPYCACHEPREFIX"] = str(root / "bytecode")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -25,7 +25,7 @@ from kgen.tuning.result import TuneResult
 from kgen.tuning.search import Search, roofline_of
 from kgen.tuning.space import SearchSpace
 from kgen.tuning.stop import Stop
-from kgen.tuning.strategies import Strategy, make_strategy
+from kgen.tuning.strategies import Strategy, class_of, make_strategy
 from kgen.tuning.strategies.base import Bound
 from kgen.tuning.task import Problem, Task, Transformed, as_builder, load_task
 
@@ -127,6 +127,7 @@ def tune(
         stop = Stop(evaluations=min(len(space), _EVALUATIONS))
     problems = list(_problems(sizes, types))
     _check_metrics(metrics)
+    class_of(strategy)
     _check_running(executor, workers, timeout)
     first = Task(
         build=as_builder(build.build if isinstance(build, HasSpace) else build),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,9 +97,11 @@ def test_a_build_function_with_what_its_file_has() -> None:
     assert [row.split()[1] in ("8", "64") for row in rows[:2]] == [True, True]
     assert rows[2:] in ([f"  block = {block}", "  order = 'up'"] for block in (8, 64))
     assert Path("r.html").read_text().startswith("<!DOCTYPE html>")
-    shown = json.loads(typed(*words, "--json").stdout)
-    assert {record["configuration"]["block"] for record in shown["records"]} == {8, 64}
-    assert shown["best"]["time"] > 0
+    assert {line["event"] for line in lines_of("r.jsonl")} == {"start", "result"}
+
+
+def lines_of(file: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(file).read_text().splitlines()]
 
 
 @pytest.mark.usefixtures("builds")
@@ -113,8 +116,10 @@ def test_options_change_what_the_file_has() -> None:
 @pytest.mark.usefixtures("builds")
 def test_any_kernel_in_the_space_that_is_found() -> None:
     kernel = ("heat.py:scaled", "--type=u=float32", "--type=s=float32")
-    printed = typed("tune", *kernel, "--set=n=100", "--set=s=2.5", "--param=i_block=64").stdout
-    assert printed.endswith("  i_block = 64\n")
+    words = (*kernel, "--set=n=100", "--set=s=2.5", "--param=i_block=64", "--json")
+    shown = json.loads(typed("tune", *words).stdout)
+    assert [record["configuration"] for record in shown["records"]] == [{"i_block": 64}]
+    assert shown["best"]["time"] > 0
     assert isinstance(load_tunable("builds.py:space", ())[0], AutoSpace)
 
 

@@ -19,48 +19,13 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.targets.c import CCompiler
 from kgen.tuning.records import Records
 from kgen.tuning.result import TuneResult
+from tests.tuning.kernels import by_block, with_fault
 
 ROOT = Path(__file__).parents[2]
+PROBLEM: dict[str, Any] = {"sizes": {"n": 1000}, "types": {"a": "float32"}}
 CRASHING = "#!/bin/sh\ncase $* in *--version*) echo crashing;; *) kill -SEGV $$;; esac\n"
-
-
-def twice() -> lp.TranslationUnit:
-    return lp.make_kernel(
-        "{ [i]: 0<=i<n }",
-        "out[i] = 2*a[i] {id=set}",
-        [lp.GlobalArg("a, out", "float32", shape="n"), ...],
-        target=lp.ExecutableCTarget(),
-        name="twice",
-        assumptions="n >= 1",
-    )
-
-
-def with_code(code: str) -> lp.TranslationUnit:
-    """Return the kernel with a line of C behind it, of which nothing can be proved."""
-    knl = twice().default_entrypoint
-    extra = lp.CInstruction((), code, assignees="out[0]", depends_on=frozenset(["set"]), id="extra")
-    return twice().with_kernel(knl.copy(instructions=[*knl.instructions, extra]))
-
-
-def build(fault: str, compiler: str) -> lp.TranslationUnit:
-    if fault == "writes beside":
-        return with_code("out[-3] = 1;")
-    if fault == "never ends":
-        return with_code("for (volatile int k = 0; k < 1; ) {}")
-    if fault == "kills":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if fault == "is wrong":
-        return with_code("out[5] = 1;")
-    if fault == "is refused":
-        return lp.split_iname(twice(), "j", 4)
-    if fault == "crashes":
-        return with_code("*(volatile int *) 16 = 1;")
-    if fault == "compiler crashes":
-        return twice().copy(target=lp.ExecutableCTarget(CCompiler(cc=compiler)))
-    return twice()
 
 
 FAULTS = {
@@ -85,10 +50,10 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
 
 def tune_faults(compiler: str) -> TuneResult:
     return lp.tune(
-        build,
+        with_fault,
         {"fault": ["none", *FAULTS], "compiler": [compiler]},
         strategy="exhaustive",
-        sizes={"n": 1000},
+        **PROBLEM,
         timeout=3.0,
         records="/dev/full",
     )
@@ -107,10 +72,6 @@ def test_the_rest_is_measured_on_a_full_disk(faulty: TuneResult) -> None:
     assert "compilation" in faulty.table()
 
 
-def by_four(block: int) -> lp.TranslationUnit:
-    return lp.split_iname(twice(), "i", block)
-
-
 BLOCKS = {"block": [2, 4, 8, 16]}
 
 
@@ -125,9 +86,11 @@ def test_line_that_was_cut_is_passed_over(tmp_path: Path) -> None:
 PROGRAM = """
     import sys
     import kgen as lp
-    from tests.tuning.test_faults import by_four, BLOCKS
+    from tests.tuning.kernels import by_block
 
-    lp.tune(by_four, BLOCKS, strategy="exhaustive", sizes={"n": 1000}, records=sys.argv[1])
+    lp.tune(
+        by_block, {"block": [2, 4, 8, 16]}, strategy="exhaustive", sizes={"n": 1000},
+        types={"a": "float32"}, records=sys.argv[1])
 """
 
 
@@ -138,7 +101,7 @@ def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}) as first:
         wait_for(lambda: len(results_in(file)) >= 1)
         first.kill()
-    again = lp.tune(by_four, BLOCKS, strategy="exhaustive", sizes={"n": 1000}, records=file)
+    again = lp.tune(by_block, BLOCKS, strategy="exhaustive", records=file, **PROBLEM)
     assert len(again.searches[0].measured) in (3, 4)  # one may have run when the program died
     found = [line["configuration"]["block"] for line in results_in(file) if not line["is_best"]]
     assert sorted(found) == [2, 4, 8, 16]  # none was measured twice
@@ -147,11 +110,11 @@ def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
 INTERRUPTED = """
     import sys
     import kgen as lp
-    from tests.tuning.test_faults import build
+    from tests.tuning.kernels import with_fault
 
     result = lp.tune(
-        build, {"fault": ["none", "never ends"], "compiler": [""]}, strategy="exhaustive",
-        sizes={"n": 1000}, timeout=100, records=sys.argv[1])
+        with_fault, {"fault": ["none", "never ends"]}, strategy="exhaustive",
+        sizes={"n": 1000}, types={"a": "float32"}, timeout=100, records=sys.argv[1])
     print(result.is_interrupted, result.stopped, result.best.configuration["fault"])
 """
 
@@ -199,9 +162,7 @@ def test_two_tunes_share_a_file(tmp_path: Path) -> None:
     file = tmp_path / "records"
 
     def one(seed: int) -> TuneResult:
-        return lp.tune(
-            by_four, BLOCKS, strategy="random", seed=seed, sizes={"n": 1000}, records=file
-        )
+        return lp.tune(by_block, BLOCKS, strategy="random", seed=seed, records=file, **PROBLEM)
 
     with ThreadPoolExecutor(2) as threads:
         results = list(threads.map(one, range(2)))

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,28 +27,16 @@ from kgen.tuning.records import Records
 from kgen.tuning.space import SearchSpace
 from kgen.tuning.task import Problem, Task
 from kgen.tuning.tune import untuned_row
+from tests.tuning.kernels import by_block, in_groups, twice
 
 ROOT = Path(__file__).parents[2]
 
 
-def twice(target: lp.TargetBase | None = None) -> lp.TranslationUnit:
-    return lp.make_kernel(
-        "{ [i]: 0<=i<n }",
-        "out[i] = 2*a[i]",
-        [lp.GlobalArg("a, out", shape="n"), ...],
-        target=target or lp.ExecutableCTarget(),
-        name="twice",
-        assumptions="n >= 1",
-    )
-
-
-def in_groups(block: int) -> lp.TranslationUnit:
-    knl = twice(lp.PyOpenCLTarget())
-    return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
-
-
-def by_block(block: int) -> lp.TranslationUnit:
-    return lp.split_iname(twice(), "i", block)
+@pytest.fixture(scope="module")
+def one_worker() -> Iterator[ThreadPoolExecutor]:
+    """Return an executor whose process for kernels is that of all tests."""
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
 
 
 def prepared(**settings: Any) -> Task:
@@ -64,13 +52,14 @@ def measured(task: Task, configuration: Mapping[str, Any]) -> tuple[float, ...]:
     ).samples
 
 
-def test_sizes_and_types_are_several_problems() -> None:
+def test_sizes_and_types_are_several_problems(one_worker: Executor) -> None:
     result = lp.tune(
         by_block,
         {"block": [4, 16]},
         sizes=[{"n": 100}, {"n": 2000}],
         types={"a": "float64"},
         strategy="exhaustive",
+        executor=one_worker,
     )
     assert [str(search.problem) for search in result.searches] == [
         "n=100, a: float64",
@@ -84,27 +73,26 @@ def test_sizes_and_types_are_several_problems() -> None:
     assert (out == 2 * np.arange(7.0)).all()
 
 
-def test_opencl_with_an_executor_of_threads(tmp_path: Path) -> None:
+def test_opencl_with_an_executor_of_threads(one_worker: Executor, tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
     file = tmp_path / "records"
-    with ThreadPoolExecutor(2) as executor:
-        result = lp.tune(
-            in_groups,
-            {"block": [16, 1 << 20]},
-            restrictions=["block > 8"],
-            sizes={"n": 1000},
-            types={"a": "float32"},
-            metrics=["time", "registers"],
-            executor=executor,
-            records=file,
-        )
+    result = lp.tune(
+        in_groups,
+        {"block": [16, 1 << 20]},
+        restrictions=["block > 8"],
+        sizes={"n": 1000},
+        types={"a": "float32"},
+        metrics=["time", "registers"],
+        executor=one_worker,
+        records=file,
+    )
     assert result.best.configuration == {"block": 16}
     assert list(result.failures) == ["restriction"]
     found = lp.load_wisdom(file).tuned(in_groups, {"block": 32})
     assert found.choose(n=1000).configuration == {"block": 16}
 
 
-def test_what_runs_without_a_tune_is_tried_first() -> None:
+def test_what_runs_without_a_tune_is_tried_first(one_worker: Executor) -> None:
     def by_default(tile: int, block: int = 16) -> Any: ...
 
     space = SearchSpace({"block": [1, 4, 16], "tile": [1, 2]}, "block != tile")
@@ -112,7 +100,9 @@ def test_what_runs_without_a_tune_is_tried_first() -> None:
     assert untuned_row((twice(), lambda knl, block=16, tile=2: knl), space) == len(space) - 1
     assert untuned_row(lambda block=1, tile=1: None, space) == 0  # which is restricted
     found = lp.auto_space(lp.add_dtypes(twice(), {"a": "float32"}))
-    result = lp.tune(found, sizes={"n": 10}, evaluations=1, strategy="random", seed=3)
+    result = lp.tune(
+        found, sizes={"n": 10}, evaluations=1, strategy="random", seed=3, executor=one_worker
+    )
     assert result.best.configuration == found.start != result.searches[0].space[0]
 
 
@@ -247,7 +237,8 @@ def test_difference_knows_nan_and_unwritten_elements() -> None:
         ({"metrics": ["heat"]}, "no metric 'heat'"),
         ({"evaluations": 0}, "evaluations=0"),
         ({"device": object()}, "is no device"),
-        ({"strategy": "guess", "sizes": {"n": 10}, "types": {"a": "int32"}}, "no strategy 'guess'"),
+        ({"strategy": "guess"}, "no strategy 'guess'"),
+        ({"strategy": 3}, "3 is no strategy"),
         ({"tune_params": {}}, "at least one parameter"),
         ({"records": "/"}, "records cannot be written"),
         ({"executor": "dask"}, "executor= is a concurrent.futures.Executor"),
@@ -269,7 +260,7 @@ DASK = """
     import dask
     from dask.distributed import Client, LocalCluster
     import kgen as lp
-    from tests.tuning.test_tune import by_block
+    from tests.tuning.kernels import by_block
 
     def build(block):
         if block == 8:
@@ -288,7 +279,7 @@ DASK = """
 MPI = """
     from mpi4py.futures import MPIPoolExecutor
     import kgen as lp
-    from tests.tuning.test_tune import by_block
+    from tests.tuning.kernels import by_block
 
     if __name__ == "__main__":
         with MPIPoolExecutor() as executor:
@@ -327,17 +318,18 @@ def test_mpi(tmp_path: Path) -> None:
     assert output_of(MPI, tmp_path, *command) == "2 2\n"
 
 
-class OtherDevices(ThreadPoolExecutor):
+class OtherDevices(Executor):
     """Measures every second configuration on a device of another name."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
         self.count = 0
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         step = args[2]
         self.count += step == "measure"
-        return super().submit(self.renamed if self.count % 2 and step == "measure" else fn, *args)
+        is_renamed = self.count % 2 and step == "measure"
+        return self.executor.submit(self.renamed if is_renamed else fn, *args)
 
     @staticmethod
     def renamed(*args: Any) -> Any:
@@ -345,18 +337,17 @@ class OtherDevices(ThreadPoolExecutor):
         return measurement, replace(info, name="another")
 
 
-def test_devices_may_differ(tmp_path: Path) -> None:
+def test_devices_may_differ(one_worker: Executor, tmp_path: Path) -> None:
     file = tmp_path / "records"
-    with OtherDevices() as executor:
-        result = lp.tune(
-            by_block,
-            {"block": [4, 8]},
-            sizes={"n": 100},
-            types={"a": "float32"},
-            executor=executor,
-            workers=1,
-            records=file,
-        )
+    result = lp.tune(
+        by_block,
+        {"block": [4, 8]},
+        sizes={"n": 100},
+        types={"a": "float32"},
+        executor=OtherDevices(one_worker),
+        workers=1,
+        records=file,
+    )
     assert len(result.searches[0].measured) == 2
     assert len(result.elsewhere) == 2
     assert {record.device["name"] for record in result.elsewhere} == {"another"}

@@ -15,7 +15,7 @@ from kgen.tuning.strategies.heuristic import Heuristic
 from kgen.tuning.strategies.local import Annealing, LocalSearch
 from kgen.tuning.strategies.orthogonal import Orthogonal
 
-__all__ = ["STRATEGIES", "Bound", "Strategy", "make_strategy"]
+__all__ = ["STRATEGIES", "Bound", "Strategy", "class_of", "make_strategy"]
 
 STRATEGIES: Mapping[str, type[Strategy]] = {
     "exhaustive": Exhaustive,
@@ -29,6 +29,29 @@ STRATEGIES: Mapping[str, type[Strategy]] = {
 }
 
 
+def class_of(strategy: object) -> type[Strategy]:
+    """Return the class of a strategy, which is given by its name, itself, or by an instance.
+
+    >>> class_of("random").__name__
+    'Random'
+
+    :raises KgenError: there is no such strategy
+    """
+    if isinstance(strategy, str):
+        if strategy not in STRATEGIES:
+            raise KgenError(
+                f"there is no strategy '{strategy}'", hint=near_names(strategy, STRATEGIES)
+            )
+        return STRATEGIES[strategy]
+    found = strategy if isinstance(strategy, type) else type(strategy)
+    if not issubclass(found, Strategy):
+        raise KgenError(
+            f"{strategy!r} is no strategy",
+            hint=f"one of {', '.join(STRATEGIES)}, or a subclass of kgen.tuning.Strategy",
+        )
+    return found
+
+
 def make_strategy(
     strategy: str | type[Strategy] | Strategy, space: SearchSpace, seed: int = 0, **options: Any
 ) -> Strategy:
@@ -37,14 +60,8 @@ def make_strategy(
     >>> make_strategy("random", SearchSpace({"block": [16, 32]}), seed=1)
     Random(2 configurations of block)
 
-    :raises KgenError: there is no strategy of this name
+    :raises KgenError: there is no such strategy
     """
     if isinstance(strategy, Strategy):
         return strategy
-    if isinstance(strategy, str):
-        if strategy not in STRATEGIES:
-            raise KgenError(
-                f"there is no strategy '{strategy}'", hint=near_names(strategy, STRATEGIES)
-            )
-        strategy = STRATEGIES[strategy]
-    return strategy(space, seed, **options)
+    return class_of(strategy)(space, seed, **options)
