@@ -245,11 +245,12 @@ def domain_of_copies(
 
 def piece_of_copies(
     domain: BasicSet, condition: Set, copies: Mapping[str, str], fixed: Collection[str]
-) -> BasicSet:
+) -> tuple[BasicSet, ...]:
     """Return what :func:`domain_of_copies` does, where a named *condition* holds.
 
     It says for which parameters there are such values: of ``{ [i] : 0 <= i < n }``, the piece
-    ``i = n - 1 and i >= 1`` is empty for ``n = 1``.
+    ``i = n - 1 and i >= 1`` is empty for ``n = 1``. It may be several domains: see
+    :func:`_map_pieces`.
     """
     named = to_named(domain).intersect(condition)
     piece = as_basic_set(from_named(named, dim_names(domain)))
@@ -259,7 +260,12 @@ def piece_of_copies(
     if around:  # loops that have said this already
         said = to_named(keep_dims(domain, around))
         own = as_basic_set(from_named(to_named(own).gist(said), dim_names(own)))
-    return own.remove_redundancies()
+    own = own.remove_redundancies()
+    bound = [name for name in dim_names(condition) if name in copies]
+    groups = [group for group in coupled_dims(domain) if set(bound).isdisjoint(group)]
+    joined = [name for name in copies if not any(name in group for group in groups)]
+    copied = ([copies[name] for name in group if name in copies] for group in (joined, *groups))
+    return _in_groups(own, [keep_dims(own, group) for group in copied if group])
 
 
 def _renamed_around(domain: BasicSet, copies: Mapping[str, str]) -> BasicSet:
@@ -310,10 +316,24 @@ def _map_pieces(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tup
     changed = change(domain)
     if changed.get_space().is_equal(domain.get_space()):
         return (domain,)
-    parts = [change(keep_dims(domain, group)) for group in coupled_dims(domain)]
+    return _in_groups(changed, [change(keep_dims(domain, group)) for group in coupled_dims(domain)])
+
+
+def _in_groups(changed: BasicSet, parts: Sequence[BasicSet]) -> tuple[BasicSet, ...]:
+    """Return a *changed* domain, or one for each group of loops if some are not tied any more.
+
+    The *parts* are what it is for those that were tied before.
+    """
     if not changed.is_empty() and all(map(_is_tied, parts)):
         return (changed,)
-    return tuple(part.intersect_params(part.params()) for part in parts)
+    return tuple(group for part in parts for group in _untied(part))
+
+
+def _untied(part: BasicSet) -> tuple[BasicSet, ...]:
+    """Give loops that are not tied domains of their own, which hold where all loops do."""
+    groups = coupled_dims(part)
+    where = part.params()
+    return tuple(keep_dims(part, group).intersect_params(where) for group in groups)
 
 
 def _is_tied(domain: BasicSet) -> bool:
@@ -388,7 +408,7 @@ def difference(
 
 
 def _bounds_on(domain: BasicSet, names: Sequence[str]) -> BasicSet:
-    """Keep the constraints that involve one of the dimensions *names*.
+    """Keep the constraints that involve one of the dimensions *names*, or no dimension.
 
     A domain with internal divisions is kept whole: isl does not say which of them a
     constraint needs.

@@ -33,8 +33,8 @@ def calls_of_programs() -> tuple[Call, ...]:
     """Return the calls in ``tests/programs``: its tests run, but what would call is a recorder."""
     found: list[Call] = []
 
-    def record(unit: Any, arguments: Any, expected: Any, queue: Any = None) -> None:
-        found.append(Call(_typed(unit, arguments), arguments, is_for_device=queue is not None))
+    def record(unit: Any, arguments: Any, expected: Any, device: Any = None) -> None:
+        found.append(Call(_typed(unit, arguments), arguments, is_for_device=device is not None))
 
     for path in sorted((ROOT / "tests" / "programs").glob("test_*.py")):
         module = importlib.import_module(f"tests.programs.{path.stem}")
@@ -53,9 +53,9 @@ def _calling_tests(module: ModuleType) -> Iterator[tuple[Callable[..., Any], dic
     for name, function in vars(module).items():
         if name.startswith("test_") and "assert_computes" in function.__code__.co_names:
             needs = function.__code__.co_varnames[: function.__code__.co_argcount]
-            queue = {"opencl_queue": "a queue"} if "opencl_queue" in needs else {}
+            devices = {name: f"a {name}" for name in ("device", "opencl_queue") if name in needs}
             for options in _parameters(function):
-                yield function, {**options, **queue}
+                yield function, {**options, **devices}
 
 
 def _parameters(function: Any) -> Iterator[dict[str, Any]]:

@@ -530,9 +530,8 @@ def free_outer(domain: BasicSet, axis: int) -> BasicSet:
 
 
 def constraints_on(domain: BasicSet, names: Iterable[str]) -> BasicSet:
-    """Keep the constraints that involve one of the dimensions *names*."""
+    """Keep the constraints that involve one of the dimensions *names*, or no dimension."""
     result = domain.drop_constraints_involving_dims(_SET, 0, domain.dim(_SET))
-    result = result.drop_constraints_involving_dims(_PARAM, 0, domain.dim(_PARAM))
     for name in names:
         at = _at(domain, _SET, name)
         result = result.intersect(domain.drop_constraints_not_involving_dims(_SET, at, 1))

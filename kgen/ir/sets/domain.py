@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import islpy as isl
@@ -23,6 +23,7 @@ from kgen.ir.sets.dims import (
     point_values,
     to_named,
 )
+from kgen.ir.sets.effort import answer
 from kgen.ir.sets.interval import Interval
 
 Aff: TypeAlias = isl.Aff
@@ -177,10 +178,14 @@ def keep_dims(domain: BasicSet, keep: Iterable[str]) -> BasicSet:
     kept = [k for k, name in enumerate(names) if name in wanted]
     if len(kept) == len(names):
         return domain
+    start = kept
     if domain.dim(_DIV):  # quotients tie dimensions together as other dimensions do
         domain = domain.lift().flatten()
+        quotients = range(len(names), domain.dim(_SET))
+        tied = _connected(domain, range(len(names)))[1]
+        start = [*kept, *(k for k in quotients if k not in tied)]  # those are of parameters alone
     rest = sorted({*range(domain.dim(_SET))}.difference(kept))
-    result = _connected(domain, kept)
+    result, _ = _connected(domain, start)
     for first, count in reversed(_runs(rest)):
         result = result.project_out(_SET, first, count)
     return result
@@ -196,11 +201,12 @@ def _runs(positions: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _connected(domain: BasicSet, start: list[int]) -> BasicSet:
-    """Keep the constraints that reach *start* through shared dimensions."""
+def _connected(domain: BasicSet, start: Iterable[int]) -> tuple[BasicSet, set[int]]:
+    """Keep the constraints that reach *start* through shared dimensions; also return those."""
     ndim = domain.dim(_SET)
     result = domain.drop_constraints_involving_dims(_SET, 0, ndim)
-    seen, frontier = set(start), list(start)
+    frontier = list(start)
+    seen = set(frontier)
     while frontier:
         part = domain.drop_constraints_not_involving_dims(_SET, frontier.pop(), 1)
         result = result.intersect(part)
@@ -208,7 +214,7 @@ def _connected(domain: BasicSet, start: list[int]) -> BasicSet:
             if k not in seen:
                 seen.add(k)
                 frontier.append(k)
-    return result
+    return result, seen
 
 
 def _involved(domain: BasicSet, first: int, count: int) -> list[int]:
@@ -252,10 +258,18 @@ def static_bounds(value: PwAff, assumptions: Set, *, largest: bool) -> Iterator[
         return
     context = value.domain().intersect_params(assumptions)
     for _, candidate in pieces:
-        bound = isl.PwAff.from_aff(candidate)
-        good = value.le_set(bound) if largest else value.ge_set(bound)
-        if context.is_subset(good):
+        is_bound = answer(partial(_bounds, value, candidate, context, largest=largest))
+        if is_bound is None:  # nor are there answers for the other pieces of such a value
+            return
+        if is_bound:
             yield candidate
+
+
+def _bounds(value: PwAff, candidate: isl.Aff, context: Set, *, largest: bool) -> bool:
+    """Tell whether *candidate* bounds *value* in all of *context*."""
+    bound = isl.PwAff.from_aff(candidate)
+    good = value.le_set(bound) if largest else value.ge_set(bound)
+    return bool(context.is_subset(good))
 
 
 def _simplified(value: PwAff, assumptions: Set) -> list[tuple[Set, isl.Aff]]:

@@ -256,21 +256,25 @@ class Pieces:
                 result.append(drop_dims(domain, here) if here else domain)
             if index == homes[-1]:
                 whole = intersect_domains([domains[home] for home in homes])
-                result += [self._domain_in(piece, whole, piece.where) for piece in self.pieces]
+                for piece in self.pieces:
+                    result += self._domains_in(piece, whole, piece.where)
             elif index not in homes and not set(self.copied).isdisjoint(names):
-                result += [self._domain_in(piece, domain) for piece in self.pieces]
+                for piece in self.pieces:
+                    result += self._domains_in(piece, domain)
         return result
 
-    def _domain_in(self, piece: Piece, domain: BasicSet, where: Set | None = None) -> BasicSet:
-        """Return the domain of the copies of loops that *domain* has."""
+    def _domains_in(
+        self, piece: Piece, domain: BasicSet, where: Set | None = None
+    ) -> list[BasicSet]:
+        """Return the domain of the copies of loops that *domain* has; see `piece_of_copies`."""
         names = dim_names(domain)
         copies = {name: piece.inames[name] for name in names if name in piece.inames}
         fixed = [name for name in names if name in self.shared]
         if where is None:
-            own = domain_of_copies(domain, copies, fixed)
+            found: Sequence[BasicSet] = [domain_of_copies(domain, copies, fixed)]
         else:
-            own = piece_of_copies(domain, where, copies, fixed)
-        return rename_params(own, {**piece.inames, **piece.variables})
+            found = piece_of_copies(domain, where, copies, fixed)
+        return [rename_params(own, {**piece.inames, **piece.variables}) for own in found]
 
     def _instructions(self) -> list[InstructionBase]:
         mappers = [_mapper(piece) for piece in self.pieces]

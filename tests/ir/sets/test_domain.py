@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import islpy as isl
+import pytest
 
-from kgen.ir.sets.domain import sample_point
+from kgen.ir.sets import domain
+from kgen.ir.sets.domain import sample_point, static_bounds
 
 #: In reverse order, isl's ``lexmin`` takes these for empty: ``c = 1, d = 3`` is implicit.
 ROWS = (
@@ -26,3 +28,18 @@ def test_a_set_has_a_least_point_whatever_isl_takes_it_for() -> None:
     for row in reversed(ROWS):
         points = isl.BasicSet(f"{{ [n, a, b, c, d] : {row} }}").intersect(points)
     assert sample_point(points.to_set()) == {"n": 2, "a": 0, "b": 0, "c": 1, "d": 3}
+
+
+def test_without_an_answer_there_is_no_static_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    larger = isl.PwAff("[n, m] -> { [n] : n >= m; [m] : n < m }")
+    smaller = isl.Set("[n, m] -> { : n >= m + 1 }")
+    assert len(list(static_bounds(larger, smaller, largest=True))) == 1
+    open_ones = isl.Set("[n, m] -> { : }")
+    monkeypatch.setattr(domain, "answer", lambda question: None)
+    assert not list(static_bounds(larger, open_ones, largest=True))
+
+
+def test_conditions_on_parameters_alone_stay_by_quotients_too() -> None:
+    loops = isl.BasicSet("[n, m] -> { [i, j] : 0 <= i < m and 0 <= j < 4 and n mod 2 = 0 }")
+    rows = isl.BasicSet("[n, m] -> { [i] : 0 <= i < m and n mod 2 = 0 }")
+    assert domain.keep_dims(loops, ["i"]).is_equal(rows)

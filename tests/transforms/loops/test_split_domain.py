@@ -401,3 +401,12 @@ def test_what_is_fetched_in_a_loop_that_stays_is_not_read_in_copies_of_it() -> N
     fetched = lp.precompute(knl, "twice", ["j_inner"], default_tag=None)
     with pytest.raises(lp.TransformError, match="cannot get different loops for 'j_outer'"):
         lp.split_domain(fetched, "{ [i]: 1 <= i < 6 }")
+
+
+@pytest.mark.parametrize("subset", ["i != 4", "i = 1", "i < 3", "i mod 2 = 0"])
+def test_pieces_of_rows_have_the_iterations_of_the_rows(subset: str) -> None:
+    knl = make("{ [i, r]: -2 <= i < m - 1 and i < r < n }", "a[i + 2] = sum(r, i*r) + 1", a="m + 1")
+    split = lp.split_domain(knl, f"{{ [i]: {subset} }}")
+    assert proved(split)
+    for m, n in [(6, 4), (6, 5), (6, 6), (7, 0), (2, 3)]:
+        assert_same_results(knl, split, {"m": m, "n": n, "a": np.full(m + 1, -1.0)})
