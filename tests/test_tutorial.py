@@ -164,8 +164,18 @@ NO_EXAMPLES = {
     "benchmarks.md",
     "benchmarks_gpu.md",
     "files.md",
+    "compare_devito.md",
+    "compare_halide.md",
+    "compare_kernel_tuner.md",
+    "compare_loopy.md",
+    "compare_numba.md",
+    "compare_triton.md",
+    "contributing.md",
+    "faq.md",
+    "glossary.md",
     "gpu.md",
     "index.md",
+    "install.md",
     "pocl.md",
 }
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, Final
 
 from kgen.errors import KgenError
 
-__all__ = ["load"]
+__all__ = ["DISTRIBUTION", "load"]
+
+#: What kgen is called where packages are installed from: 'kgen' is another package on PyPI.
+DISTRIBUTION: Final = "kgen-loops"
 
 
 def load(module: str, extra: str) -> Any:
@@ -24,5 +27,5 @@ def load(module: str, extra: str) -> Any:
         raise KgenError(
             f"'{module}' cannot be imported",
             because=str(err),
-            hint=f"pip install 'kgen[{extra}]'",
+            hint=f"pip install '{DISTRIBUTION}[{extra}]'",
         ) from None

@@ -42,6 +42,7 @@ from kgen.runtime.pyast import (
 )
 from kgen.runtime.refusals import address_of, reject_masked, reject_read_only
 from kgen.runtime.strided import empty_aligned, empty_strided, view
+from kgen.runtime.system import LIBRARY_SUFFIX, loadable, n_processors
 from kgen.runtime.toolchain import (
     compile_source,
     compiler_version,
@@ -121,7 +122,7 @@ def processor_name() -> str:
     """Return the name of the host's processor, as far as the system says it."""
     names = [line for line in _host().split("\n") if line.startswith("model name")]
     name = names[0].partition(":")[2].strip() if names else platform.processor()
-    return f"{name or platform.machine()}, {len(os.sched_getaffinity(0))} cores"
+    return f"{name or platform.machine()}, {n_processors()} cores"
 
 
 def to_device(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -262,18 +263,19 @@ def load_library(
     path = disk.find(key)
     if path is not None:
         try:
-            return ctypes.CDLL(str(path))
+            return ctypes.CDLL(loadable(path))
         except OSError:  # removed since, or a file system that allows no execution
             pass
-    with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
-        library = Path(folder, "kernel.so")
+    # Windows removes no library that is loaded
+    with tempfile.TemporaryDirectory(prefix="kgen-", ignore_cleanup_errors=True) as folder:
+        library = Path(folder, f"kernel{LIBRARY_SUFFIX}")
         code = Path(folder, "kernel.c")
         compile_source(command, source, code, library, libraries=libraries, kernel=kernel)
         path = disk.store(key, library.read_bytes())
         try:
-            return ctypes.CDLL(str(path or library))
+            return ctypes.CDLL(loadable(path or library))
         except OSError:
-            return ctypes.CDLL(str(library))
+            return ctypes.CDLL(loadable(library))
 
 
 # -- calling ----------------------------------------------------------------------------------

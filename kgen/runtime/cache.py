@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import math
 import os
-import stat
 import tempfile
 import time
 import warnings
@@ -20,6 +19,7 @@ from weakref import WeakSet
 import platformdirs
 
 from kgen.errors import KgenError, KgenWarning
+from kgen.runtime.system import can_be_changed_by_others
 
 __all__ = [
     "CacheMode",
@@ -180,14 +180,13 @@ class DiskCache:
     def _is_own(self, path: Path, status: os.stat_result | None = None) -> bool:
         """Tell whether only this user can have written a folder or an entry; else warn, once."""
         status = status or path.stat()
-        if status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        why = can_be_changed_by_others(status)
+        if why is None:
             return True
         if str(path) not in self._rejected:
             self._rejected.add(str(path))
-            is_foreign = status.st_uid != os.geteuid()
-            whose = "another user owns it" if is_foreign else "others may write to it"
             warnings.warn(
-                f"'{path}' of the cache is not used: {whose} (chmod go-w, or KGEN_CACHE_DIR for "
+                f"'{path}' of the cache is not used: {why} (chmod go-w, or KGEN_CACHE_DIR for "
                 "another folder)",
                 KgenWarning,
                 stacklevel=3,

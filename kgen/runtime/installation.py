@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgen.errors import CompilationError, InvocationError
+from kgen.ir.optional import DISTRIBUTION
 from kgen.ir.target import TargetBase
 from kgen.runtime.cache import CacheUsage, process_caches
 from kgen.runtime.devices import RunningOn
@@ -173,7 +174,7 @@ def find_installation() -> Installation:
 def _packages() -> Iterator[Package]:
     """Yield what kgen's own metadata asks for; nothing where kgen is not installed."""
     try:
-        lines = metadata.requires("kgen") or []
+        lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return
     for line in lines:

@@ -19,6 +19,7 @@ from typing import Final
 
 from kgen.errors import CompilationError
 from kgen.runtime.cache import DiskCache, content_key
+from kgen.runtime.system import folder_variables, kill_group, new_group, words_of
 
 __all__ = [
     "compile_cubin",
@@ -61,7 +62,7 @@ def _find(
 def _search(what: str, commands: Sequence[str], search: str, hint: str) -> tuple[str, ...]:
     """Return the first of some commands that is in the folders *search*, or raise an error."""
     for command in commands:
-        words = shlex.split(command)
+        words = words_of(command)
         path = shutil.which(words[0], path=search) if words else None
         if path is not None:
             return (path, *words[1:])
@@ -82,7 +83,7 @@ def run_compiler(
     They are a process group of their own: a Ctrl-C of the terminal does not reach them, and
     those of a compiler driver do not outlive it. Their temporary files are in *folder*.
     """
-    environment = os.environ if folder is None else {**os.environ, "TMPDIR": str(folder)}
+    environment = {**os.environ, **({} if folder is None else folder_variables(folder))}
     process: subprocess.Popen[str] | None = None
     try:
         with _interrupt_delayed():
@@ -92,14 +93,14 @@ def run_compiler(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                start_new_session=True,
                 env=environment,
+                **new_group(),
             )
         output, errors = process.communicate()
     except BaseException:
         if process is not None:
             with process, contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                kill_group(process)
         raise
     return subprocess.CompletedProcess(words, process.returncode, output, errors)
 

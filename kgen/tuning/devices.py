@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgen.ir.target import TargetBase
+from kgen.runtime.system import lock
 from kgen.targets.limits import DeviceLimits
 
 __all__ = ["DeviceInfo", "device_info", "device_lock"]
@@ -76,7 +76,7 @@ def device_lock(unit: str, *, shared: bool = False) -> Iterator[None]:
     name = re.sub(r"\W+", "-", unit)
     handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        lock(handle, shared=shared)
         yield
     finally:
         os.close(handle)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from kgen.errors import KgenError
 from kgen.ir.optional import load
 from kgen.performance.device import Device
 from kgen.performance.model import Work
+from kgen.runtime.system import n_processors
 from kgen.tuning.compiling import Compiled, ConfigurationError, compile_configuration
 from kgen.tuning.devices import DeviceInfo, device_lock
 from kgen.tuning.measure import (
@@ -292,13 +292,9 @@ def make_engine(
 ) -> Engine:
     """Return an engine for an executor; without one, for processes of this machine."""
     if executor is None:
-        makers = max(1, min(_cores() - 1, _MAKERS * len(devices)))
+        makers = max(1, min(n_processors() - 1, _MAKERS * len(devices)))
         return LocalEngine(devices, workers or makers, timeout)
     return ExecutorEngine(executor, devices, workers or _workers_of(executor), timeout)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _workers_of(executor: Executor) -> int:

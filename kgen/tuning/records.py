@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import socket
@@ -18,6 +17,7 @@ from typing import Any
 
 from kgen.errors import KgenError, KgenWarning
 from kgen.ir.checked import unfit
+from kgen.runtime.system import lock
 from kgen.tuning.task import Problem
 
 __all__ = ["Record", "Records", "plain"]
@@ -217,7 +217,7 @@ class Records:
 def _locked(path: Path) -> Iterator[int]:
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock(handle)
         yield handle
     finally:
         os.close(handle)

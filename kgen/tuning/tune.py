@@ -15,6 +15,7 @@ from kgen.ir.checked import checked
 from kgen.ir.types import read_type
 from kgen.performance.device import Device
 from kgen.performance.model import find_work
+from kgen.runtime.system import require_posix
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.tuning.compiling import ConfigurationError
 from kgen.tuning.devices import DeviceInfo
@@ -121,6 +122,7 @@ def tune(
 
     Raises :class:`KgenError` for arguments that make no sense, and where no kernel can be made.
     """
+    require_posix("tune")
     space = _space(build, tune_params, restrictions)
     stop = Stop(evaluations=evaluations, seconds=seconds, stagnation=stagnation, gap=gap)
     if stop == Stop():
