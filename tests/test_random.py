@@ -70,6 +70,7 @@ from tests.random.steps import (
     scan_programs,
     thread_programs,
     turn_programs,
+    window_programs,
 )
 
 COUNT = int(os.environ.get("KGEN_RANDOM_KERNELS", "60"))
@@ -234,6 +235,10 @@ def test_what_work_items_fetch_is_there(record_property: Any) -> None:
 
 def test_what_is_fetched_ahead_is_there(record_property: Any) -> None:
     judge(draw(ahead_programs, COUNT // 15), "ahead", check_work_items, record_property)
+
+
+def test_what_windows_keep_is_what_is_read(record_property: Any) -> None:
+    judge(draw(window_programs, COUNT // 15), "windows", check_work_items, record_property)
 
 
 def test_pipelines_of_transformations_keep_what_kernels_mean(record_property: Any) -> None:

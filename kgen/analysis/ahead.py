@@ -20,7 +20,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, rename_param, with_params
 from kgen.ir.sets.names import Side
 
-__all__ = ["check_ahead", "check_neighbours"]
+__all__ = ["check_ahead", "check_kept", "check_neighbours"]
 
 
 def check_ahead(kernel: LoopKernel, loop: str, ahead: Mapping[str, int]) -> None:
@@ -31,8 +31,15 @@ def check_ahead(kernel: LoopKernel, loop: str, ahead: Mapping[str, int]) -> None
 
     Raises :class:`TransformError`.
     """
-    silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
-    _Check(infer_address_spaces(silenced), loop, ahead).check()
+    _Check(kernel, loop, ahead, "leave '{}' out of fetches").check()
+
+
+def check_kept(kernel: LoopKernel, loop: str, insn_id: str, count: int) -> None:
+    """Reject a fetch whose elements cannot be kept for *count* more iterations of a loop.
+
+    Raises :class:`TransformError`.
+    """
+    _Check(kernel, loop, {insn_id: count}, "leave out window='" + loop + "'").check_sources()
 
 
 def check_neighbours(loop: str, values: Set) -> None:
@@ -49,7 +56,7 @@ def check_neighbours(loop: str, values: Set) -> None:
     gaps = gaps.subtract(between)
     if not gaps.is_empty():
         raise TransformError(
-            f"loop '{loop}' cannot be pipelined",
+            f"what loop '{loop}' fetches cannot be kept between its iterations",
             because=f"it leaves out {example(gaps)[Side.BETWEEN.of(loop)]}, and tiles go by the "
             "numbers of iterations",
             hint=f"affine_map_inames(kernel, '{loop}', ...) makes it a loop over neighbours",
@@ -57,28 +64,33 @@ def check_neighbours(loop: str, values: Set) -> None:
 
 
 class _Check:
-    def __init__(self, kernel: LoopKernel, loop: str, ahead: Mapping[str, int]) -> None:
-        self.kernel, self.loop, self.ahead = kernel, loop, ahead
+    def __init__(self, kernel: LoopKernel, loop: str, ahead: Mapping[str, int], hint: str) -> None:
+        silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
+        self.kernel = kernel = infer_address_spaces(silenced)
+        self.loop, self.ahead, self.hint = loop, ahead, hint
         self.fills = [kernel.id_to_insn[insn_id] for insn_id in ahead]
         self.arrays = {name for insn in self.fills for name in insn.assignee_var_names()}
         self.accesses = (*collect_accesses(kernel), *reads_in_bounds(kernel))
         self.instances = Instances(kernel, has_axes=True)
 
     def check(self) -> None:
+        self.check_sources()
+        for access in self.accesses:
+            if access.array in self.arrays and not access.is_write:
+                self._check_use(access)
+
+    def check_sources(self) -> None:
         for insn in self.kernel.instructions:
             if isinstance(insn, BarrierInstruction) and self.loop in insn.within_inames:
                 self._check_barrier(insn)
         for insn in self.fills:
             self._check_sources(insn)
             self._check_order(insn)
-        for access in self.accesses:
-            if access.array in self.arrays and not access.is_write:
-                self._check_use(access)
 
     def _check_barrier(self, insn: BarrierInstruction) -> None:
         if insn.synchronization_kind == "global":
             raise TransformError(
-                f"loop '{self.loop}' cannot be pipelined",
+                f"what loop '{self.loop}' fetches cannot be kept between its iterations",
                 where=f"instruction '{insn}'",
                 because="a global barrier in it ends the launch, and with it what is fetched",
             )
@@ -91,7 +103,7 @@ class _Check:
                 raise self._rejected(
                     insn,
                     f"it waits for '{name}', which is in the loop as well",
-                    "fetch by what is known before the loop, or leave this fetch out",
+                    f"fetch by what is known before the loop; or {self._hint(insn)}",
                 )
 
     def _check_sources(self, insn: InstructionBase) -> None:
@@ -132,7 +144,7 @@ class _Check:
             because=f"it writes '{write}' at {self.loop} = {point[first]}, and '{fetch.id}' reads "
             f"'{read}' at {self.loop} = {point[then]}: {counted(ahead, 'iteration')} earlier "
             "it would not be written yet",
-            hint=f"leave '{fetch.assignee_var_names()[0]}' out of fetches",
+            hint=self._hint(fetch),
         )
 
     def _check_use(self, read: Access) -> None:
@@ -167,6 +179,9 @@ class _Check:
                 f"'{user.id}' may read an element of '{read}' that is not filled in the same "
                 f"iteration, at {at}",
             )
+
+    def _hint(self, insn: InstructionBase) -> str:
+        return self.hint.format(insn.assignee_var_names()[0])
 
     def _inside(self, array: str, named: Set) -> Set:
         """Bound elements that depend on data by the shape of an array."""

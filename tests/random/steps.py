@@ -44,6 +44,7 @@ from tests.random.loops import Loop
 from tests.random.program import Program, Step, reason
 from tests.random.rows import draw_row_program
 from tests.random.turns import draw_turn_program
+from tests.random.windows import draw_window_program
 
 __all__ = [
     "STORING",
@@ -63,6 +64,7 @@ __all__ = [
     "scan_programs",
     "thread_programs",
     "turn_programs",
+    "window_programs",
 ]
 
 _HOST, _DEVICE = CTarget(), CudaTarget()
@@ -292,6 +294,26 @@ class Transformer:
         options = self._fetch_options(users, swept)
         options["fetch_outer_inames"] = options.pop("outer")
         return Step("add_prefetch", (name, swept), _given(options))
+
+    def add_window(self) -> Step | None:
+        """Keep what iterations of a sequential loop read of an argument that nobody writes."""
+        kernel, draw = self.kernel, self.draw
+        inputs = {arg.name for arg in kernel.args if isinstance(arg, ArrayBase)}
+        found = [
+            (loop, name, users)
+            for name in sorted(inputs - set(kernel.writers))
+            for users, uses in (self._uses(name),)
+            for loop in self.plain
+            if loop in variable_names(*uses)
+        ]
+        if not found:
+            return None
+        loop, name, users = draw(choices.sampled_from(found))
+        more = self._sweep(users, self._uses(name)[1]) if draw(choices.booleans()) else ()
+        options = self._fetch_options(users, more)
+        options["fetch_outer_inames"] = options.pop("outer")
+        sweep = tuple(n for n in more if n != loop)
+        return Step("add_prefetch", (name, sweep), (*_given(options), ("window", loop)))
 
     def precompute(self) -> Step | None:
         """Store the values of a rule."""
@@ -795,6 +817,28 @@ def ahead_programs(draw: Draw) -> Program:
         program = attempts.make_some((0, 0, 0, 1, 2))
         on_axes = any(attempts.kernel.has_tag(name, AxisTag) for name in attempts.kernel.inames)
         if on_axes == has_axes and any(step.function == "pipeline" for step in program.steps):
+            return program
+
+
+def window_programs(draw: Draw) -> Program:
+    """Draw a kernel that reads neighbours, and keeps them from one iteration to the next."""
+    target = draw(choices.sampled_from(("CudaTarget", "CudaTarget", "CTarget")))
+    has_axes = target != "CTarget"
+    lowered_for = _DEVICE if has_axes else _HOST
+    while True:
+        program = dataclasses.replace(draw_window_program(draw), target=target)
+        attempts = _Attempts(draw, program, target=lowered_for)
+        attempts.short = frozenset("xr")
+        if has_axes:
+            attempts.make(_on_axis(draw, "x", draw(choices.sampled_from(("l", "split"))), 0))
+        if draw(choices.integers(0, 3)) == 0:
+            attempts.make(
+                _split("z", draw(choices.integers(2, 4)), "g.1" if has_axes else None, None)
+            )
+        for _ in range(2):
+            attempts.make_one_of((Transformer.add_window,))
+        program = attempts.make_some((0, 0, 0, 1, 2), (*_KINDS, Transformer.pipeline))
+        if any("window" in dict(step.options) for step in program.steps):
             return program
 
 

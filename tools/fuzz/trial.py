@@ -74,6 +74,7 @@ KINDS: dict[str, Kind] = {
     "tiles": Kind(steps.local_programs, "tree", check_work_items),
     "launches": Kind(steps.global_programs, "tree", check_work_items),
     "saved": Kind(steps.saving_programs, "tree", check_work_items, opencl=0),
+    "windows": Kind(steps.window_programs, "tree", check_work_items),
     "pipelines": Kind(steps.pipeline_programs, "tree", check_work_items),
     "rows": Kind(steps.row_programs, "tree", check_work_items),
     "turns": Kind(steps.turn_programs, "tree", check_work_items),
@@ -86,7 +87,7 @@ KINDS: dict[str, Kind] = {
 
 
 #: Kinds of which some programs have no work-items, and run as C; and how to tell.
-_MIXED = ("ahead", "pipelines", "rows", "turns")
+_MIXED = ("ahead", "pipelines", "rows", "turns", "windows")
 _AXES = re.compile(r"\b[gl]\.")
 
 

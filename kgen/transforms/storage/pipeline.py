@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.analysis.access import collect_accesses
-from kgen.analysis.ahead import check_ahead, check_neighbours
+from kgen.analysis.ahead import check_ahead
 from kgen.analysis.domains import drop_dims, rename_params
-from kgen.analysis.instances import bound
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import index_of
 from kgen.ir.data import Iname, TemporaryVariable
-from kgen.ir.expr import Expr, subscript, substitute, to_text, variable_names
+from kgen.ir.expr import Expr, subscript, substitute, to_text
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag, VectorArrayDimTag
@@ -31,10 +30,8 @@ from kgen.ir.sets.dims import (
     project_out_unused_params,
     rename_param,
     to_named,
-    with_params,
 )
 from kgen.ir.sets.domain import as_basic_set
-from kgen.ir.sets.names import Side
 from kgen.ir.sets.partition import disjoint_parts
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.tags import (
@@ -54,9 +51,14 @@ from kgen.transforms.select import (
     NoSuchNameError,
     NothingSelectedError,
     new_names,
-    require_iname,
     split_names,
     transform,
+)
+from kgen.transforms.storage.iterations import (
+    at_iteration,
+    iterations_of,
+    later,
+    require_sequential,
 )
 from kgen.transforms.uses import inames_used
 
@@ -119,16 +121,9 @@ def pipeline(
     a_fetch[(k + 1) % 2, x] = a[k + 1, x]  {id=a_fetch_rule}
     b[k, i] = a_fetch[k % 2, i]*a_fetch[k % 2, 15 - i]  {id=insn}
     """
-    require_iname(kernel, loop)
+    require_sequential(kernel, loop, "pipelined")
     if stages < 1:
         raise TransformError(f"a pipeline has at least one stage, not {stages}", hint="stages=2")
-    if kernel.has_tag(loop, ConcurrentTag):
-        (tag,) = kernel.iname_tags_of_type(loop, ConcurrentTag)
-        raise TransformError(
-            f"iname '{loop}' cannot be pipelined: it is tagged '{tag}'",
-            because="the iterations of a parallel loop have no order in which one could be ahead",
-            hint="pipeline a sequential loop in it, as split_iname makes one",
-        )
     chosen = _find_fetches(kernel, loop, fetches)
     if stages == 1:
         return kernel
@@ -254,10 +249,6 @@ class _Tile:
     known: Set
 
 
-#: The tile that an instruction is about, in sets.
-_TILE: Final = Side.BETWEEN.of("tile")
-
-
 # -- the pipeline --------------------------------------------------------------------------------
 
 
@@ -336,7 +327,8 @@ class _Pipeline:
             for name in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
             if name != self.loop and not self._is_around(insn, array, name)
         )
-        tiles = self._tiles(insn, own)
+        around = insn.within_inames.difference(own, (self.loop,))
+        tiles = iterations_of(kernel, self.loop, around, insn)
         has_items = getattr(kernel.target, "has_work_items", True)
         if not has_items or not any(kernel.has_tag(n, LocalInameTag) for n in insn.within_inames):
             return _Fetch(insn, array, own, tiles)
@@ -401,24 +393,6 @@ class _Pipeline:
 
     # -- tiles ------------------------------------------------------------------------------------
 
-    def _tiles(self, insn: Assignment, own: tuple[str, ...]) -> Set:
-        """Return the iterations of the loop in which something is fetched."""
-        around = insn.within_inames.difference(own, (self.loop,))
-        tiles = self._known({*around, self.loop}).gist(self._known(around)).coalesce()
-        if len(disjoint_parts(tiles)) > 1:
-            raise TransformError(
-                f"loop '{self.loop}' cannot be pipelined",
-                where=f"instruction '{insn}'",
-                because=f"its iterations are no convex set: {tiles}",
-            )
-        check_neighbours(self.loop, tiles)
-        return project_out_unused_params(tiles)
-
-    def _known(self, inames: Collection[str]) -> Set:
-        names = sorted(inames, key=self.kernel.iname_order.__getitem__)
-        domain = to_named(self.kernel.domain_of(tuple(names)))
-        return domain.intersect_params(self.kernel.assumptions.params())
-
     def _later(self, fetch: _Fetch, ahead: int) -> _Tile:
         """Return the tile that is *ahead* of the one that an iteration uses."""
         value = simplify(p.Sum((p.Variable(self.loop), ahead)))
@@ -429,7 +403,7 @@ class _Pipeline:
         for tiles, *numbers, found in self.first:
             if numbers == [skipped, count] and tiles.is_equal(fetch.tiles):
                 return found
-        moved = [self._moved(fetch.tiles, number) for number in (count, skipped)]
+        moved = [later(fetch.tiles, self.loop, number) for number in (count, skipped)]
         first = fetch.tiles.subtract(moved[0]).intersect(moved[1])
         found = []
         for part in disjoint_parts(first):
@@ -439,16 +413,6 @@ class _Pipeline:
             found.append(_Tile(name, p.Variable(name), values))
         self.first.append((fetch.tiles, skipped, count, found))
         return found
-
-    def _moved(self, tiles: Set, count: int) -> Set:
-        """Return the tiles, each *count* iterations later."""
-        return self._at(tiles, p.Sum((p.Variable(self.loop), -count)))
-
-    def _at(self, values: Set, tile: Expr) -> Set:
-        """Put a tile in the place of the pipelined loop in a named set."""
-        values = with_params(values, (self.loop,))
-        moved = with_params(rename_param(values, self.loop, _TILE), variable_names(tile))
-        return project_out_params(bound(moved, _TILE, tile), (_TILE,))
 
     def _add_loops(self, tags: Mapping[str, frozenset[Tag]], values: Set) -> None:
         """Add loops that take *values* together."""
@@ -522,7 +486,7 @@ class _Pipeline:
             tuple(copies[name] for name in chain if name in copies)
             for chain in kernel.loop_priority
         ]
-        reached = _given(self._at(fetch.tiles, tile.value), known)
+        reached = _given(at_iteration(fetch.tiles, self.loop, tile.value), known)
         return copies, frozenset(conditions_of(reached))
 
     def _values(
@@ -533,7 +497,7 @@ class _Pipeline:
         inside = [name for name in outer if name not in fetch.insn.within_inames]
         domain = drop_dims(domain, inside)
         said = to_named(drop_dims(domain, copies))
-        values = _given(self._at(to_named(domain), tile.value), said)
+        values = _given(at_iteration(to_named(domain), self.loop, tile.value), said)
         return rename_params(values, {old: new for old, new in copies.items() if old != new})
 
     def _name(self, fetch: _Fetch, name: str, suffix: str) -> str:

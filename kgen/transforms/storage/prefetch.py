@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access, collect_accesses_to
+from kgen.analysis.shapes import infer_argument_shapes
 from kgen.errors import KernelError, TransformError
 from kgen.ir.data import ArrayBase, SubstitutionRule
 from kgen.ir.expr import Expr, subscript, tags_of, to_text
@@ -29,6 +30,7 @@ from kgen.transforms.select import (
     split_names,
     transform,
 )
+from kgen.transforms.storage.iterations import require_sequential
 from kgen.transforms.storage.sites import Values, with_rules_kept
 from kgen.transforms.storage.storing import Storage, store
 
@@ -50,6 +52,7 @@ def add_prefetch(
     fetch_outer_inames: str | Iterable[str] | None = None,
     prefetch_insn_id: str | None = None,
     within: Any = None,
+    window: str | None = None,
 ) -> LoopKernel:
     """Fetch elements of an array to a temporary ahead of their use.
 
@@ -74,6 +77,11 @@ def add_prefetch(
     :arg fetch_outer_inames: the loops around the fetch; by default those on which the
         subscripts depend and which are not swept
     :arg within: the instructions whose reads are replaced
+    :arg window: a sequential loop around the fetch, along which reads move: each iteration then
+        only fetches what the one before it has not read, as in a stencil; what the first
+        iteration reads and later ones read as well is fetched before, in loops called
+        ``<loop>_prologue``. Elements that work-items share take turns, ``tile[(z + 2) % 4]``;
+        up to 64 registers of a work-item move, ``r[0] = r[1]; r[1] = r[2]; r[2] = a[z + 2]``.
 
     ::
 
@@ -84,7 +92,12 @@ def add_prefetch(
                                                for i_inner
                                                  b[16*i_outer + i_inner] = a_fetch[i_inner]
 
-    Raises what :func:`precompute` raises.
+    Raises what :func:`precompute` raises; with *window* also where the reads do not move along one
+    axis by a constant, where no element is read in two iterations, and where the loop writes what
+    is kept.
+
+    Source of windows: P. Micikevicius, 3D finite difference computation on GPUs using CUDA,
+    GPGPU-2, 2009.
 
     >>> from kgen.frontend import make_kernel
     >>> from kgen.transforms.loops.split import split_iname
@@ -96,6 +109,16 @@ def add_prefetch(
     """
     name, tags, given = _read_variable(var_name)
     array = require_array(kernel, name)
+    sweep = split_names(sweep_inames or ())
+    if window is not None:
+        require_sequential(kernel, window, "the loop of a window")
+        if window in sweep:
+            raise TransformError(
+                f"iname '{window}' is swept, and the loop of the window",
+                because="what is swept is fetched at once",
+                hint=f"leave '{window}' out of the sweep inames",
+            )
+        array = infer_argument_shapes(kernel).array_vars[name]
     if footprint_subscripts is not None:
         given = (*given, *_read_subscripts(footprint_subscripts))
     given = tuple(
@@ -122,7 +145,7 @@ def add_prefetch(
     names = new_names(kernel, (rule.name, *rule.arguments))
     outer = fetch_outer_inames
     storage = Storage(
-        sweep=split_names(sweep_inames or ()),
+        sweep=sweep,
         axis_names=split_names(dim_arg_names or ()),
         temporary=temporary_name or names(f"{name}_fetch"),
         outer=None if outer is None else split_names(outer),
@@ -131,6 +154,7 @@ def add_prefetch(
         whole_box=fetch_bounding_box,
         address_space=temporary_address_space,
         insn_id=prefetch_insn_id,
+        window=window,
     )
     return store(values, storage)
 

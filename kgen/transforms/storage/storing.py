@@ -38,6 +38,7 @@ from kgen.transforms.storage.filling import (
     reject_local_in_divergent_loop,
 )
 from kgen.transforms.storage.sites import SiteRewriter, Values
+from kgen.transforms.storage.window import find_window, slide
 from kgen.transforms.uses import rules_of
 
 __all__ = ["Storage", "store"]
@@ -59,6 +60,7 @@ class Storage:
     whole_box: bool = False
     address_space: Any = None
     insn_id: str | None = None
+    window: str | None = None
 
     def tag_of(self, rule: SubstitutionRule, axis: str) -> Tag | None:
         """Return the tag of the loop along an axis."""
@@ -91,11 +93,17 @@ def store(values: Values, storage: Storage) -> LoopKernel:
     dims = [values.axis(axis, name) for axis, name in zip(axes, names.of(axes), strict=True)]
     what = f"the uses of '{rule.name}'"
     footprint = swept_footprint(kernel, needs, outer, dims)
+    window, whole_box = None, storage.whole_box
+    if storage.window is not None:
+        whole_box = whole_box or values.has_more
+        window = find_window(storage.window, values.name, needs)
+        footprint = window.closed(footprint, is_any=values.has_more)
+        footprint = footprint.intersect(valid_elements(kernel, footprint, dims))
     box = box_of(
         kernel,
         footprint,
         outer,
-        whole_box=storage.whole_box,
+        whole_box=whole_box,
         existing=valid_elements(kernel, footprint, dims),
         has_more=values.has_more,
         what=what,
@@ -104,6 +112,9 @@ def store(values: Values, storage: Storage) -> LoopKernel:
         used = swept_footprint(kernel, accesses, outer, [Axis(dim.name) for dim in dims])
         _check_covered(kernel, used, footprint, what)
     _check_left_out(rule, storage, axes, box)
+
+    if window is not None:
+        window.check(box, values.name)
 
     kept = [k for k, extent in enumerate(box.extents) if extent > 1]
     loops = {dims[k].name: axes[k] for k in kept}
@@ -145,7 +156,11 @@ def store(values: Values, storage: Storage) -> LoopKernel:
     known = rewriter.rules()
     first = next(k for k, insn in enumerate(instructions) if insn.id in users)
     instructions.insert(first, compute)
-    temporary = names.declared(tuple(box.extents[k] for k in kept), tuple(loops))
+    extents = [box.extents[k] for k in kept]
+    in_registers = window is not None and window.fits_registers(extents, names.space)
+    if window is not None and not in_registers:
+        extents[kept.index(window.axis)] += window.spare(kernel, names.space)
+    temporary = names.declared(tuple(extents), tuple(loops))
     if temporary.address_space == AddressSpace.LOCAL:
         reject_local_in_divergent_loop(kernel, f"'{names.temporary}'", outer)
     rules = rules_of(known, instructions)
@@ -161,7 +176,12 @@ def store(values: Values, storage: Storage) -> LoopKernel:
         ),
         inames={**kernel.inames, **{name: Iname(name) for name in added}},
     )
-    return add_tags(result, {n: (storage.tag_of(rule, loops[n]),) for n in added if n in loops})
+    result = add_tags(result, {n: (storage.tag_of(rule, loops[n]),) for n in added if n in loops})
+    if window is None:
+        return result
+    along = dims[window.axis].name
+    extent = box.extents[window.axis]
+    return slide(result, window, names.insn_id, along, extent, in_registers=in_registers)
 
 
 # -- axes and names ------------------------------------------------------------------------------
@@ -217,6 +237,13 @@ class _Names:
         self.insn_id = str(storage.insn_id or ids(rule.name))
         if self.insn_id in kernel.id_to_insn:
             raise TransformError(f"the instruction id '{self.insn_id}' is taken")
+
+    @property
+    def space(self) -> Any:
+        """The address space of the temporary, where it is said."""
+        found = self.kernel.temporary_variables.get(self.temporary)
+        known = self.storage.address_space
+        return found.address_space if known is None and found is not None else known
 
     def of(self, axes: Sequence[str]) -> list[str]:
         """Return the names of the loops along *axes*: those given, then new ones."""

@@ -1,0 +1,81 @@
+"""The iterations of a sequential loop: which there are, and what one of them is in sets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import pymbolic.primitives as p
+
+from kgen.analysis.ahead import check_neighbours
+from kgen.analysis.instances import bound
+from kgen.errors import TransformError
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import (
+    Set,
+    project_out_params,
+    project_out_unused_params,
+    rename_param,
+    to_named,
+    with_params,
+)
+from kgen.ir.sets.names import Side
+from kgen.ir.sets.partition import disjoint_parts
+from kgen.ir.tags import ConcurrentTag
+from kgen.transforms.select import require_iname
+
+__all__ = ["at_iteration", "iterations_of", "known_of", "later", "require_sequential"]
+
+#: The iteration that an instruction is about, in sets.
+_ITERATION: Final = Side.BETWEEN.of("tile")
+
+
+def require_sequential(kernel: LoopKernel, loop: str, what: str) -> None:
+    """Reject a loop that is unknown or parallel, and so cannot be what it is wanted for."""
+    require_iname(kernel, loop)
+    if kernel.has_tag(loop, ConcurrentTag):
+        (tag,) = kernel.iname_tags_of_type(loop, ConcurrentTag)
+        raise TransformError(
+            f"iname '{loop}' cannot be {what}: it is tagged '{tag}'",
+            because="the iterations of a parallel loop have no order in which one could be ahead",
+            hint="choose a sequential loop in it, as split_iname makes one",
+        )
+
+
+def known_of(kernel: LoopKernel, inames: Collection[str]) -> Set:
+    """Return the values that some loops take together, as a named set."""
+    names = sorted(inames, key=kernel.iname_order.__getitem__)
+    domain = to_named(kernel.domain_of(tuple(names)))
+    return domain.intersect_params(kernel.assumptions.params())
+
+
+def iterations_of(
+    kernel: LoopKernel, loop: str, around: Collection[str], insn: InstructionBase
+) -> Set:
+    """Return the iterations of a loop in which *insn* runs, given those of the loops around it.
+
+    Raises :class:`TransformError` where they are no neighbours.
+    """
+    values = known_of(kernel, {*around, loop}).gist(known_of(kernel, around)).coalesce()
+    if len(disjoint_parts(values)) > 1:
+        raise TransformError(
+            f"what '{insn.id}' fetches in loop '{loop}' cannot be kept between its iterations",
+            where=f"instruction '{insn}'",
+            because=f"they are no convex set: {values}",
+        )
+    check_neighbours(loop, values)
+    return project_out_unused_params(values)
+
+
+def later(values: Set, loop: str, count: int) -> Set:
+    """Return iterations of a loop, each *count* later."""
+    return at_iteration(values, loop, p.Sum((p.Variable(loop), -count)))
+
+
+def at_iteration(values: Set, loop: str, iteration: Expr) -> Set:
+    """Put an iteration in the place of a loop's variable in a named set."""
+    values = with_params(values, (loop,))
+    moved = with_params(rename_param(values, loop, _ITERATION), variable_names(iteration))
+    return project_out_params(bound(moved, _ITERATION, iteration), (_ITERATION,))
