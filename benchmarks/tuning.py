@@ -24,7 +24,7 @@ from tuning_spaces import synthetic_spaces
 
 from kgen.tuning import read_recording, replay, write_recording
 
-STRATEGIES = ("auto", "local", "genetic", "annealing", "orthogonal", "random")
+STRATEGIES = ("auto", "local", "genetic", "annealing", "orthogonal", "heuristic", "random")
 PEERS = ("genetic_algorithm", "greedy_ils", "simulated_annealing")
 
 #: For each number of evaluations the fractions of the optimum, one for each seed.

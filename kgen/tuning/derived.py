@@ -19,7 +19,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.statistics.programs import prepared_kernel
 from kgen.targets.limits import DeviceLimits
 
-__all__ = ["find_obstacle"]
+__all__ = ["bytes_of_arrays", "find_obstacle", "number_of"]
 
 
 def find_obstacle(
@@ -73,12 +73,13 @@ def _of_groups(kernel: LoopKernel, sizes: Mapping[str, int], limits: DeviceLimit
         if size > most:
             yield f"{size} work-items along axis l.{axis}: at most {most}"
     for axis, (count, most) in enumerate(zip(grid.groups, limits.groups, strict=False)):
-        number = _number(count, sizes)
+        number = number_of(count, sizes)
         if number is not None and number > most:
             yield f"{number} work-groups along axis g.{axis}: at most {most}"
 
 
-def _number(count: Any, sizes: Mapping[str, int]) -> int | None:
+def number_of(count: Any, sizes: Mapping[str, Any]) -> int | None:
+    """Return a number of work-groups for some sizes, if they tell it."""
     try:
         return int(evaluate(count, dict(sizes)))
     except (KgenError, KeyError, TypeError):
@@ -86,14 +87,14 @@ def _number(count: Any, sizes: Mapping[str, int]) -> int | None:
 
 
 def _of_memory(kernel: LoopKernel, limits: DeviceLimits) -> Iterator[str]:
-    local = _bytes(kernel, AddressSpace.LOCAL)
+    local = bytes_of_arrays(kernel, AddressSpace.LOCAL)
     # With several launches each may have some of the arrays; one alone must fit in any case.
     used = max(local.values(), default=0) if _has_launches(kernel) else sum(local.values())
     if used > limits.local_memory:
         yield f"{used} bytes of local memory ({_shares(local)}): at most {limits.local_memory}"
     if limits.registers is None:
         return
-    private = _bytes(kernel, AddressSpace.PRIVATE)
+    private = bytes_of_arrays(kernel, AddressSpace.PRIVATE)
     largest = max(private, key=lambda name: private[name], default=None)
     most = _registers(kernel, limits)
     if largest is not None and private[largest] > 4 * most:
@@ -114,7 +115,7 @@ def _has_launches(kernel: LoopKernel) -> bool:
     )
 
 
-def _bytes(kernel: LoopKernel, space: AddressSpace) -> dict[str, int]:
+def bytes_of_arrays(kernel: LoopKernel, space: AddressSpace) -> dict[str, int]:
     """Return the bytes of the arrays in an address space, by their storage."""
     sizes: dict[str, int] = {}
     for temporary in kernel.temporary_variables.values():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,20 +14,21 @@ from kgen.errors import KgenError, near_names
 from kgen.ir.checked import checked
 from kgen.ir.types import read_type
 from kgen.performance.device import Device
-from kgen.performance.model import find_work
 from kgen.runtime.system import require_posix
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.tuning.compiling import ConfigurationError
 from kgen.tuning.devices import DeviceInfo
 from kgen.tuning.display import Display
 from kgen.tuning.engines import Engine, awaited, make_engine
+from kgen.tuning.outlook import Outlooks
 from kgen.tuning.records import Record, Records
 from kgen.tuning.result import TuneResult
 from kgen.tuning.search import Search, roofline_of
 from kgen.tuning.space import SearchSpace
 from kgen.tuning.stop import Stop
-from kgen.tuning.strategies import Strategy, class_of, make_strategy
-from kgen.tuning.strategies.base import Bound
+from kgen.tuning.strategies import Strategy, check_options, class_of, make_strategy
+from kgen.tuning.strategies.heuristic import Heuristic
+from kgen.tuning.strategies.orthogonal import Orthogonal
 from kgen.tuning.task import Problem, Task, Transformed, as_builder, load_task
 
 __all__ = ["HasSpace", "tune", "untuned_row"]
@@ -36,8 +37,8 @@ __all__ = ["HasSpace", "tune", "untuned_row"]
 _EVALUATIONS = 200
 #: How many configurations are tried for a first one that works; how many begin the next problem.
 _FIRST, _STARTS = 16, 5
-#: Lower bounds are found for all of so many configurations, before the first one is measured.
-_MOST_BOUNDS = 200
+#: Rows at random of which the strategy `heuristic` measures the best one.
+_COMPARED = 32
 _METRICS = ("time", "energy", "registers")
 
 
@@ -54,6 +55,7 @@ def tune(
     target: Any = None,
     device: Any = None,
     strategy: Any = "auto",
+    strategy_options: Mapping[str, Any] | None = None,
     seed: int = 0,
     evaluations: int | None = None,
     seconds: float | None = None,
@@ -87,6 +89,7 @@ def tune(
     :arg target: the target of all kernels, if not their own
     :arg device: a number, a part of a name, or a queue of OpenCL; a list: one measures on each
     :arg strategy: a name, such as ``"random"``, or a :class:`kgen.tuning.Strategy`
+    :arg strategy_options: for the strategy: ``{"groups": [["block_x", "block_y"], ["tile"]]}``
     :arg evaluations: the search ends after so many configurations
     :arg seconds: ... after so many seconds
     :arg stagnation: ... after so many without a better one
@@ -129,7 +132,8 @@ def tune(
         stop = Stop(evaluations=min(len(space), _EVALUATIONS))
     problems = list(_problems(sizes, types))
     _check_metrics(metrics)
-    class_of(strategy)
+    options = dict(strategy_options or {})
+    check_options(strategy, options)
     _check_running(executor, workers, timeout)
     first = Task(
         build=as_builder(build.build if isinstance(build, HasSpace) else build),
@@ -144,9 +148,10 @@ def tune(
         metrics=tuple(metrics),
     )
     engine = make_engine(executor, _devices(device), workers, timeout)
+    chosen = partial(make_strategy, strategy, seed=seed, **options)
     run = _Tune(first, space, untuned_row(build, space), engine, Records(records), stop)
     try:
-        return run.result(problems, strategy, seed, roofline, is_shown=progress)
+        return run.result(problems, chosen, roofline, is_shown=progress)
     finally:
         engine.close()
 
@@ -186,8 +191,7 @@ class _Tune:
     def result(
         self,
         problems: Sequence[Problem],
-        strategy: Any,
-        seed: int,
+        strategy: partial[Strategy],
         roofline: Any,
         *,
         is_shown: bool,
@@ -196,7 +200,7 @@ class _Tune:
         is_interrupted = False
         try:
             for problem in problems:
-                self._search(problem, strategy, seed, roofline, is_shown=is_shown)
+                self._search(problem, strategy, roofline, is_shown=is_shown)
             self._cross()
         except KeyboardInterrupt:
             is_interrupted = True
@@ -209,7 +213,7 @@ class _Tune:
         )
 
     def _search(
-        self, problem: Problem, strategy: Any, seed: int, roofline: Any, *, is_shown: bool
+        self, problem: Problem, strategy: partial[Strategy], roofline: Any, *, is_shown: bool
     ) -> None:
         content = replace(self.first, problem=problem).dumps()
         first = dict.fromkeys([self.untuned, *range(min(_FIRST, len(self.space)))])
@@ -222,7 +226,7 @@ class _Tune:
         with Display(f"tuning {problem}".strip(), total, is_wanted=is_shown) as display:
             search = Search(
                 task,
-                self._strategy(strategy, seed, task, info),
+                self._strategy(strategy, task, info),
                 stop,
                 self.engine,
                 self.records,
@@ -245,7 +249,8 @@ class _Tune:
                 "reference= takes a function that is quicker than the kernel as written",
             ) from None
 
-    def _strategy(self, strategy: Any, seed: int, task: Task, info: DeviceInfo) -> Strategy:
+    def _strategy(self, make: partial[Strategy], task: Task, info: DeviceInfo) -> Strategy:
+        (strategy,) = make.args
         if isinstance(strategy, Strategy):
             if self.searches:
                 raise KgenError(
@@ -253,10 +258,9 @@ class _Tune:
                     hint="pass its class, or its name",
                 )
             return strategy
-        bounds = _bounds(self.space, task) if strategy == "heuristic" else None
-        return make_strategy(
-            strategy, self.space, seed, start=self._start(task, info), bounds=bounds
-        )
+        outlooks = Outlooks(task, self.space, self.untuned)
+        known = _known_options(class_of(strategy), outlooks)
+        return make(self.space, **{"start": self._start(task, info), **known, **make.keywords})
 
     def _start(self, task: Task, info: DeviceInfo) -> list[int]:
         """Return the row without a tune, and the best ones of other problems and devices."""
@@ -308,20 +312,15 @@ def untuned_row(build: Any, space: SearchSpace) -> int:
     return _row_of(space, start) or 0
 
 
-def _bounds(space: SearchSpace, task: Task) -> Bound | None:
-    """Return a function of a row: the seconds that its kernel takes at least."""
-    limits = task.limits
-    if limits is None or len(space) > _MOST_BOUNDS:
-        return None
-
-    @functools.cache
-    def bound(row: int) -> float:
-        try:
-            return find_work(task.kernel(space[row]), task.problem.sizes, limits).least_s
-        except KgenError:
-            return 0.0
-
-    return bound
+def _known_options(strategy: type[Strategy], outlooks: Outlooks) -> dict[str, Any]:
+    """Return the options of a strategy that follow from the kernels of configurations."""
+    if issubclass(strategy, Heuristic):
+        return {
+            "bounds": outlooks.bound,
+            "priority": outlooks.priority,
+            "compared": _COMPARED,
+        }
+    return {"groups": outlooks.groups()} if issubclass(strategy, Orthogonal) else {}
 
 
 def _wanted(roofline: Any, stop: Stop, info: DeviceInfo) -> Device | bool:

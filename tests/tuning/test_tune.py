@@ -106,6 +106,25 @@ def test_what_runs_without_a_tune_is_tried_first(one_worker: Executor) -> None:
     assert result.best.configuration == found.start != result.searches[0].space[0]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "options"), [("heuristic", {"compared": 1}), ("orthogonal", {}), ("local", {})]
+)
+def test_strategies_know_the_kernels(
+    one_worker: Executor, strategy: str, options: dict[str, Any]
+) -> None:
+    result = lp.tune(
+        by_block,
+        {"block": [4, 8, -1]},
+        sizes={"n": 100},
+        types={"a": "float32"},
+        strategy=strategy,
+        strategy_options=options,
+        executor=one_worker,
+    )
+    assert len(result.searches[0].measured) == 2
+    assert list(result.failures) == ["transformation"]
+
+
 def test_builder_gets_sizes_that_it_has_parameters_for() -> None:
     def build(block: int, n: int, a: str) -> lp.TranslationUnit:
         knl = lp.fix_parameters(twice(), n=n)
@@ -239,6 +258,7 @@ def test_difference_knows_nan_and_unwritten_elements() -> None:
         ({"device": object()}, "is no device"),
         ({"strategy": "guess"}, "no strategy 'guess'"),
         ({"strategy": 3}, "3 is no strategy"),
+        ({"strategy_options": {"group": []}}, "Auto takes no option 'group'"),
         ({"tune_params": {}}, "at least one parameter"),
         ({"records": "/"}, "records cannot be written"),
         ({"executor": "dask"}, "executor= is a concurrent.futures.Executor"),

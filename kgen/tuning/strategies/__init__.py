@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from kgen.tuning.strategies.heuristic import Heuristic
 from kgen.tuning.strategies.local import Annealing, LocalSearch
 from kgen.tuning.strategies.orthogonal import Orthogonal
 
-__all__ = ["STRATEGIES", "Bound", "Strategy", "class_of", "make_strategy"]
+__all__ = ["STRATEGIES", "Bound", "Strategy", "check_options", "class_of", "make_strategy"]
 
 STRATEGIES: Mapping[str, type[Strategy]] = {
     "exhaustive": Exhaustive,
@@ -52,6 +53,28 @@ def class_of(strategy: object) -> type[Strategy]:
     return found
 
 
+def check_options(strategy: object, options: Mapping[str, Any]) -> None:
+    """Reject options that a strategy does not have.
+
+    >>> check_options("orthogonal", {"groups": [["block"]]})
+
+    :raises KgenError: there is no such option, or the strategy is made already
+    """
+    found = class_of(strategy)
+    known = {
+        name
+        for base in found.__mro__[:-1]
+        for name, parameter in inspect.signature(base).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    for name in options:
+        if isinstance(strategy, Strategy) or name not in known:
+            raise KgenError(
+                f"strategy {found.__name__} takes no option '{name}' here",
+                hint=near_names(name, known),
+            )
+
+
 def make_strategy(
     strategy: str | type[Strategy] | Strategy, space: SearchSpace, seed: int = 0, **options: Any
 ) -> Strategy:
@@ -60,8 +83,9 @@ def make_strategy(
     >>> make_strategy("random", SearchSpace({"block": [16, 32]}), seed=1)
     Random(2 configurations of block)
 
-    :raises KgenError: there is no such strategy
+    :raises KgenError: there is no such strategy, or it has no such option
     """
     if isinstance(strategy, Strategy):
         return strategy
+    check_options(strategy, options)
     return class_of(strategy)(space, seed, **options)

@@ -12,8 +12,6 @@ from kgen.tuning.strategies.base import Strategy
 
 __all__ = ["Heuristic"]
 
-#: Rows that are compared before one is chosen.
-_COMPARED = 1024
 #: Names of parameters that are sizes of work-groups begin so.
 _GROUPS = ("block_size", "block_", "local_size", "work_group", "wg")
 _WARP = 32
@@ -22,9 +20,10 @@ _WARP = 32
 class Heuristic(Strategy):
     """Asks for the rows with the least lower bounds first, and for those only that can be faster.
 
-    Bounds come from the roofline, occupancy and the intensity of a kernel. Without them, rows come
-    first whose work-groups (parameters ``block_size_x``, ...) are of 128 to 512 work-items and fill
-    warps. Of a large space, the best of 1024 rows at random is next.
+    :func:`kgen.tune` gives what it knows of each kernel: the lower bound of the roofline, which has
+    its intensity, and a priority that takes occupancy into account. Without a kernel, as in
+    replays, rows come first whose work-groups (parameters ``block_size_x``, ...) are of 128 to 512
+    work-items and fill warps. Of a large space, the best of some rows at random is next.
 
     >>> from kgen.tuning import SearchSpace
     >>> space = SearchSpace({"block_size_x": [1, 8, 100, 256]})
@@ -36,6 +35,7 @@ class Heuristic(Strategy):
     (1, None, None)
 
     :arg priority: for a row a number that is less for better ones; by default its bound
+    :arg compared: rows at random that are compared before one is chosen
     """
 
     def __init__(
@@ -44,15 +44,17 @@ class Heuristic(Strategy):
         seed: int = 0,
         *,
         priority: Callable[[int], float] | None = None,
+        compared: int = 1024,
         **options: Any,
     ) -> None:
         super().__init__(space, seed, **options)
         self.priority = priority or self.bounds or self._work_group_priority
         self._left_rows = self.rng.permutation(len(space)).tolist()
+        self.compared = compared
         self._compared: list[tuple[float, int, int]] = []
 
     def propose(self) -> int:
-        while self._left_rows and len(self._compared) < _COMPARED:
+        while self._left_rows and len(self._compared) < self.compared:
             row = self._left_rows.pop()
             heapq.heappush(self._compared, (self.priority(row), len(self._left_rows), row))
         return heapq.heappop(self._compared)[-1]
