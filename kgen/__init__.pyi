@@ -1,5 +1,6 @@
 """The public names of kgen, for type checkers and for `kgen.lazy`, which imports them on use."""
 
+from kgen import draw as draw
 from kgen import match as match
 from kgen import symbolic as symbolic
 from kgen import transform_api as transform_api

@@ -100,6 +100,38 @@ def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult
     )
 
 
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of generated code, and the instructions that it is written for."""
+
+    text: str
+    insn_ids: tuple[str, ...] = ()
+
+
+def generate_lines(
+    unit: TranslationUnit | LoopKernel, entrypoint: str | None = None
+) -> tuple[CodeLine, ...]:
+    """Generate device code line by line, with the instructions whose statements the lines are.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<4 }", "out[i] = 2*i {id=double}", target=lp.CTarget())
+    >>> [line for line in generate_lines(unit) if line.insn_ids]
+    [CodeLine(text='    out[i] = 2 * i;', insn_ids=('double',))]
+    """
+    statements: list[tuple[str, str]] = []
+    lines = generate_module(unit, entrypoint, statements=statements).device_source.split("\n")
+    found: dict[int, tuple[str, ...]] = {}
+    at = 0
+    for insn_id, statement in statements:
+        for text in map(str.strip, statement.split("\n")):
+            place = next((k for k in range(at, len(lines)) if lines[k].strip() == text), None)
+            if place is not None:
+                found[place] = (*found.get(place, ()), insn_id)
+                at = place + 1
+    return tuple(CodeLine(text, found.get(k, ())) for k, text in enumerate(lines))
+
+
 @checked
 def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, ...]]:
     """Return the device code of a kernel, and its arguments; :func:`generate_code_v2` has more.

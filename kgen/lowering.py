@@ -221,21 +221,27 @@ def generate_module(
     observe: Observer | None = None,
     *,
     for_calls: bool = False,
+    statements: list[tuple[str, str]] | None = None,
 ) -> Module:
     """Generate the code of one entry point, for arguments of the given types.
 
     With *for_calls*, find the outputs that a call has to fill, for which isl needs some time.
+    *statements* are filled: ids of instructions, and the text of statements, in their order.
     """
     unit = inlined_kernel(unit, entrypoint)
     lowered = lower(unit, dtypes, observe)
     renaming = rename_reserved(unit)
-    module = _emit(unit, lowered) if renaming is None else _emit_renamed(unit, renaming, dtypes)
+    module = (
+        _emit(unit, lowered, statements)
+        if renaming is None
+        else _emit_renamed(unit, renaming, dtypes, statements)
+    )
     hidden: frozenset[str] = frozenset()
     while more := hidden_names(unit, module) - hidden:
         hidden |= more
         renaming = rename_reserved(unit, hidden)
         assert renaming is not None
-        module = _emit_renamed(unit, renaming, dtypes)
+        module = _emit_renamed(unit, renaming, dtypes, statements)
     if for_calls:
         module = replace(module, arguments=_with_fills(lowered.kernel, module.arguments))
     if observe is not None:
@@ -243,7 +249,15 @@ def generate_module(
     return module
 
 
-def _emit(kernel: LoopKernel, lowered: Lowered) -> Module:
+def _emit(
+    kernel: LoopKernel, lowered: Lowered, statements: list[tuple[str, str]] | None = None
+) -> Module:
+    def note(insn_id: str, written: Sequence[object]) -> None:
+        assert statements is not None
+        statements.extend((insn_id, str(statement)) for statement in written)
+
+    if statements is not None:
+        statements.clear()
     with isl_limit("writing code", lowered.kernel, CodegenError):
         device, functions = lowered.kernel, lowered.functions
         if device.target.loops_over_items:
@@ -254,6 +268,7 @@ def _emit(kernel: LoopKernel, lowered: Lowered) -> Module:
             lowered.host,
             kernel.assumptions,
             lowered.schedule.host_inames,
+            None if statements is None else note,
         )
     if lowered.kernel.options.guard_accesses:
         module = replace(module, faults=_faults_of(lowered.kernel))
@@ -271,7 +286,10 @@ def _with_fills(
 
 
 def _emit_renamed(
-    kernel: LoopKernel, renaming: Renaming, dtypes: Mapping[str, np.dtype[Any]] | None
+    kernel: LoopKernel,
+    renaming: Renaming,
+    dtypes: Mapping[str, np.dtype[Any]] | None,
+    statements: list[tuple[str, str]] | None,
 ) -> Module:
     """Generate code in which the variables have names that mean nothing else there.
 
@@ -279,7 +297,7 @@ def _emit_renamed(
     """
     code_names = {old: new for new, old in renaming.original.items()}
     lowered = lower(renaming.kernel, {code_names.get(n, n): t for n, t in (dtypes or {}).items()})
-    module = _emit(renaming.kernel, lowered)
+    module = _emit(renaming.kernel, lowered, statements)
     return with_original_names(module, kernel.name, renaming.original)
 
 

@@ -49,6 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": BELOW_RUNTIME | {"version"},
     "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
     "library": BELOW_RUNTIME | {"frontend"},
+    "draw": BELOW_RUNTIME | {"runtime", "statistics", "performance"},
     "tuning": BELOW_RUNTIME
     | {"runtime", "statistics", "frontend", "performance", "verification", "equivalence"},
     "ready": BELOW_RUNTIME | {"runtime", "frontend"},

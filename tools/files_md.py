@@ -23,6 +23,7 @@ LAYERS = [
         "exporters",
         "performance",
         "library",
+        "draw",
     ),
 ]
 HEAD = """\

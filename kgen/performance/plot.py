@@ -11,7 +11,11 @@ from matplotlib.figure import Figure
 from kgen.performance.device import Device
 from kgen.performance.model import Roofline
 
-__all__ = ["draw_roof", "plot"]
+__all__ = ["draw_roof", "figure_of", "plot"]
+
+_MARKERS = "osD^vP*X"
+#: Colours of Okabe and Ito's palette, and styles of lines, for those who see no colours.
+_ROOFS = (("#0072B2", "-"), ("#009E73", "--"), ("#CC79A7", "-."), ("#56B4E9", ":"))
 
 
 def plot(found: Roofline | Iterable[Roofline], file: str | Path) -> None:
@@ -20,19 +24,36 @@ def plot(found: Roofline | Iterable[Roofline], file: str | Path) -> None:
     The kind of the file follows from its name: ``roofline.png``, ``roofline.svg``... All kernels
     are on the device of the first one.
     """
-    rooflines = [found] if isinstance(found, Roofline) else list(found)
+    figure_of([found] if isinstance(found, Roofline) else list(found)).savefig(file)
+
+
+def figure_of(rooflines: Sequence[Roofline]) -> Figure:
+    """Draw kernels below the roof: filled where they were timed, else at the predicted rate."""
     device = rooflines[0].device
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()
     places = [max(r.intensity, 1e-3) for r in rooflines]
     draw_roof(axes, device, places)
-    for roofline, place in zip(rooflines, places, strict=True):
+    for number, (roofline, place) in enumerate(zip(rooflines, places, strict=True)):
         seconds = roofline.measured_s or roofline.predicted_s
         rate = sum(roofline.flops.values()) / seconds
-        axes.plot(place, rate, "o", label=roofline.kernel_name)
+        kind = (
+            "predicted" if roofline.measured_s is None else f"{roofline.achieved:.0%} of the roof"
+        )
+        axes.plot(
+            place,
+            rate,
+            _MARKERS[number % len(_MARKERS)],
+            color="#D55E00",
+            markersize=9,
+            markeredgewidth=1.6,
+            fillstyle="none" if roofline.measured_s is None else "full",
+            label=f"{roofline.kernel_name}, {kind}",
+        )
     axes.set_title(device.name)
-    axes.legend()
-    figure.savefig(file)
+    axes.legend(fontsize=8)
+    axes.grid(visible=True, which="major", alpha=0.3)
+    return figure
 
 
 def draw_roof(axes: Axes, device: Device, places: Sequence[float]) -> None:
@@ -40,12 +61,14 @@ def draw_roof(axes: Axes, device: Device, places: Sequence[float]) -> None:
     top = max(device.flops.values())
     ridge = top / device.bandwidth
     ends = (min([*places, ridge]) / 8, max([*places, ridge]) * 8)
-    for dtype, peak in sorted(device.flops.items()):
+    for number, (dtype, peak) in enumerate(sorted(device.flops.items())):
         corner = peak / device.bandwidth
-        axes.plot([corner, ends[1]], [peak, peak], label=f"{dtype}: {peak:.3g}/s")
+        colour, style = _ROOFS[number % len(_ROOFS)]
+        label = f"{dtype}: {peak:.3g}/s"
+        axes.plot([corner, ends[1]], [peak, peak], style, color=colour, label=label)
     slope = [ends[0] * device.bandwidth, min(top, ends[1] * device.bandwidth)]
     label = f"memory: {device.bandwidth:.3g} B/s"
-    axes.plot([ends[0], slope[1] / device.bandwidth], slope, label=label)
+    axes.plot([ends[0], slope[1] / device.bandwidth], slope, color="#444444", label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("operations per byte of the footprint")

@@ -18,7 +18,6 @@ from itertools import product
 from math import prod
 from typing import Any, Final, NamedTuple
 
-import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper import Mapper
@@ -33,10 +32,8 @@ from kgen.ir.sets.dims import (
     Set,
     fix_param_values,
     involved_params,
-    largest_value,
-    least_value,
-    point_values,
 )
+from kgen.ir.sets.points import TooManyPointsError, points_of
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import AddressSpace
 from kgen.schedule.execution import AxisKey, Execution, is_integer, is_integer_type
@@ -156,27 +153,11 @@ class _Evaluator(Execution):
     def _points(self, insn: InstructionBase, most: int) -> list[dict[str, int]]:
         names = tuple(sorted(insn.within_inames, key=self.kernel.iname_order.__getitem__))
         domain = self._at_sizes(self.kernel.domain_of(names), f"the loops around '{insn.id}'")
-        if not names:
-            return [] if domain.is_empty() else [{}]
-        box = 1
-        for name in names:
-            low, high = least_value(domain, name), largest_value(domain, name)
-            if domain.is_empty():
-                return []
-            if not (low.is_int() and high.is_int()):
-                raise NotEvaluatedError(f"the loop '{name}' has no end")
-            box *= high.to_python() - low.to_python() + 1
-            if box > 8 * most:
-                raise NotEvaluatedError("there are too many instances")
-        found: list[dict[str, int]] = []
-
-        def note(point: isl.Point) -> None:
-            found.append(dict(zip(names, point_values(point, len(names)), strict=True)))
-
-        domain.foreach_point(note)
-        if len(found) > most:
-            raise NotEvaluatedError("there are too many instances")
-        return found
+        try:
+            found = points_of(domain, most)
+        except TooManyPointsError as err:
+            raise NotEvaluatedError(str(err)) from None
+        return [dict(zip(names, point, strict=True)) for point in found]
 
     def _at_sizes(self, domain: Set, what: str) -> Set:
         for name in involved_params(domain):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -29,6 +29,8 @@ from kgen.statistics.memory import memory_of, steps_of
 from kgen.statistics.runs import Runs, with_unused_axes
 
 __all__ = [
+    "BANKS",
+    "BANK_BYTES",
     "BANK_PASS",
     "SECTOR",
     "Traffic",
@@ -36,13 +38,15 @@ __all__ = [
     "count_footprint_sectors",
     "count_sectors",
     "evaluated",
+    "passes_of",
+    "words_by_bank",
 ]
 
 #: The bytes that global memory is moved in.
 SECTOR = 32
-_BANKS, _BANK_BYTES = 32, 4
+BANKS, BANK_BYTES = 32, 4
 #: The bytes of local memory that one pass over the banks takes.
-BANK_PASS = _BANKS * _BANK_BYTES
+BANK_PASS = BANKS * BANK_BYTES
 
 
 @dataclass(frozen=True)
@@ -260,14 +264,32 @@ def bank_passes(
         sum(steps.get(axis, 0) * index for axis, index in enumerate(reversed(point)))
         for point in product(*(range(size) for size in reversed(kernel.grid.locals)))
     ][:subgroup_size]
-    # wider elements go half a warp, or a quarter, at a time
-    at_once = max(1, len(lanes) * _BANK_BYTES // max(itemsize, _BANK_BYTES))
-    passes = 0
-    for start in range(0, len(lanes), at_once):
+    return passes_of([lane * itemsize for lane in lanes], itemsize)
+
+
+def passes_of(offsets: Sequence[int], itemsize: int) -> int:
+    """Return how often elements at these offsets, in bytes, one for each lane, take the banks.
+
+    >>> passes_of([4 * lane for lane in range(32)], 4), passes_of([8 * k for k in range(32)], 4)
+    (1, 2)
+    """
+    return sum(
+        max((len(words) for words in banks.values()), default=1)
+        for banks in words_by_bank(offsets, itemsize)
+    )
+
+
+def words_by_bank(offsets: Sequence[int], itemsize: int) -> list[dict[int, set[int]]]:
+    """Return the words of each bank that are wanted, for the lanes that are served at once.
+
+    Wider elements go half a warp, or a quarter, at a time.
+    """
+    at_once = max(1, len(offsets) * BANK_BYTES // max(itemsize, BANK_BYTES))
+    found: list[dict[int, set[int]]] = []
+    for start in range(0, len(offsets), at_once):
         words: dict[int, set[int]] = {}
-        for lane in lanes[start : start + at_once]:
-            first, end = lane * itemsize // _BANK_BYTES, -(-(lane + 1) * itemsize // _BANK_BYTES)
-            for word in range(first, end):
-                words.setdefault(word % _BANKS, set()).add(word)
-        passes += max((len(wanted) for wanted in words.values()), default=1)
-    return passes
+        for offset in offsets[start : start + at_once]:
+            for word in range(offset // BANK_BYTES, -(-(offset + itemsize) // BANK_BYTES)):
+                words.setdefault(word % BANKS, set()).add(word)
+        found.append(words)
+    return found

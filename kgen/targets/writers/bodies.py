@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 import cgen
 import pymbolic.primitives as p
@@ -35,13 +35,22 @@ from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.vectors import lanes_at, vector_statements
 
-__all__ = ["BodyEmitter", "body_of"]
+__all__ = ["BodyEmitter", "Written", "body_of"]
+
+#: Takes the id of an instruction, and statements that are written for it.
+Written: TypeAlias = Callable[[str, Sequence[cgen.Generable]], None]
 
 
 def body_of(
-    builder: ASTBuilderBase, writer: ExpressionWriter, function: DeviceFunction
+    builder: ASTBuilderBase,
+    writer: ExpressionWriter,
+    function: DeviceFunction,
+    written: Written | None = None,
 ) -> list[cgen.Generable]:
-    """Return the declarations at the top of a device function and the statements below."""
+    """Return the declarations at the top of a device function and the statements below.
+
+    *written* is told which statements are written for which instruction, in their order.
+    """
     nodes = nodes_in(function.body)
     has_lanes = any(isinstance(node, For) and node.is_simd for node in nodes)
     top: list[cgen.Generable] = [
@@ -50,7 +59,7 @@ def body_of(
     ]
     if top:
         top.append(cgen.Line())
-    emitter = _DeviceEmitter(builder, writer)
+    emitter = _DeviceEmitter(builder, writer, written)
     body = emitter.statements(function.body)
     end = [cgen.Statement(f"{END_OF_STREAMS}()")] if emitter.has_streams else []
     return [*top, *body, *end]
@@ -255,8 +264,11 @@ class BodyEmitter:
 class _DeviceEmitter(BodyEmitter):
     """Writes the body of a device function, whose runs are instructions."""
 
-    def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
+    def __init__(
+        self, builder: ASTBuilderBase, writer: ExpressionWriter, written: Written | None
+    ) -> None:
         super().__init__(builder, writer)
+        self.written = written
         #: the arrays of lanes that instructions set in place of what is stored past the cache
         self.lanes: dict[str, str] = {}
         self.has_streams = False
@@ -273,6 +285,20 @@ class _DeviceEmitter(BodyEmitter):
         return Footprints.of(self.kernel).accesses
 
     def run(
+        self, node: Run, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterable[cgen.Generable]:
+        return self._noted(node.insn_id, self._statements(node, writer, site))
+
+    def _noted(
+        self, insn_id: str, statements: Iterable[cgen.Generable]
+    ) -> Iterable[cgen.Generable]:
+        """Return the statements of an instruction, after they are noted."""
+        if self.written is not None:
+            statements = list(statements)
+            self.written(insn_id, statements)
+        return statements
+
+    def _statements(
         self, node: Run, writer: ExpressionWriter, site: EmissionSite
     ) -> Iterable[cgen.Generable]:
         insn = self.kernel.id_to_insn[node.insn_id]
@@ -297,7 +323,9 @@ class _DeviceEmitter(BodyEmitter):
             lines.append(declared)
             stores.append(store)
             self.lanes[run.insn_id] = f"{name}[{writer.integers.text(lane)}]"
-        lines += [*super()._for(node, writer), *stores]
+        lines += super()._for(node, writer)
+        for run, store in zip(runs, stores, strict=True):
+            lines += self._noted(run.insn_id, [store])
         self.lanes.clear()
         self.has_streams = True
         writer.preamble.add(*STREAM_NEEDS)
@@ -353,6 +381,8 @@ class _DeviceEmitter(BodyEmitter):
         if statements is None:
             each = (self._child(nodes, at + lane, writer) for lane in range(count))
             statements = list(chain.from_iterable(each))
+        else:
+            statements = list(self._noted(str(lanes.insn.id), statements))
         return count, statements
 
 

@@ -26,7 +26,7 @@ from kgen.targets.limits import local_layout
 from kgen.targets.module import ArgumentInfo, GeneratedProgram, Launch, Module
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.access import is_pointer
-from kgen.targets.writers.bodies import body_of
+from kgen.targets.writers.bodies import Written, body_of
 from kgen.targets.writers.declarations import with_declarations
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.host import host_driver, host_steps
@@ -42,11 +42,12 @@ def emit_module(
     host: Node,
     assumptions: Set,
     host_inames: Collection[str] = (),
+    written: Written | None = None,
 ) -> Module:
     """Write the code of *functions*, which together run *kernel*, in the order of *host*.
 
     Callers must keep to the *assumptions*; they do not pass the variables *host_inames* of loops
-    on the host.
+    on the host. *written* is told the statements of instructions.
 
     The kernel's types and shapes are known, and its reductions realized. Conditions of
     instructions stand in the trees.
@@ -74,7 +75,7 @@ def emit_module(
     for function in functions:
         _check_types(target, kernel, function)
         own = writer.for_function(function)
-        block = cgen.Block(body_of(builder, own, function))
+        block = cgen.Block(body_of(builder, own, function, written))
         heads.append(declare_function(builder, own, function))
         code = str(builder.get_function_definition(heads[-1], block))
         programs.append(GeneratedProgram(function.name, True, code))

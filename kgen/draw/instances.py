@@ -1,0 +1,243 @@
+"""The instances of a kernel for given sizes, in the order of its schedule, and what they access."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from constantdict import constantdict
+from pymbolic import evaluate
+from pymbolic.mapper.evaluator import UnknownVariableError
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.errors import KgenError, TypeInferenceFailure, near_names
+from kgen.ir.data import ArrayBase
+from kgen.ir.expr import Expr, to_text, variable_names
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import Set, fix_param_values, involved_params
+from kgen.ir.sets.points import TooManyPointsError, points_of
+from kgen.ir.types import AddressSpace, auto
+from kgen.ir.unit import TranslationUnit
+from kgen.lowering import lower
+from kgen.schedule.execution import Execution
+from kgen.schedule.tree import Schedule
+from kgen.schedule.visits import Visit
+from kgen.transforms.programs.inline import inlined_kernel
+
+__all__ = ["Element", "Instance", "Instances", "lowered_parts"]
+
+#: The most instances of a picture: more would be a grey area, after minutes.
+MOST = 20_000
+
+Point = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One execution of an instruction: the values of its loops, its work-item, and when.
+
+    ``time`` has positions in the schedule and iterations, from the outside in. ``group`` and
+    ``item`` are the indices on hardware axes; without axes they are empty.
+    """
+
+    insn_id: str
+    point: Mapping[str, int]
+    group: Point
+    item: Point
+    time: Point
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element that an instance reads or writes, by one of its accesses."""
+
+    array: str
+    index: Point
+    is_write: bool
+    access: Access
+
+
+def lowered_parts(
+    program: TranslationUnit | LoopKernel, entrypoint: str | None = None
+) -> tuple[LoopKernel, Schedule]:
+    """Return a kernel as code generation schedules it, and its schedule.
+
+    Where types cannot be inferred, arrays that are read have elements of ``float64``.
+    """
+    kernel = inlined_kernel(program, entrypoint)
+    try:
+        lowered = lower(kernel)
+    except TypeInferenceFailure:
+        read = kernel.get_read_variables()
+        arrays = (arg for arg in kernel.args if isinstance(arg, ArrayBase) and arg.name in read)
+        lowered = lower(kernel, {a.name: np.float64 for a in arrays if a.dtype in (None, auto)})
+    return lowered.whole, lowered.schedule
+
+
+class Instances(Execution):
+    """Finds the instances of a program for the values *params* of its parameters."""
+
+    def __init__(
+        self,
+        program: TranslationUnit | LoopKernel,
+        params: Mapping[str, int],
+        entrypoint: str | None = None,
+    ) -> None:
+        super().__init__(*lowered_parts(program, entrypoint), has_axes=True)
+        self.params = dict(params)
+        self._accesses: dict[str, tuple[Access, ...]] = {}
+        if fix_param_values(self.kernel.assumptions, self.params).is_empty():
+            text = ", ".join(f"{name} = {value}" for name, value in self.params.items())
+            raise self.error(
+                f"the kernel is not for {text}",
+                because=f"it assumes {self.kernel.assumptions}",
+            )
+
+    def error(self, what: str, **labels: Any) -> KgenError:
+        """Return an error that names the kernel."""
+        return KgenError(what, kernel=self.kernel.name, **labels)
+
+    @cached_property
+    def in_order(self) -> tuple[Instance, ...]:
+        """All instances: first by time, then by work-item."""
+        return self.where(lambda insn, domain: domain)
+
+    def where(self, restrict: Callable[[InstructionBase, Set], Set]) -> tuple[Instance, ...]:
+        """Return instances in order, those in the domains that *restrict* makes of all."""
+        found = [one for visit in self.visits for one in self._of(visit, restrict)]
+        return tuple(sorted(found, key=lambda one: (one.time, one.group, one.item)))
+
+    def _of(
+        self, visit: Visit, restrict: Callable[[InstructionBase, Set], Set]
+    ) -> Iterator[Instance]:
+        """Find the instances of an instruction at one place of the schedule."""
+        insn = self.kernel.id_to_insn[visit.insn_id]
+        names = self.loops_of(insn)
+        domain = fix_param_values(self.kernel.domain_of(names), self.params)
+        for name in involved_params(domain):
+            if name not in self.params:
+                self._reject_size(name, f"the loops around '{insn.id}'")
+        try:
+            points = points_of(restrict(insn, domain), MOST, slack=256)
+        except TooManyPointsError as err:
+            raise self.error(
+                f"the instances of '{insn.id}' cannot be drawn",
+                because=str(err),
+                hint=f"choose smaller sizes, for at most {MOST} instances",
+            ) from None
+        for values in points:
+            point = constantdict(zip(names, values, strict=True))
+            if all(self.value(test, point) is not False for test in insn.predicates):
+                time = tuple(self.time_of(visit, point.__getitem__))
+                for group in self._indices(insn, point, is_group=True):
+                    for item in self._indices(insn, point, is_group=False):
+                        yield Instance(str(insn.id), point, group, item, time)
+
+    def _reject_size(self, name: str, what: str) -> None:
+        is_size = name in self.kernel.arg_dict and name not in self.kernel.get_written_variables()
+        raise self.error(
+            f"{what} depend on '{name}', which has no value",
+            hint=f"give it: {{'{name}': 16}}" if is_size else "draw a kernel without such loops",
+        )
+
+    def loops_of(self, insn: InstructionBase) -> tuple[str, ...]:
+        """Return the loops around an instruction, in the kernel's order."""
+        return tuple(sorted(insn.within_inames, key=self.kernel.iname_order.__getitem__))
+
+    def _indices(
+        self, insn: InstructionBase, point: Mapping[str, int], *, is_group: bool
+    ) -> Iterator[Point]:
+        """Yield the work-groups, or work-items, that run an instance.
+
+        On axes that it does not use, these are all where it writes what each has of its own, and
+        else the first.
+        """
+        used = self.axes_of(insn)
+        is_own = self.writes_own(insn)
+        ranges: list[Iterable[int]] = []
+        for number, extent in enumerate(self._extents(insn, is_group=is_group)):
+            if (is_group, number) in used:
+                name, axis = used[is_group, number]
+                ranges.append((point[name] - self.number(axis.first, {}),))
+            else:
+                ranges.append(range(self.number(extent, {})) if is_own else (0,))
+        yield from product(*ranges)
+
+    def _extents(self, insn: InstructionBase, *, is_group: bool) -> tuple[Expr, ...]:
+        grid = self.kernel.grid_of_launch(self.launch_of(insn))
+        return grid.groups if is_group else grid.locals
+
+    # -- expressions ----------------------------------------------------------------------------
+
+    def value(self, expr: Expr, point: Mapping[str, int]) -> Any:
+        """Return the value of an expression at an instance; ``None`` where it is data."""
+        try:
+            return evaluate(expr, {**self.params, **point})
+        except (UnknownVariableError, NotImplementedError, ValueError, TypeError, AttributeError):
+            return None
+
+    def number(self, expr: Expr, point: Mapping[str, int]) -> int:
+        """Return the value of an expression that is no data.
+
+        Raises :class:`KgenError` where it needs a parameter that has no value.
+        """
+        found = self.value(expr, point)
+        if found is None:
+            missing = variable_names(expr) - self.params.keys() - point.keys()
+            self._reject_size(min(missing, default=to_text(expr)), f"the values of {to_text(expr)}")
+        return int(found)
+
+    # -- accesses -------------------------------------------------------------------------------
+
+    def elements(self, instance: Instance) -> Iterator[Element]:
+        """Find what an instance accesses, reads first; accesses by data are left out."""
+        for access in self.accesses_of(instance.insn_id):
+            index = self.element(access, instance.point)
+            if index is not None:
+                yield Element(access.array, index, access.is_write, access)
+
+    def accesses_of(self, insn_id: str) -> tuple[Access, ...]:
+        """Return the accesses of an instruction, reads first."""
+        if insn_id not in self._accesses:
+            found = collect_accesses(self.kernel, [self.kernel.id_to_insn[insn_id]])
+            self._accesses[insn_id] = tuple(sorted(found, key=lambda access: access.is_write))
+        return self._accesses[insn_id]
+
+    def element(self, access: Access, point: Mapping[str, int]) -> Point | None:
+        """Return the subscripts of an access at an instance; ``None`` where they are data."""
+        if access.index is None:
+            return None
+        tests = (self.value(test, point) for test in access.place.conditions)
+        index = tuple(self.value(axis, point) for axis in access.index)
+        if None in index or False in tests:
+            return None
+        return tuple(map(int, index))
+
+    def owner(self, array: str, instance: Instance) -> tuple[Point, ...]:
+        """Return which copy of an array an instance has: its group's, or its own."""
+        space = self.space_of(array)
+        if space == AddressSpace.GLOBAL:
+            return ()
+        return (instance.group,) if space == AddressSpace.LOCAL else (instance.group, instance.item)
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def require_array(self, name: str) -> ArrayBase:
+        """Return an array, or raise :class:`KgenError` with names like it."""
+        found = self.kernel.array_vars.get(name)
+        if found is None:
+            raise self.error(
+                f"there is no array '{name}'", hint=near_names(name, self.kernel.array_vars)
+            )
+        return found
+
+    def offset(self, array: ArrayBase, index: Point) -> int:
+        """Return how many bytes an element is behind the first one."""
+        strides = (self.number(stride, {}) for stride in array.fixed_strides)
+        total = sum(k * step for k, step in zip(index, strides, strict=True))
+        return int(array.dtype.itemsize * total)

@@ -1,0 +1,1 @@
+"""How pictures are drawn by matplotlib: a module for each, with a function `plot`."""

@@ -1,0 +1,92 @@
+"""Draws accesses: a row of memory for each 128 bytes, elements coloured by work-item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from kgen.draw.plots.style import COLOURS, cells, lines, shade, write
+from kgen.draw.text import params_text, point_text
+from kgen.draw.traffic import Accesses, Request, Touch, heading
+
+__all__ = ["plot"]
+
+#: The bytes of a row.
+_ROW = 128
+_MOST_ROWS = 32
+
+
+def plot(found: Accesses) -> Figure:
+    """Draw a panel for each request; only rows that are touched."""
+    rows = [min(_MOST_ROWS, len(_rows(request))) for request in found.requests]
+    height = sum(0.34 * count + 1.1 for count in rows) + 1.0
+    figure = Figure(figsize=(11, height), layout="constrained")
+    grid = figure.subplots(len(rows), 1, squeeze=False, height_ratios=[r + 2 for r in rows])
+    for axes, request in zip(grid[:, 0], found.requests, strict=True):
+        _draw(axes, found, request)
+    figure.suptitle(
+        f"{found.array} in {found.kernel_name}{params_text(found.params)}: numbers are "
+        f"{found.unit}s, frames are transactions"
+    )
+    return figure
+
+
+def _rows(request: Request) -> list[int]:
+    return sorted({touch.offset // _ROW for touch in request.touches})
+
+
+def _draw(axes: Axes, found: Accesses, request: Request) -> None:
+    rows = _rows(request)[:_MOST_ROWS]
+    places = {row: number for number, row in enumerate(rows)}
+    width = max(1, _ROW // request.itemsize)
+    everything = [(x, y) for y in range(len(rows)) for x in range(width)]
+    cells(axes, everything, ["#eeeeee"] * len(everything))
+    shown: dict[tuple[int, int], list[Touch]] = {}
+    for touch in request.touches:
+        row, inside = divmod(touch.offset, _ROW)
+        if row in places:
+            shown.setdefault((inside // request.itemsize, places[row]), []).append(touch)
+    _draw_lanes(axes, shown, max(touch.lane for touch in request.touches) or 1)
+    lines(axes, _frames(request, places), COLOURS[1], 1.8)
+    labels = [_label(found, request, row) for row in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=8, family="monospace")
+    axes.set_xticks([])
+    axes.set_xlim(-0.7, width - 0.3)
+    axes.set_ylim(len(rows) - 0.3, -0.7)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    more = len(_rows(request)) - len(rows)
+    text = ": ".join(heading(found, request)) + (f"; {more} more rows" if more else "")
+    axes.set_title(text, fontsize=9, loc="left")
+
+
+def _draw_lanes(axes: Axes, shown: Mapping[tuple[int, int], Sequence[Touch]], last: int) -> None:
+    """Draw the elements that lanes touch, with the number of the first lane, and how many more."""
+    colours = [shade(touches[0].lane / last) for touches in shown.values()]
+    cells(axes, shown, colours)
+    for (place, touches), colour in zip(shown.items(), colours, strict=True):
+        more = "+" if len({touch.lane for touch in touches}) > 1 else ""
+        text = f"{touches[0].lane}{more}"
+        write(axes, place, text, colour)
+
+
+def _frames(request: Request, places: Mapping[int, int]) -> list[list[tuple[float, float]]]:
+    """Return the sides of the transactions that somebody needs."""
+    segments = []
+    for number in request.transactions:
+        row, inside = divmod(number * request.transaction, _ROW)
+        if row in places:
+            left = inside / request.itemsize - 0.5
+            right = left + request.transaction / request.itemsize
+            top, bottom = places[row] - 0.5, places[row] + 0.5
+            corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+            segments.append(corners)
+    return segments
+
+
+def _label(found: Accesses, request: Request, row: int) -> str:
+    """Name a row by the first element of it that is touched."""
+    first = min((t for t in request.touches if t.offset // _ROW == row), key=lambda t: t.offset)
+    return f"{found.array}[{point_text(first.element).strip('()')}]" if first.element else ""
