@@ -64,6 +64,8 @@ def find_assigned_by_data(
     if not tracked:
         return ()
     checker = _Checker(kernel, function, tracked, unproved)
+    if checker.finds_all_set(function.body, set()):
+        return ()
     checker.visit(function.body, Facts(lambda: _known_at_root(kernel, function)), frozenset())
     return tuple(checker.vouched)
 
@@ -113,6 +115,34 @@ class _Checker:
         self.uses: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {}
         self.trips: set[Expr] = set()
         self.vouched: dict[tuple[str, str], None] = {}
+
+    def finds_all_set(self, node: Node, known: set[str]) -> bool:
+        """Tell whether all that is read at *node* and below is set in the scopes around it.
+
+        That needs no conditions, and holds for nearly all code. *known* has what is set before, and
+        gets what *node* sets.
+        """
+        used: Iterable[Expr] = ()
+        reads: Iterable[str] = ()
+        writes: Iterable[str] = ()
+        match node:
+            case For():
+                used = (node.first, node.stop)
+            case Let():
+                used = (node.value,)
+            case If():
+                used = (node.condition,)
+            case Run():
+                used = node.values.values()
+                reads, writes = self._uses(node.insn_id)
+        if not known.issuperset(self.tracked.intersection((*reads, *variable_names(*used)))):
+            return False
+        known.update(writes)
+        is_scope = isinstance(node, For | If)
+        return all(
+            self.finds_all_set(child, set(known) if is_scope else known)
+            for child in children_of(node)
+        )
 
     def visit(self, node: Node, facts: Facts, path: _Way) -> None:
         """Check what is at *node* and below, where *path* holds."""

@@ -6,7 +6,7 @@ import reprlib
 from dataclasses import dataclass, field
 from enum import Enum, Flag, IntEnum
 from enum import auto as auto_value
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -118,7 +118,8 @@ def kind_of(dtype: np.dtype[Any]) -> str:
     >>> kind_of(np.dtype("float16")), kind_of(np.dtype("complex64"))
     ('f', 'c')
     """
-    return "f" if dtype.name == BFLOAT16 else dtype.kind
+    kind = dtype.kind  # numpy puts names together each time they are asked for
+    return "f" if kind == "V" and dtype.name == BFLOAT16 else kind
 
 
 def largest_real(dtype: np.dtype[Any]) -> float:
@@ -127,7 +128,8 @@ def largest_real(dtype: np.dtype[Any]) -> float:
     >>> largest_real(np.dtype("float16"))
     65504.0
     """
-    return (2 - 2.0**-7) * 2.0**127 if dtype.name == BFLOAT16 else float(np.finfo(dtype).max)
+    is_bfloat16 = dtype.kind == "V" and dtype.name == BFLOAT16
+    return (2 - 2.0**-7) * 2.0**127 if is_bfloat16 else float(np.finfo(dtype).max)
 
 
 class KgenType:
@@ -198,6 +200,11 @@ class NumpyType(KgenType):
     def numpy_dtype(self) -> np.dtype[Any]:
         """The numpy type of one element."""
         return self.dtype
+
+    @cached_property
+    def kind(self) -> str:
+        """Return the kind of number; see :attr:`KgenType.kind`."""
+        return kind_of(self.dtype)
 
     def is_integral(self) -> bool:
         """Tell whether this is an integer or boolean type."""
@@ -313,7 +320,7 @@ def _to_numpy(dtype: Any) -> np.dtype[Any]:
         raise KgenError(
             f"{shown} does not name a data type\n  hint: {near or 'numpy.float32, or its name'}"
         ) from None
-    if converted.name in _HALF_COMPLEX:
+    if converted.kind not in "biufc" and converted.name in _HALF_COMPLEX:
         raise KgenError(
             f"'{converted.name}' has parts of 16 bits, and no target has arithmetic for it\n"
             "  hint: complex64, or an array for each part"

@@ -248,7 +248,9 @@ class CFamilyLanguage(Target):
 
     def _name_of_number(self, dtype: Dtype) -> str | None:
         name = self.type_names.get(dtype)
-        return self.other_types[dtype.name][0] if dtype.name in self.other_types else name
+        if name is None and dtype.name in self.other_types:
+            return self.other_types[dtype.name][0]
+        return name
 
     def structure_name(self, dtype: Dtype) -> str | None:
         """Return the name of a structure: one that a preamble declares, else one of its own."""
@@ -262,8 +264,10 @@ class CFamilyLanguage(Target):
         if numbers is None and dtype.fields is not None:
             return self._needs_of_record(dtype)
         if numbers is None:
+            if dtype in self.type_names:
+                return self.type_needs.get(dtype, ())
             other = self.other_types.get(dtype.name)
-            return self.type_needs.get(dtype, ()) if other is None else other[1:]
+            return () if other is None else other[1:]
         vector = self.vector_of(dtype)
         if vector is None:  # there is no name for the type
             return ()
