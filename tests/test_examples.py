@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 import pytest
 
@@ -159,6 +160,77 @@ def test_program_notices_a_wrong_result(
     main.__globals__[reference] = lambda *data: 1 + right(*data)
     assert main(["--n", "50"]) == 1
     assert "the error is above" in capsys.readouterr().err
+
+
+#: Examples with the harness, small: all of them check themselves, and end with an error otherwise.
+SMALL = {
+    "fft.py": ["--n=20"],
+    "heat_wave.py": ["--n=48", "--steps=6"],
+    "image_filters.py": ["--n=100"],
+    "kuramoto.py": ["--n=3", "--steps=10"],
+    "lattice_boltzmann.py": ["--n=20", "--steps=5"],
+    "life.py": ["--n=40", "--steps=20"],
+    "mandelbrot.py": ["--n=40"],
+    "option_prices.py": ["--n=5000"],
+}
+
+
+def run_small(name: str, device: str, *more: str) -> None:
+    run = runpy.run_path(str(EXAMPLES / name))
+    run["main"]([f"--device={device}", *SMALL[name], *more])
+
+
+@pytest.fixture(autouse=True)
+def measure_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "ROUNDS", 1)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_example_on_the_host(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "result.png"
+    run_small(name, "c", f"--picture={picture}")
+    text = capsys.readouterr().out
+    assert "times as fast" in text
+    assert picture.exists() or "matplotlib is not installed" in text
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_example_on_opencl(
+    name: str, opencl_queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYOPENCL_CTX", opencl_queue.device.platform.name)
+    run_small(name, "opencl")
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("name", SMALL)
+def test_small_example_on_cuda(name: str) -> None:
+    run_small(name, "cuda")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_example_has_a_title_and_few_lines(name: str) -> None:
+    text = (EXAMPLES / name).read_text()
+    _, title, line, *_ = text.splitlines()
+    assert line == "=" * len(title)
+    assert text.count("\n") < 120
+
+
+def test_small_example_notices_a_wrong_result() -> None:
+    main = runpy.run_path(str(EXAMPLES / "life.py"))["main"]
+    main.__globals__["generation_in_numpy"] = lambda old, new: None
+    with pytest.raises(SystemExit, match="the error is above the limit"):
+        main(["--n=40", "--steps=2"])
+
+
+def test_a_picture_without_matplotlib_is_missed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    run_small("life.py", "c", f"--picture={tmp_path / 'life.png'}")
+    assert "matplotlib is not installed" in capsys.readouterr().out
 
 
 def run_mpi_heat(mpiexec: str, count: int, *arguments: str, **environment: str) -> None:

@@ -12,9 +12,10 @@ from kgen.analysis.footprints import Footprints
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import ExpressionToAffineConversionError, is_silenced, message
 from kgen.ir.affine import linear_form
+from kgen.ir.construction.dependencies import instruction_reads
 from kgen.ir.expansion import RuleExpander
 from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, substitute, to_text, variable_names
-from kgen.ir.instruction import Assignment
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, rename_dims, to_named, with_params
 from kgen.ir.sets.effort import answer
@@ -114,7 +115,7 @@ def _candidates(kernel: LoopKernel, insn: Assignment) -> tuple[str, ...]:
     array = insn.assignee_var_names()[0]
     conditions = frozenset(variable_names(*insn.predicates))
     deciding = conditions.union(*insn.assignee_subscript_deps())
-    readers = [kernel.id_to_insn[reader].within_inames for reader in kernel.readers.get(array, ())]
+    readers = [i.within_inames for i in kernel.instructions if _reads(kernel, i, array)]
     return tuple(
         iname
         for iname in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
@@ -123,6 +124,12 @@ def _candidates(kernel: LoopKernel, insn: Assignment) -> tuple[str, ...]:
         and not any(iname in around for around in readers)
         and deciding.isdisjoint(_written_in(kernel, (iname,)))
     )
+
+
+def _reads(kernel: LoopKernel, insn: InstructionBase, array: str) -> bool:
+    """Tell whether *insn* reads an array, be it in a rule that it uses."""
+    in_rules = instruction_reads(kernel, insn).difference(insn.assignee_var_names())
+    return array in insn.read_dependency_names() or array in in_rules
 
 
 def _written_in(kernel: LoopKernel, loops: Collection[str]) -> frozenset[str]:

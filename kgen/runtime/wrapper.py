@@ -261,12 +261,16 @@ class WrapperBuilder:
                         conditions.append(compare(is_type, "is not", python))
                     elsewhere.append(all_of(conditions))
                 continue
-            others = self.has_other_type(arg)
-            if by_call or self.host.is_required_array(arg):
-                condition = any_of([self.is_none(arg.name), others])
-            else:
-                condition = all_of([self.is_given(arg.name), others])
-            (elsewhere if by_call or arg.name in self.untyped else wrong).append(condition)
+            missing, others = self.is_none(arg.name), self.has_other_type(arg)
+            is_required = self.host.is_required_array(arg)
+            if by_call:
+                elsewhere.append(any_of([missing, others]))
+            elif arg.name not in self.untyped:
+                given = self.is_given(arg.name)
+                wrong.append(any_of([missing, others]) if is_required else all_of([given, others]))
+            else:  # other code needs it too: a call without it goes nowhere else
+                elsewhere.append(all_of([self.is_given(arg.name), others]))
+                wrong += [missing] if is_required else []
         body: list[ast.stmt] = []
         if elsewhere:
             body.append(if_(any_of(elsewhere), self.call_other()))

@@ -42,6 +42,7 @@ def test_forgotten_sums_are_warned_of(code: str, loops: str) -> None:
         (DOMAIN, "t[j] = a[i + j]\nout[i, j] = t[j]"),
         (DOMAIN, "<> s = idx[k]\nout[s] = a[k] {inames=k}"),
         (DOMAIN, "out[i, i + j] = a[j]"),
+        (DOMAIN, "f(x) := t*x\n<> t = a[i] {id=t}\nout[i] = f(2) {inames=i}"),
         (DOMAIN, "out[i//2] = a[i//2]"),
         ("{ [i, j]: 0 <= i < n and 0 <= j < 16 }", "out[16*i + j] = a[i, j]"),
         ("{ [i, k]: 0 <= i < n and k = i }", "out[i] = a[i, k]"),

@@ -82,10 +82,11 @@ def _typed(unit: lp.TranslationUnit, arguments: Mapping[str, Any]) -> lp.Transla
 
 @cache
 def examples() -> dict[str, lp.TranslationUnit]:
-    """Return the kernels of ``examples/``, by name: that of the file, and the device."""
+    """Return the kernels that ``examples/`` offer, by name: that of the file, and the device."""
     found: dict[str, lp.TranslationUnit] = {}
     for path in sorted((ROOT / "examples").glob("*.py")):
-        for device, unit in runpy.run_path(str(path))["kernels"]().items():
+        kernels = runpy.run_path(str(path)).get("kernels", dict)
+        for device, unit in kernels().items():
             for entry in sorted(unit.entrypoints):
                 name = f"{entry}_{device}" if len(unit.entrypoints) > 1 else device
                 found[f"{path.stem}_{name}"] = unit.with_entrypoints(entry)

@@ -118,3 +118,19 @@ def test_a_number_that_numpy_has_no_type_for_is_refused() -> None:
     knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = x*a[i]", target=lp.ExecutableCTarget())
     with pytest.raises(KgenError, match="'x'"):
         knl(a=np.ones(3), x=2**70)
+
+
+def test_an_output_of_unknown_extent_is_missed_at_once() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "out[i] = 2.0*i",
+        [lp.GlobalArg("out"), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    for _ in range(2):  # the second call begins in the wrapper of the first
+        with pytest.raises(InvocationError, match="'out' is missing") as caught:
+            knl(n=5)
+        assert caught.value.__context__ is None
+    np.testing.assert_array_equal(knl(n=2, out=np.zeros(2))[1][0], [0, 2])
+    with pytest.raises(InvocationError, match="'out' is missing"):
+        knl(n=5)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kgen.analysis.address_space import infer_address_spaces
 from kgen.errors import StaticValueFindingError
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import Expr, Reduction, to_text, variable_names
@@ -37,6 +38,9 @@ __all__ = ["Distribution", "accumulate_in_parallel", "find_distribution", "run_o
 
 #: The tags of loops whose instances have accumulators of their own, in one work-item.
 _INTERLEAVED: Final = (IlpBaseTag, VectorizeTag)
+
+#: Where all work-items see the elements that one of them has written.
+_SHARED: Final = (AddressSpace.LOCAL, AddressSpace.GLOBAL)
 
 
 @dataclass(frozen=True)
@@ -249,7 +253,7 @@ def _reject_divergence(
     private = {
         name: temporary
         for name, temporary in kernel.temporary_variables.items()
-        if temporary.address_space not in (AddressSpace.LOCAL, AddressSpace.GLOBAL)
+        if temporary.address_space not in _SHARED
     }
     params = {
         name
@@ -263,6 +267,8 @@ def _reject_divergence(
             within = kernel.id_to_insn[writer].within_inames
             on_axis = [n for n in sorted(within) if not taken.isdisjoint(kernel.inames[n].tags)]
             if not on_axis or (name not in control and shared.issuperset(on_axis)):
+                continue
+            if infer_address_spaces(kernel).temporary_variables[name].address_space in _SHARED:
                 continue
             if name in control:
                 what = f"the reduction '{to_text(reduction)}' is under divergent control flow: "

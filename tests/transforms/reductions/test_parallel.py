@@ -582,3 +582,14 @@ def test_accumulators_of_threads_are_read_where_they_are_set(tags: tuple[str, st
     knl = lp.split_iname(lp.add_dtypes(knl, {"a": np.float64}), "r", 32, inner_tag=tags[0])
     knl = lp.split_iname(knl, "r_outer", 8, inner_tag=tags[1], outer_tag="g.0")
     assert lp.verify(knl).violated == ()
+
+
+def test_a_sum_of_what_work_items_share() -> None:
+    text = "<> t[i] = 2*a[i]\n<> total = sum(j, t[j])\nout[k] = total*a[k]"
+    domain, a = "{ [i, j, k]: 0 <= i, j, k < 8 }", lp.GlobalArg("a", np.float64, shape=8)
+    knl = lp.make_kernel(domain, text, [a, ...], target=lp.ExecutableCTarget())
+    knl = lp.tag_inames(knl, "i:l.0, j:l.0, k:l.0")
+    assert "double t[8]" in lp.generate_body(knl)
+    assert "__local double t[8]" in lp.generate_body(knl.copy(target=lp.OpenCLTarget()))
+    values = np.arange(8.0)
+    np.testing.assert_array_equal(knl(a=values)[1][0], 2 * values.sum() * values)
