@@ -330,6 +330,7 @@ from kgen.transforms.storage.array_axes import (
     concatenate_arrays,
     split_array_axis,
 )
+from kgen.transforms.storage.banks import add_padding_to_avoid_bank_conflicts
 from kgen.transforms.storage.buffer import (
     buffer_array,
 )
@@ -493,6 +494,7 @@ __all__ = [
     "add_inames_to_insn",
     "add_nosync",
     "add_padding",
+    "add_padding_to_avoid_bank_conflicts",
     "add_prefetch",
     "affine_map_inames",
     "alias_temporaries",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kgen.analysis.banks import BANKS, passes_of, words_by_bank
 from kgen.draw.instances import Instances
 from kgen.draw.picture import Picture
 from kgen.draw.text import join_numbers, params_text
@@ -15,7 +16,6 @@ from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.memory import memory_of
-from kgen.statistics.sectors import BANKS, passes_of, words_by_bank
 
 __all__ = ["Banks", "banks"]
 

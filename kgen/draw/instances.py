@@ -15,7 +15,7 @@ from pymbolic.mapper.evaluator import UnknownVariableError
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.errors import KgenError, TypeInferenceFailure, near_names
-from kgen.ir.data import ArrayBase
+from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -240,4 +240,6 @@ class Instances(Execution):
         """Return how many bytes an element is behind the first one."""
         strides = (self.number(stride, {}) for stride in array.fixed_strides)
         total = sum(k * step for k, step in zip(index, strides, strict=True))
-        return int(array.dtype.itemsize * total)
+        swizzle = array.swizzle if isinstance(array, TemporaryVariable) else None
+        stored = total if swizzle is None else swizzle.stored(total)
+        return int(array.dtype.itemsize * stored)

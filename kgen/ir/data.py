@@ -31,6 +31,7 @@ from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
     FixedStrideArrayDimTag,
+    Swizzle,
     is_open_extent,
     is_order,
     layout_items,
@@ -246,6 +247,8 @@ class ArrayBase(Declaration, Taggable):
         text = f"shape: {shown}"
         if isinstance(self.dim_tags, tuple) and self.dim_tags:
             text += f", dim_tags: ({', '.join(str(tag) for tag in self.dim_tags)})"
+        swizzle = getattr(self, "swizzle", None)
+        text += f", {swizzle}" if swizzle else ""
         if self.offset is auto or not is_zero(self.offset):
             text += f", offset: {'auto' if self.offset is auto else to_text(self.offset)}"
         return text
@@ -450,6 +453,8 @@ class TemporaryVariable(ArrayBase):
     base_storage: str | None = None
     initializer: Any = None
     read_only: bool = False
+    #: How storage is permuted, so that work-items find elements in different banks.
+    swizzle: Swizzle | None = None
 
     def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
         what = f"of temporary '{self.name}'"

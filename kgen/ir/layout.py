@@ -19,6 +19,7 @@ __all__ = [
     "ComputedStrideArrayDimTag",
     "FixedStrideArrayDimTag",
     "SeparateArrayArrayDimTag",
+    "Swizzle",
     "VectorArrayDimTag",
     "is_open_extent",
     "parse_array_dim_tags",
@@ -89,6 +90,34 @@ class VectorArrayDimTag(ArrayDimImplementationTag):
 
     def __str__(self) -> str:
         return "vec"
+
+
+@dataclass(frozen=True)
+class Swizzle:
+    """``swizzle:128``: the chunks of each row of storage change places, by the number of the row.
+
+    Elements of one column of rows are in different banks then. *row* and *chunk* are numbers of
+    elements, powers of two.
+    """
+
+    row: int
+    chunk: int
+
+    @property
+    def period(self) -> int:
+        """After how many elements chunks change places in the same way again."""
+        return self.row * (self.row // self.chunk)
+
+    def turn(self, element: Expr) -> Expr:
+        """Return which chunk an element of the first chunk of its row is moved to."""
+        return p.Remainder(p.FloorDiv(element, self.row), self.row // self.chunk)
+
+    def stored(self, element: Any) -> Any:
+        """Return where an element is stored, which has a number in an array without a swizzle."""
+        return element ^ (element // self.row % (self.row // self.chunk) * self.chunk)
+
+    def __str__(self) -> str:
+        return f"swizzle:{self.row}/{self.chunk}"
 
 
 def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 
 from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.banks import bank_passes
 from kgen.analysis.steps import offsets_strided_loop
 from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names
 from kgen.ir.tags import LocalInameTag
 from kgen.performance.feedback import AccessFeedback, LaunchFeedback
-from kgen.statistics.sectors import BANK_PASS, bank_passes
+from kgen.statistics.sectors import BANK_PASS
 from kgen.statistics.stepping import stride_along
 from kgen.targets.base import Target
 from kgen.targets.limits import WARP_SIZE
@@ -165,7 +166,8 @@ def _avoid_bank_conflicts(kernel: LoopKernel, launch: LaunchFeedback) -> Iterato
         if passes is not None and passes > least:
             yield (
                 f"{found.direction} of {found.text} in shared memory takes {passes} passes over "
-                f"the banks instead of {least}: add_padding(kernel, '{found.array}', ...)"
+                f"the banks instead of {least}: "
+                f"add_padding_to_avoid_bank_conflicts(kernel, '{found.array}')"
             )
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import Any
 
-import numpy as np
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.banks import BANK_BYTES, BANKS, bank_passes
 from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError, KernelError
 from kgen.ir.affine import simplify
@@ -25,12 +24,10 @@ from kgen.ir.tags import LocalInameTag
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.interval import Interval
-from kgen.statistics.memory import memory_of, steps_of
+from kgen.statistics.memory import memory_of
 from kgen.statistics.runs import Runs, with_unused_axes
 
 __all__ = [
-    "BANKS",
-    "BANK_BYTES",
     "BANK_PASS",
     "SECTOR",
     "Traffic",
@@ -38,13 +35,10 @@ __all__ = [
     "count_footprint_sectors",
     "count_sectors",
     "evaluated",
-    "passes_of",
-    "words_by_bank",
 ]
 
 #: The bytes that global memory is moved in.
 SECTOR = 32
-BANKS, BANK_BYTES = 32, 4
 #: The bytes of local memory that one pass over the banks takes.
 BANK_PASS = BANKS * BANK_BYTES
 
@@ -242,54 +236,3 @@ def count_bank_passes(
         direction = "store" if access.is_write else "load"
         found.append(Traffic(access.insn_id, access.array, direction, requests, units))
     return tuple(found)
-
-
-def bank_passes(
-    kernel: LoopKernel, access: Access, params: Mapping[str, int], subgroup_size: int
-) -> int | None:
-    """Return how many passes a full warp needs: that does not depend on where it begins.
-
-    ``None`` where a step is not a number.
-    """
-    steps: dict[int, int] = {}
-    for iname in access.place.inames:
-        for tag in kernel.iname_tags_of_type(iname, LocalInameTag):
-            step = steps_of(kernel, access, iname)
-            step = None if step is None else simplify(step, dict(params))
-            if not isinstance(step, int | np.integer):
-                return None
-            steps[tag.axis] = int(step)
-    itemsize = kernel.array_vars[access.array].dtype.itemsize
-    lanes = [
-        sum(steps.get(axis, 0) * index for axis, index in enumerate(reversed(point)))
-        for point in product(*(range(size) for size in reversed(kernel.grid.locals)))
-    ][:subgroup_size]
-    return passes_of([lane * itemsize for lane in lanes], itemsize)
-
-
-def passes_of(offsets: Sequence[int], itemsize: int) -> int:
-    """Return how often elements at these offsets, in bytes, one for each lane, take the banks.
-
-    >>> passes_of([4 * lane for lane in range(32)], 4), passes_of([8 * k for k in range(32)], 4)
-    (1, 2)
-    """
-    return sum(
-        max((len(words) for words in banks.values()), default=1)
-        for banks in words_by_bank(offsets, itemsize)
-    )
-
-
-def words_by_bank(offsets: Sequence[int], itemsize: int) -> list[dict[int, set[int]]]:
-    """Return the words of each bank that are wanted, for the lanes that are served at once.
-
-    Wider elements go half a warp, or a quarter, at a time.
-    """
-    at_once = max(1, len(offsets) * BANK_BYTES // max(itemsize, BANK_BYTES))
-    found: list[dict[int, set[int]]] = []
-    for start in range(0, len(offsets), at_once):
-        words: dict[int, set[int]] = {}
-        for offset in offsets[start : start + at_once]:
-            for word in range(offset // BANK_BYTES, -(-(offset + itemsize) // BANK_BYTES)):
-                words.setdefault(word % BANKS, set()).add(word)
-        found.append(words)
-    return found

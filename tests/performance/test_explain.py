@@ -178,7 +178,7 @@ def test_stores_in_strides_and_bank_conflicts() -> None:
     assert "along 'j_inner': make that the lanes" in store
     assert banks == (
         "load of a_fetch[i_inner, k_inner] in shared memory takes 8 passes over the banks instead "
-        "of 1: add_padding(kernel, 'a_fetch', ...)"
+        "of 1: add_padding_to_avoid_bank_conflicts(kernel, 'a_fetch')"
     )
 
 

@@ -448,6 +448,13 @@ class Transformer:
     def simplify_indices(self) -> Step:
         return Step("simplify_indices")
 
+    def avoid_conflicts(self) -> Step | None:
+        """Permute or pad what work-items share."""
+        row = self.draw(choices.sampled_from((16, 32, 128, 0)))
+        if row:
+            return self._of_temporary("tag_array_axes", f"swizzle:{row}")
+        return self._of_temporary("add_padding_to_avoid_bank_conflicts")
+
     def split_array_axis(self) -> Step | None:
         return self._of_temporary("split_array_axis", 0, self.draw(choices.integers(2, 3)))
 
@@ -507,6 +514,7 @@ _PIPELINES: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.fold_constants,
     Transformer.simplify_indices,
     Transformer.split_array_axis,
+    Transformer.avoid_conflicts,
     Transformer.alias_temporaries,
     Transformer.make_reduction_inames_unique,
     Transformer.realize_reduction,
@@ -529,6 +537,9 @@ _FETCHES: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.tag_work_items,
     Transformer.set_temporary_address_space,
 )
+
+
+_WINDOWS = (*_KINDS, *(Transformer.pipeline, Transformer.avoid_conflicts) * 4)
 
 
 def _has_shapes(program: Program) -> bool:
@@ -837,7 +848,7 @@ def window_programs(draw: Draw) -> Program:
             )
         for _ in range(2):
             attempts.make_one_of((Transformer.add_window,))
-        program = attempts.make_some((0, 0, 0, 1, 2), (*_KINDS, Transformer.pipeline))
+        program = attempts.make_some((0, 0, 0, 1, 2), _WINDOWS)
         if any("window" in dict(step.options) for step in program.steps):
             return program
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from kgen.analysis.banks import BANK_BYTES, BANKS
 from kgen.draw.conflicts import Banks, heading
 from kgen.draw.plots.style import COLOURS, cells, lines, shade, write
 from kgen.draw.text import params_text
 from kgen.draw.traffic import Request
-from kgen.statistics.sectors import BANK_BYTES, BANKS
 
 __all__ = ["plot"]
 

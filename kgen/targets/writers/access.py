@@ -20,7 +20,7 @@ from kgen.ir.expr import (
     is_zero,
     to_text,
 )
-from kgen.ir.layout import ComputedStrideArrayDimTag
+from kgen.ir.layout import ComputedStrideArrayDimTag, Swizzle
 from kgen.ir.pieces import piece_name, piece_names, separate_axes, separate_extents
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
@@ -161,11 +161,19 @@ class AccessWriter:
     def _find(self, access: p.Subscript | LinearSubscript) -> _Element:
         name = _name_of(access)
         index = self._linear_index(access)
+        array = self.kernel.array_vars[name]
+        if isinstance(array, TemporaryVariable) and array.swizzle is not None:
+            index = self._swizzled(array.swizzle, index)
         if has_division(index):
             index = join_digits(index, self._bounds())
             index = _ProvenDivisions(self.site)(index)
         index = self._indices.setdefault(index, index)
-        return _Element(access, index, self.kernel.array_vars[name], self._wide(name))
+        return _Element(access, index, array, self._wide(name))
+
+    def _swizzled(self, swizzle: Swizzle, index: Expr) -> Expr:
+        """Return where an element is stored, the row of which is often the value of a loop."""
+        turn = simplify(swizzle.turn(index), None, self._bounds())
+        return p.BitwiseXor((index, simplify(p.Product((swizzle.chunk, turn)))))
 
     def _bounds(self) -> BoundsOf | None:
         """Return what bounds subscripts of statements; what is kept holds in all of them."""

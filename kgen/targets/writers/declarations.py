@@ -349,7 +349,8 @@ def _storage_size(temporary: TemporaryVariable) -> int:
                 hint="leave strides out, or reverse the subscripts",
             )
         size += (extent - 1) * stride
-    return size
+    row = temporary.swizzle.row if temporary.swizzle else 1
+    return -(-size // row) * row
 
 
 #: Compilers take minutes for longer tables.

@@ -30,6 +30,7 @@ from kgen.transforms.select import (
     transform,
     transform_of,
 )
+from kgen.transforms.storage.banks import swizzled
 from kgen.transforms.uses import rules_of
 
 __all__ = [
@@ -305,11 +306,19 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
     :arg dim_tags: ``"C"``, ``"F"``, or one tag per axis: ``N0`` for the axis whose neighbours
         are adjacent, ``N1`` for the next, ``stride:EXPR``, ``sep``, ``vec``; or a map of these
         from the names of the axes. Those of an array that was fetched are what
-        ``dim_arg_names`` called them; axes of one element, which it does not have, may be named
+        ``dim_arg_names`` called them; axes of one element, which it does not have, may be named.
+        ``"swizzle:128"`` is for a temporary in local memory, see below
 
     ::
 
         a: shape: (n, m), strides (m, 1)  =>  a: shape: (n, m), strides (1, n)
+
+    A swizzle lets the elements of each row of 128 bytes, or another power of two, change places
+    in chunks, by the number of the row. Elements below each other are in different banks then,
+    without padding. Chunks are 16, 8 or 4 bytes long: the largest for which a warp goes over the
+    banks as seldom as it can, in all accesses together::
+
+        t[32*i + j]  =>  t[(32*i + j) ^ (i % 32)]    # chunks of one float
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<4 }", "a[i,j] = 0")
@@ -319,6 +328,11 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
     changed: dict[str, ArrayBase] = {}
     for name in split_names(ary_names):
         array = require_array(kernel, name)
+        if isinstance(dim_tags, str) and dim_tags.startswith("swizzle:"):
+            changed[name] = swizzled(kernel, name, dim_tags.removeprefix("swizzle:"))
+            continue
+        if isinstance(array, TemporaryVariable):
+            array = array.copy(swizzle=None)
         try:
             changed[name] = array.copy(dim_tags=_of_axes(kernel, array, dim_tags))
         except KernelError as err:

@@ -28,7 +28,8 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
     far as they have to: pad the inner axes first. *variable* is an argument, whose callers
     then pass it with these strides, or a temporary. Rows of a tile in local memory that are
     one element longer are in other banks: for 16 x 16 elements of 4 bytes,
-    ``add_padding(knl, "a_fetch", 0, 17*4)``.
+    ``add_padding(knl, "a_fetch", 0, 17*4)``; :func:`add_padding_to_avoid_bank_conflicts` finds
+    the number.
 
     ::
 

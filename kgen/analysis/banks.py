@@ -1,0 +1,139 @@
+"""Banks of local memory: how often a warp goes over them in one access."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import product
+from math import gcd
+from typing import Any, Final
+
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.mapper.evaluator import evaluate
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.ir.affine import linear_form, simplify
+from kgen.ir.data import ArrayBase, TemporaryVariable
+from kgen.ir.digits import join_digits
+from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import Swizzle
+from kgen.ir.tags import LocalInameTag
+
+__all__ = ["BANKS", "BANK_BYTES", "all_bank_passes", "bank_passes", "passes_of", "words_by_bank"]
+
+BANKS: Final = 32
+BANK_BYTES: Final = 4
+#: Work-items that run one instruction together.
+_WARP: Final = 32
+
+
+def all_bank_passes(kernel: LoopKernel, array: ArrayBase) -> dict[Access, int | None]:
+    """Return the passes of the accesses to an array, if it were declared as *array* is."""
+    changed = kernel.with_declarations({array.name: array})
+    accesses = dict.fromkeys(a for a in collect_accesses(changed) if a.array == array.name)
+    return {access: bank_passes(changed, access, {}, _WARP) for access in accesses}
+
+
+def bank_passes(
+    kernel: LoopKernel, access: Access, params: Mapping[str, int], subgroup_size: int
+) -> int | None:
+    """Return how many passes a full warp needs at most, wherever it begins.
+
+    A warp needs one pass, and another one for each further word that its work-items want from
+    the same of the 32 banks of four bytes. ``None`` where it is not known how work-items step.
+    """
+    found = _places(kernel, access, params, subgroup_size)
+    if found is None:
+        return None
+    lanes, start, step = found
+    array = kernel.array_vars[access.array]
+    itemsize = array.dtype.itemsize
+    swizzle = array.swizzle if isinstance(array, TemporaryVariable) else None
+    starts = [0] if swizzle is None else _starts(swizzle, start, step)
+    return max(
+        passes_of((_stored(swizzle, lanes + start) * itemsize).tolist(), itemsize)
+        for start in starts
+    )
+
+
+def _stored(swizzle: Swizzle | None, elements: Any) -> Any:
+    return elements if swizzle is None else swizzle.stored(elements)
+
+
+def _starts(swizzle: Swizzle, start: int, step: int) -> list[int]:
+    """Return where accesses may begin, up to what makes no difference."""
+    length = gcd(step, swizzle.period) or swizzle.period
+    return [(start + length * k) % swizzle.period for k in range(swizzle.period // length)]
+
+
+def _places(
+    kernel: LoopKernel, access: Access, params: Mapping[str, int], subgroup_size: int
+) -> tuple[Any, int, int] | None:
+    """Return the elements of a warp's work-items, ``lanes + start + step*anything``."""
+    if access.index is None:
+        return None
+    strides = kernel.array_vars[access.array].fixed_strides
+    terms = [p.Product((s, i)) for s, i in zip(strides, access.index, strict=True)]
+    form = linear_form(join_digits(simplify(p.Sum((0, *terms)), dict(params))))
+    axes = {
+        name: tag.axis
+        for name in access.place.inames
+        for tag in kernel.iname_tags_of_type(name, LocalInameTag)
+    }
+    points = _points(kernel, subgroup_size)
+    values = {name: points[:, axis] for name, axis in axes.items()}
+    lanes = np.zeros(len(points), np.int64)
+    steps: list[int] = []
+    for factor, atom in form.terms:
+        names = set(variable_names(atom))
+        is_mixed = names & axes.keys() and names - axes.keys()
+        if is_mixed:
+            return None
+        if names <= axes.keys():
+            if any(not is_zero(kernel.axes[name].first) for name in names):
+                steps.append(int(factor))
+            lanes += int(factor) * _value(atom, values)
+        else:
+            steps.append(int(factor))
+    return lanes, form.constant, reduce(gcd, steps, 0)
+
+
+def _value(atom: Expr, values: Mapping[str, Any]) -> Any:
+    return evaluate(atom, dict(values))
+
+
+def _points(kernel: LoopKernel, subgroup_size: int) -> Any:
+    """Return the indices of a warp's work-items along the local axes, a row for each."""
+    sizes = kernel.grid.locals
+    points = [point[::-1] for point in product(*(range(size) for size in reversed(sizes)))]
+    return np.array(points[:subgroup_size], np.int64).reshape(-1, len(sizes))
+
+
+def passes_of(offsets: Sequence[int], itemsize: int) -> int:
+    """Return how often elements at these offsets, in bytes, one for each lane, take the banks.
+
+    >>> passes_of([4 * lane for lane in range(32)], 4), passes_of([8 * k for k in range(32)], 4)
+    (1, 2)
+    """
+    return sum(
+        max((len(words) for words in banks.values()), default=1)
+        for banks in words_by_bank(offsets, itemsize)
+    )
+
+
+def words_by_bank(offsets: Sequence[int], itemsize: int) -> list[dict[int, set[int]]]:
+    """Return the words of each bank that are wanted, for the lanes that are served at once.
+
+    Wider elements go half a warp, or a quarter, at a time.
+    """
+    at_once = max(1, len(offsets) * BANK_BYTES // max(itemsize, BANK_BYTES))
+    found: list[dict[int, set[int]]] = []
+    for start in range(0, len(offsets), at_once):
+        words: dict[int, set[int]] = {}
+        for offset in offsets[start : start + at_once]:
+            for word in range(offset // BANK_BYTES, -(-(offset + itemsize) // BANK_BYTES)):
+                words.setdefault(word % BANKS, set()).add(word)
+        found.append(words)
+    return found

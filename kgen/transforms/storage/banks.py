@@ -1,0 +1,189 @@
+"""Layouts of local memory without bank conflicts: swizzles, and padding that is proved to help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from kgen.analysis.access import collect_accesses_to
+from kgen.analysis.address_space import infer_address_spaces
+from kgen.analysis.banks import all_bank_passes
+from kgen.analysis.infer import infer_types
+from kgen.analysis.shapes import infer_temporary_shapes
+from kgen.errors import TransformError
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.instruction import CallInstruction, CInstruction
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag, Swizzle
+from kgen.ir.tags import LocalInameTag
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.transforms.array_accesses import reject_elements_by_number
+from kgen.transforms.loops.auto_axes import assign_auto_axes
+from kgen.transforms.select import NoSuchNameError, split_names, transform
+
+__all__ = ["add_padding_to_avoid_bank_conflicts", "swizzled"]
+
+#: Chunks of a swizzle, in bytes: the longest first, which wide accesses need.
+_CHUNKS: Final = (16, 8, 4)
+#: How many elements rows may become longer by.
+_MOST_PADDING: Final = 32
+
+
+@transform
+def add_padding_to_avoid_bank_conflicts(
+    kernel: LoopKernel, array_names: str | Iterable[str] | None = None
+) -> LoopKernel:
+    """Pad temporaries in local memory, so that work-items find elements in different banks.
+
+    The rows of each temporary become longer by the fewest elements with which a warp goes over
+    the banks as seldom as it can, in all accesses together. One for which that is so already stays
+    as it is. Tag the loops of work-items first.
+
+    :arg array_names: temporaries in local memory; all of them by default
+
+    ::
+
+        float tile[32*32]                            float tile[1055]
+        ... tile[32*lid(0) + lid(1)]         =>      ... tile[33*lid(0) + lid(1)]
+
+    Raises :class:`TransformError` for a temporary that is not in local memory, or whose type or
+    layout is not known.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i,j]: 0<=i,j<32 }", "b[j, i] = a[i, j]", target=lp.CudaTarget())
+    >>> knl = lp.add_dtypes(lp.tag_inames(knl, "i:l.1, j:l.0"), {"a": "float32"})
+    >>> knl = lp.add_prefetch(knl, "a", "i,j", temporary_name="t", default_tag="l.auto")
+    >>> knl = lp.tag_inames(lp.tag_inames(knl, "i:l.0", force=True), "j:l.1", force=True)
+    >>> knl = add_padding_to_avoid_bank_conflicts(knl, "t")
+    >>> print(*knl.default_entrypoint.temporary_variables["t"].dim_tags)
+    N1:stride:33 N0:stride:1
+    """
+    known = _with_axes(kernel)
+    names = _local_names(known) if array_names is None else split_names(array_names)
+    changed = {}
+    for name in names:
+        array = _require_local(known, name)
+        best = _best(known, _paddings(array))
+        if best.dim_tags != array.dim_tags:
+            changed[name] = kernel.temporary_variables[name].copy(
+                shape=best.shape, dim_tags=best.dim_tags
+            )
+            reject_elements_by_number(kernel, array, best)
+    return kernel.with_declarations(changed)
+
+
+def swizzled(kernel: LoopKernel, name: str, length: str) -> TemporaryVariable:
+    """Return the declaration of a temporary with a swizzle of rows of *length* bytes."""
+    known = _with_axes(kernel)
+    array = _require_local(known, name)
+    assert isinstance(array.dtype, NumpyType)
+    size = array.dtype.itemsize
+    row = int(length) if length.isdigit() else 0
+    if row < 2 * size or row & (row - 1) or size & (size - 1):
+        raise TransformError(
+            f"temporary '{name}' has no swizzle of '{length}' bytes",
+            because=f"rows are a power of two, of two elements of {size} bytes or more",
+            hint="swizzle:128",
+        )
+    if array.initializer is not None or array.base_storage is not None:
+        raise TransformError(
+            f"temporary '{name}' cannot be swizzled",
+            because="it shares its storage, or has values of its own",
+            hint="swizzle before alias_temporaries",
+        )
+    chunks = sorted({max(size, chunk) for chunk in _CHUNKS if chunk < row}, reverse=True)
+    best = _best(known, (array.copy(swizzle=Swizzle(row // size, c // size)) for c in chunks))
+    _reject_by_number(known, name)
+    declared = kernel.temporary_variables[name]
+    return declared.copy(
+        dtype=array.dtype, shape=array.shape, dim_tags=array.dim_tags, swizzle=best.swizzle
+    )
+
+
+def _reject_by_number(kernel: LoopKernel, name: str) -> None:
+    """Reject a temporary that something accesses by the number of an element, or as a whole."""
+    by_number = {a.insn_id for a in collect_accesses_to(kernel, name) if a.index is None}
+    for insn in kernel.instructions:
+        is_foreign = isinstance(insn, CallInstruction | CInstruction)
+        if insn.id in by_number or (is_foreign and name in insn.dependency_names()):
+            raise TransformError(
+                f"temporary '{name}' cannot be swizzled",
+                where=f"instruction '{insn}'",
+                because="it accesses elements by their number in storage, or all of them",
+                hint=f"write one subscript for each axis of '{name}'",
+            )
+
+
+def _best(kernel: LoopKernel, ways: Iterable[TemporaryVariable]) -> TemporaryVariable:
+    """Return the first of several layouts for which a warp needs the fewest passes."""
+
+    def passes(array: TemporaryVariable) -> int:
+        return sum(found or 0 for found in all_bank_passes(kernel, array).values())
+
+    return min(ways, key=passes)
+
+
+def _paddings(array: TemporaryVariable) -> Iterator[TemporaryVariable]:
+    """Give layouts with longer rows, the shortest first."""
+    yield array
+    inner, *outer = sorted(range(len(array.shape)), key=lambda k: array.dim_tags[k].stride)
+    for more in range(1, _MOST_PADDING + 1):
+        tags, stride = list(array.dim_tags), array.dim_tags[inner].stride * array.shape[inner]
+        for axis in outer:
+            stride += more if axis == outer[0] else 0
+            tags[axis] = FixedStrideArrayDimTag(stride, tags[axis].layout_nesting_level)
+            stride *= array.shape[axis]
+        if outer:
+            yield array.copy(dim_tags=tuple(tags))
+
+
+# -- what is known of temporaries ------------------------------------------------------------------
+
+
+def _with_axes(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with what later stages find out: types, shapes, axes, address spaces."""
+    silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
+    known = infer_temporary_shapes(infer_types(silenced, complete=False))
+    if any(known.has_tag(name, LocalInameTag) for name in known.inames):
+        known = assign_auto_axes(known)
+    return infer_address_spaces(known)
+
+
+def _local_names(kernel: LoopKernel) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name, array in kernel.temporary_variables.items()
+        if array.address_space == AddressSpace.LOCAL and len(array.shape) > 1
+    )
+
+
+def _require_local(kernel: LoopKernel, name: str) -> TemporaryVariable:
+    """Return a temporary in local memory whose type and layout are known."""
+    array = kernel.temporary_variables.get(name)
+    if array is None:
+        raise NoSuchNameError(kernel.name, "temporary", name, kernel.temporary_variables)
+    because, hint = _why_not(array)
+    if because is not None:
+        raise TransformError(
+            f"temporary '{name}' has no layout that avoids bank conflicts",
+            because=because,
+            hint=hint,
+        )
+    return array
+
+
+def _why_not(array: TemporaryVariable) -> tuple[str | None, str | None]:
+    """Return why a temporary has no banks that are known, and what to do."""
+    if array.address_space != AddressSpace.LOCAL:
+        space = AddressSpace.stringify(array.address_space)
+        return f"it is in {space} memory, which has no banks", "tag the loops of work-items before"
+    if not isinstance(array.dtype, NumpyType):
+        return "its type is not known", f"add_dtypes(kernel, {{'{array.name}': ...}})"
+    numbers = [*array.shape, *(getattr(tag, "stride", None) for tag in array.dim_tags)]
+    plain = all(isinstance(tag, FixedStrideArrayDimTag) for tag in array.dim_tags)
+    if not plain or not array.shape or not all(isinstance(number, int) for number in numbers):
+        return (
+            "its extents and strides are no numbers",
+            f"tag_array_axes(kernel, '{array.name}', 'C')",
+        )
+    return None, None
