@@ -157,6 +157,13 @@ from kgen.library.einsum import (
     make_einsum,
 )
 from kgen.lowering import preprocess_kernel
+from kgen.notebook.extension import (
+    load_ipython_extension,
+)
+from kgen.notebook.report import (
+    KernelReport,
+    report,
+)
 from kgen.performance import (
     Device,
     Explanation,
@@ -429,6 +436,7 @@ __all__ = [
     "InvocationError",
     "KernelArgument",
     "KernelError",
+    "KernelReport",
     "KgenError",
     "KgenIndexError",
     "KgenSyntaxError",
@@ -554,6 +562,7 @@ __all__ = [
     "inline_callable_kernel",
     "join_inames",
     "linearize",
+    "load_ipython_extension",
     "load_wisdom",
     "make_copy_kernel",
     "make_einsum",
@@ -591,6 +600,7 @@ __all__ = [
     "rename_inames",
     "rename_inames_in_batch",
     "replace_instruction_ids",
+    "report",
     "roofline",
     "save_and_reload_temporaries",
     "set_argument_order",

@@ -32,6 +32,7 @@ BELOW_RUNTIME = BELOW_HOST | {"host"}
 ON_READY = BELOW_RUNTIME | {"frontend", "ready"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "html": set(),
     "version": set(),
     "ir": {"errors"},
     "analysis": BELOW_ANALYSIS,
@@ -47,11 +48,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "host": BELOW_HOST,
     "exporters": BELOW_RUNTIME | {"version"},
     "runtime": BELOW_RUNTIME | {"version"},
-    "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend"},
+    "performance": BELOW_RUNTIME | {"runtime", "statistics", "frontend", "html"},
     "library": BELOW_RUNTIME | {"frontend"},
     "draw": BELOW_RUNTIME | {"runtime", "statistics", "performance"},
+    "notebook": BELOW_RUNTIME
+    | {"runtime", "statistics", "frontend", "performance", "verification", "draw", "html"},
     "tuning": BELOW_RUNTIME
-    | {"runtime", "statistics", "frontend", "performance", "verification", "equivalence"},
+    | {"runtime", "statistics", "frontend", "performance", "verification", "equivalence", "html"},
     "ready": BELOW_RUNTIME | {"runtime", "frontend"},
     "elementwise": ON_READY,
     "reduction": ON_READY,
@@ -87,7 +90,8 @@ CONFINED: dict[str, set[str]] = {
     "pycparser": {"kgen.ready"},
     "pcpp": {"kgen.ready.c_text"},
     "click": {"kgen.cli"},
-    "rich": {"kgen.cli"},
+    "rich": {"kgen.cli", "kgen.performance.coloured"},
+    "matplotlib": {"kgen.draw.plots", "kgen.performance.plot", "kgen.tuning.plots"},
     "optuna": {"kgen.tuning.strategies.with_optuna"},
     "threadpoolctl": {"kgen.tuning.strategies.threads"},
 }

@@ -22,6 +22,6 @@ def explain(kernel: str, selection: Selection) -> None:
 
     For each loop: the hardware axis that runs it, and its trip count. For each access: how it
     steps from work-item to work-item. Barriers with their reasons, bytes of temporaries, and what
-    is worth trying. Nothing is compiled or run.
+    is worth trying. In a terminal these are tables in colour. Nothing is compiled or run.
     """
-    click.echo(str(explain_program(selection.entry_point(kernel))))
+    explain_program(selection.entry_point(kernel)).show()

@@ -35,6 +35,7 @@ from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.linearization import ScheduleItem
 from kgen.ir.mentions import mentions_of
+from kgen.ir.optional import load
 from kgen.ir.options import Options
 from kgen.ir.pending import Pending
 from kgen.ir.pretty import stringify_kernel
@@ -907,6 +908,11 @@ class LoopKernel(Digested, Taggable):
 
     def __str__(self) -> str:
         return self.stringify()
+
+    def _repr_html_(self) -> str:
+        """Show the kernel in a notebook: loops, arrays, instructions, code."""
+        pages = load("kgen.notebook.kernels", "notebook")
+        return str(pages.kernel_html(self, pages.lines_or_reason(self)))
 
 
 _STORED = stored_fields(LoopKernel)

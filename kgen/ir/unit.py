@@ -17,6 +17,7 @@ from kgen.ir.checked import check_fields
 from kgen.ir.digest import Digested, digest
 from kgen.ir.fields import stored_fields
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.optional import load
 from kgen.ir.target import TargetBase
 
 
@@ -165,6 +166,10 @@ class TranslationUnit(Digested):
 
     def __str__(self) -> str:
         return "\n".join(str(kernel) for kernel in self.kernels())
+
+    def _repr_html_(self) -> str:
+        """Show the program in a notebook: loops, arrays, instructions, code."""
+        return str(load("kgen.notebook.kernels", "notebook").program_html(self))
 
     @cached_property
     def _executors(self) -> dict[Any, Any]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import IO, Any
 
+from kgen import html
 from kgen.ir.expr import Expr, to_text
+from kgen.ir.optional import load
 from kgen.statistics.trips import TripCount
 
 __all__ = [
@@ -142,32 +146,77 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(_report(self))
 
+    def show(self, file: IO[str] | None = None) -> None:
+        """Print the report to stdout, or to *file*: as tables in colour where that is a terminal.
+
+        What is fast is green, what is worth a look yellow. ``rich.print(explanation)`` prints the
+        same tables.
+        """
+        load("kgen.performance.coloured", "rich").show(self, file)
+
+    def __rich__(self) -> Any:
+        """Return what rich prints."""
+        return load("kgen.performance.coloured", "rich").tables(self)
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook."""
+        return "\n".join(_page(self))
+
+
+def _page(found: Explanation) -> Iterator[str]:
+    yield f"<p><b>{escape(found.kernel_name)}</b>, {escape(found.target)}</p>"
+    for launch in found.launches:
+        if launch.after:
+            yield f"<p>global barrier: {escape(', '.join(launch.after))}</p>"
+        yield f"<p>{escape(launch.name)}: {escape(grid_of(launch))}</p>"
+        yield html.table(LOOP_HEAD, map(loop_row, launch.loops))
+        yield html.table(ACCESS_HEAD, map(access_row, launch.accesses))
+        yield from (f"<p>barrier {escape(str(barrier))}</p>" for barrier in launch.barriers)
+        yield from (f"<p>{escape(text)}</p>" for text in storage_lines(launch))
+    if found.advice:
+        advice = "".join(f"<li>{escape(text)}</li>" for text in found.advice)
+        yield f"<p>to try</p><ul>{advice}</ul>"
+
+
+#: The titles of columns.
+LOOP_HEAD = ("loop", "is", "index", "trips", "")
+ACCESS_HEAD = ("", "access", "pattern")
+
 
 def _report(found: Explanation) -> Iterator[str]:
     yield f"{found.kernel_name}, {found.target}:"
     for launch in found.launches:
         if launch.after:
             yield f"  global barrier: {', '.join(launch.after)}"
-        yield f"  {launch.name}: {_grid(launch)}"
-        yield from _table("    ", (_loop_row(loop) for loop in launch.loops))
+        yield f"  {launch.name}: {grid_of(launch)}"
+        rows = (
+            (name, level, where, f"trips: {trips}", because)
+            for name, level, where, trips, because in map(loop_row, launch.loops)
+        )
+        yield from _table("    ", rows)
         if launch.accesses:
             yield "    accesses"
-            rows = ((a.direction, a.text, _of_memory(a)) for a in launch.accesses)
-            yield from _table("      ", rows)
+            yield from _table("      ", map(access_row, launch.accesses))
         if launch.barriers:
             yield "    barriers"
             yield from (f"      {barrier}" for barrier in launch.barriers)
-        for memory, title in (("shared", "of a group"), ("private", "of a work-item")):
-            items = [item for item in launch.storage if item.memory == memory]
-            if items:
-                names = ", ".join(map(str, items))
-                yield f"    bytes {title}: {launch.nbytes(memory)} ({names})"
+        yield from (f"    {text}" for text in storage_lines(launch))
     if found.advice:
         yield "  to try"
         yield from (f"    - {advice}" for advice in found.advice)
 
 
-def _grid(launch: LaunchFeedback) -> str:
+def storage_lines(launch: LaunchFeedback) -> Iterator[str]:
+    """Say how many bytes of each memory a launch takes."""
+    for memory, title in (("shared", "of a group"), ("private", "of a work-item")):
+        items = [item for item in launch.storage if item.memory == memory]
+        if items:
+            names = ", ".join(map(str, items))
+            yield f"bytes {title}: {launch.nbytes(memory)} ({names})"
+
+
+def grid_of(launch: LaunchFeedback) -> str:
+    """Say how many groups and work-items a launch has."""
     if not launch.groups and not launch.locals:
         return "one function, called once"
     counts = [to_text(count) for count in launch.groups]
@@ -180,10 +229,16 @@ def _grid(launch: LaunchFeedback) -> str:
     return groups if launch.threads is None else f"{groups}, {launch.threads}"
 
 
-def _loop_row(loop: LoopFeedback) -> tuple[str, ...]:
+def loop_row(loop: LoopFeedback) -> tuple[str, str, str, str, str]:
+    """Return what there is to say about a loop: name, level, index, trips, why."""
     where = f"/* {loop.hardware} */" if loop.hardware else ""
     because = f"not in lanes: {loop.because}" if loop.because else ""
-    return "  " * loop.depth + loop.iname, loop.level, where, f"trips: {loop.trips}", because
+    return "  " * loop.depth + loop.iname, loop.level, where, str(loop.trips), because
+
+
+def access_row(access: AccessFeedback) -> tuple[str, str, str]:
+    """Return what there is to say about an access: direction, text, pattern."""
+    return access.direction, access.text, _of_memory(access)
 
 
 def _of_memory(access: AccessFeedback) -> str:

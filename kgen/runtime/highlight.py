@@ -1,12 +1,13 @@
-"""Generated code with the colours of a terminal."""
+"""Generated code in colours, for terminals and pages."""
 
 from __future__ import annotations
 
 import pygments
+from pygments.formatters.html import HtmlFormatter
 from pygments.formatters.terminal import TerminalFormatter
 from pygments.lexers.c_like import CudaLexer
 
-__all__ = ["highlighted"]
+__all__ = ["highlighted", "highlighted_lines"]
 
 
 def highlighted(code: str) -> str:
@@ -16,3 +17,14 @@ def highlighted(code: str) -> str:
     True
     """
     return str(pygments.highlight(code, CudaLexer(stripnl=False), TerminalFormatter()))
+
+
+def highlighted_lines(code: str) -> list[str]:
+    r"""Return the lines of *code* as HTML with colours; styles are in it.
+
+    >>> [line[:6] for line in highlighted_lines("int i;\nint j;")]
+    ['<span ', '<span ']
+    """
+    formatter = HtmlFormatter(nowrap=True, noclasses=True)
+    text = pygments.highlight(code, CudaLexer(stripnl=False, ensurenl=False), formatter)
+    return str(text).split("\n")[: code.count("\n") + 1]

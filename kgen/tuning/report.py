@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from kgen.errors import KgenError
+from kgen.html import page, table
 from kgen.ir.optional import load
 from kgen.performance.timing import in_units
 from kgen.tuning.records import Record
@@ -14,26 +15,13 @@ from kgen.tuning.result import SearchResult, TuneResult
 
 __all__ = ["render"]
 
-_STYLE = """
-body { font-family: sans-serif; margin: 2em auto; max-width: 75em; }
-table { border-collapse: collapse; }
-td, th { border: 1px solid #ccc; padding: 0.2em 0.6em; text-align: left; vertical-align: top; }
-svg { max-width: 100%; height: auto; }
-.best { background: #dfd; }
-"""
-
 
 def render(result: TuneResult) -> str:
     """Return a page with the best configurations, plots, importance, failures, all records."""
     parts = [f"<h1>Tuning on {escape(result.device)}</h1>", _plot(result)]
     for search in result.searches:
         parts += _search(search)
-    head = f"<title>kgen.tune</title><style>{_STYLE}</style>"
-    body = "\n".join(parts)
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{head}</head>\n'
-        f"<body>\n{body}\n</body></html>\n"
-    )
+    return page("kgen.tune", parts)
 
 
 def _plot(result: TuneResult) -> str:
@@ -62,9 +50,9 @@ def _search(search: SearchResult) -> Iterator[str]:
     yield f"<p>{tried}; ended: {escape(search.stopped)}.</p>"
     yield from (f"<p>Note: {escape(note)}</p>" for note in search.notes)
     importance = ((name, f"{part:.1%}") for name, part in search.importance.items())
-    yield "<h3>Importance</h3>" + _table(("parameter", "of the variance"), importance)
+    yield "<h3>Importance</h3>" + table(("parameter", "of the variance"), importance)
     failures = ((cause, str(len(records))) for cause, records in search.failures.items())
-    yield "<h3>Failures</h3>" + _table(("cause", "configurations"), failures)
+    yield "<h3>Failures</h3>" + table(("cause", "configurations"), failures)
     yield "<h3>Configurations</h3>" + _configurations(search)
     if best is not None:
         yield f"<h3>The best kernel</h3><pre>{escape(str(best.kernel))}</pre>"
@@ -76,7 +64,7 @@ def _configurations(search: SearchResult) -> str:
     metrics = sorted({name for record in search.records for name in record.metrics})
     head = (*search.space.names, "time", "interval", *metrics, "")
     rows = (_cells(record, search.space.names, metrics) for record in (*timed, *others))
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _cells(record: Record, names: Iterable[str], metrics: Iterable[str]) -> tuple[str, ...]:
@@ -86,14 +74,3 @@ def _cells(record: Record, names: Iterable[str], metrics: Iterable[str]) -> tupl
     more = (f"{record.metrics[name]:.4g}" if name in record.metrics else "" for name in metrics)
     failure = f"{record.cause}: {record.message}" if record.cause else record.status
     return (*values, time, interval, *more, "best" if record.is_best else failure)
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    return f"<table><tr>{titles}</tr>{''.join(map(_row, rows))}</table>"
-
-
-def _row(cells: Iterable[str]) -> str:
-    texts = [escape(cell) for cell in cells]
-    mark = ' class="best"' if texts[-1] == "best" else ""
-    return f"<tr{mark}>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"

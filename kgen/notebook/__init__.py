@@ -1,0 +1,1 @@
+"""Kernels in notebooks and in reports of HTML."""
