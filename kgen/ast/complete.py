@@ -10,7 +10,7 @@ share costs it seconds, and there are slabs of slabs for which it fails.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 import islpy as isl
@@ -24,6 +24,7 @@ from kgen.ir.fields import replace
 from kgen.ir.sets.dims import (
     Set,
     coefficient,
+    dim_names,
     free_axis,
     free_inner,
     free_outer,
@@ -36,6 +37,7 @@ from kgen.ir.sets.dims import (
     to_named,
 )
 from kgen.ir.sets.effort import answer
+from kgen.ir.sets.names import SetName
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import map_children
 from kgen.schedule.to_isl import Nest, Statement, axis_from_name, own_instances, to_isl
@@ -265,9 +267,9 @@ def _with_plain_starts(statement: Statement) -> Statement:
     if len(parts) != 1 or not n_quotients(parts[0]):
         return statement
     rows = parts[0].get_constraints()
-    strided = {
-        at for row in rows if row.is_equality() and _is_turn(row) for at in involved_axes(row)
-    }
+    tied = {at for at, name in enumerate(dim_names(parts[0])) if SetName.TIED.names(name)}
+    turns = [row for row in rows if row.is_equality() and _is_turn(row, tied)]
+    strided = {at for row in turns for at in involved_axes(row)} - tied
     plain = {at for row in rows for at in strided if _is_start(row, at) and _is_constant(row, at)}
     moved = [
         row
@@ -292,11 +294,14 @@ def _around(domain: Set, inner: Iterable[int]) -> Set:
     return hull.to_set()
 
 
-def _is_turn(row: isl.Constraint) -> bool:
-    """Tell whether an equation says which work-item an iteration belongs to."""
+def _is_turn(row: isl.Constraint, tied: Collection[int]) -> bool:
+    """Tell whether an equation says which work-item an iteration belongs to.
+
+    Its index is a parameter, or one of the dimensions *tied* to axes.
+    """
     axes = map(axis_from_name, involved_params(row))
     is_own = any(isinstance(axis, LocalHardwareAxisIndex) for axis in axes)
-    return is_own and involves_quotient(row)
+    return involves_quotient(row) and (is_own or any(at in tied for at in involved_axes(row)))
 
 
 def _is_start(row: isl.Constraint, at: int) -> bool:

@@ -39,6 +39,14 @@ def test_strides_that_start_at_one_have_a_condition_instead_of_a_maximum() -> No
     assert trees(neighbours(8)).startswith(textwrap.dedent(fetch).strip())
 
 
+def test_so_have_strides_inside_of_loops() -> None:
+    domains = ["{ [t]: 0 <= t < 3 }", "{ [i]: 1 <= i < n - 1 }"]
+    knl = lp.make_kernel(domains, "out[t, i] = a[t, i - 1] + a[t, i + 1]", assumptions="n >= 3")
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(lp.prioritize_loops(knl, "t"), "a", "i_inner", fetch_bounding_box=True)
+    assert "  if 8*gid(0) + lid(0) <= n and 8*gid(0) + lid(0) >= 1\n    a_fetch_rule(" in trees(knl)
+
+
 @pytest.mark.parametrize("n", [3, 8, 9, 10, 40])
 def test_a_stencil_without_its_border(device: Any, n: int) -> None:
     a = np.random.default_rng(n).random(n)
