@@ -9,9 +9,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 from constantdict import constantdict
-from pymbolic import evaluate
-from pymbolic.mapper.evaluator import UnknownVariableError
+from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.errors import KgenError, TypeInferenceFailure, near_names
@@ -91,6 +91,7 @@ class Instances(Execution):
         super().__init__(*lowered_parts(program, entrypoint), has_axes=True)
         self.params = dict(params)
         self._accesses: dict[str, tuple[Access, ...]] = {}
+        self._known_ranges: dict[Any, list[tuple[str, int] | range]] = {}
         if fix_param_values(self.kernel.assumptions, self.params).is_empty():
             text = ", ".join(f"{name} = {value}" for name, value in self.params.items())
             raise self.error(
@@ -152,32 +153,41 @@ class Instances(Execution):
     def _indices(
         self, insn: InstructionBase, point: Mapping[str, int], *, is_group: bool
     ) -> Iterator[Point]:
-        """Yield the work-groups, or work-items, that run an instance.
+        """Yield the work-groups, or work-items, that run an instance."""
+        ranges = self._ranges(insn, is_group)
+        return product(*(_at(given, point) for given in ranges))
 
-        On axes that it does not use, these are all where it writes what each has of its own, and
-        else the first.
+    def _ranges(self, insn: InstructionBase, is_group: bool) -> list[tuple[str, int] | range]:
+        """Return, for each axis, its loop and where that starts; or the indices without a loop.
+
+        On axes that it does not use, these are all where an instruction writes what each has of its
+        own, and else the first.
         """
-        used = self.axes_of(insn)
-        is_own = self.writes_own(insn)
-        ranges: list[Iterable[int]] = []
-        for number, extent in enumerate(self._extents(insn, is_group=is_group)):
-            if (is_group, number) in used:
-                name, axis = used[is_group, number]
-                ranges.append((point[name] - self.number(axis.first, {}),))
-            else:
-                ranges.append(range(self.number(extent, {})) if is_own else (0,))
-        yield from product(*ranges)
-
-    def _extents(self, insn: InstructionBase, *, is_group: bool) -> tuple[Expr, ...]:
-        grid = self.kernel.grid_of_launch(self.launch_of(insn))
-        return grid.groups if is_group else grid.locals
+        key = (insn.id, is_group)
+        if key not in self._known_ranges:
+            used = self.axes_of(insn)
+            is_own = self.writes_own(insn)
+            grid = self.kernel.grid_of_launch(self.launch_of(insn))
+            found: list[tuple[str, int] | range] = []
+            for number, extent in enumerate(grid.groups if is_group else grid.locals):
+                if (is_group, number) in used:
+                    name, axis = used[is_group, number]
+                    found.append((name, self.number(axis.first, {})))
+                else:
+                    found.append(range(self.number(extent, {}) if is_own else 1))
+            self._known_ranges[key] = found
+        return self._known_ranges[key]
 
     # -- expressions ----------------------------------------------------------------------------
 
     def value(self, expr: Expr, point: Mapping[str, int]) -> Any:
         """Return the value of an expression at an instance; ``None`` where it is data."""
+        if isinstance(expr, int):
+            return expr
+        if isinstance(expr, p.Variable):
+            return point.get(expr.name, self.params.get(expr.name))
         try:
-            return evaluate(expr, {**self.params, **point})
+            return EvaluationMapper({**self.params, **point})(expr)
         except (UnknownVariableError, NotImplementedError, ValueError, TypeError, AttributeError):
             return None
 
@@ -243,3 +253,8 @@ class Instances(Execution):
         swizzle = array.swizzle if isinstance(array, TemporaryVariable) else None
         stored = total if swizzle is None else swizzle.stored(total)
         return int(array.dtype.itemsize * stored)
+
+
+def _at(given: tuple[str, int] | range, point: Mapping[str, int]) -> Iterable[int]:
+    """Return the indices on an axis at an instance."""
+    return given if isinstance(given, range) else (point[given[0]] - given[1],)
