@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import pymbolic.primitives as p
 
 from kgen.autoscheduler import autoschedule
 from kgen.errors import InvocationError, counted
+from kgen.ir.expr import Reduction
+from kgen.ir.reductions import parse_reduction_op
 from kgen.ir.unit import TranslationUnit
 from kgen.library.einsum import make_einsum
 from kgen.ready.indices import assumptions
@@ -264,4 +267,18 @@ def build(
         index_dtype=index_dtype,
         assumptions=assumptions([f"N{name}" for name in letters], index_dtype) or None,
     )
+    if all(np.dtype(dtype) == np.bool_ for dtype in dtypes):
+        knl = _of_truth(knl)
     return add_dtypes(knl, dict(zip(names, dtypes, strict=True)))
+
+
+def _of_truth(knl: TranslationUnit) -> TranslationUnit:
+    """Return a sum of products as what numpy computes of truth values: whether any is all true."""
+    kernel = knl.default_entrypoint
+    (insn,) = kernel.instructions
+    found = insn.expression
+    factors = found.expr if isinstance(found, Reduction) else found
+    both = p.LogicalAnd(factors.children) if isinstance(factors, p.Product) else factors
+    if isinstance(found, Reduction):
+        both = Reduction(parse_reduction_op("any"), found.inames, both)
+    return knl.with_kernel(kernel.copy(instructions=[insn.copy(expression=both)]))

@@ -107,6 +107,17 @@ def test_elements_other_than_the_own() -> None:
     np.testing.assert_array_equal(y[order], z)
 
 
+@pytest.mark.parametrize("part", [slice(None, None, 2), slice(None, None, -1), slice(3, 4)])
+def test_elements_other_than_the_own_of_views(part: slice) -> None:
+    x = floats(101)[part]
+    differences = ElementwiseKernel("float *d, float *x", "d[i] = x[i+1] - x[i]")
+    out = np.zeros((2, len(x) - 1), np.float32)[1]
+    differences(out, x)
+    np.testing.assert_array_equal(out, np.diff(x))
+    with pytest.raises(lp.KgenError, match=r"'x' has gaps.*\n.*x.copy\(\)"):
+        differences(out, floats(101)[::2], range=slice(0, 3))
+
+
 def test_elements_that_other_indices_write_are_rejected() -> None:
     knl = ElementwiseKernel("float *x", "x[i] = x[i+1]")
     with pytest.raises(lp.KgenError, match=r"x"):

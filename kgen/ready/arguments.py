@@ -81,7 +81,7 @@ def declare(
 ) -> list[Any]:
     """Return declarations of kgen; arrays that *shapes* does not name are of unknown length."""
     declared: list[Any] = [
-        GlobalArg(one.name, one.dtype, shape=shapes.get(one.name))
+        GlobalArg(one.name, one.dtype, shape=shapes.get(one.name, (None,)))
         if one.is_array
         else ValueArg(one.name, one.dtype)
         for one in arguments

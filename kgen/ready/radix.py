@@ -135,7 +135,7 @@ class RadixPass:
             [
                 *self._arguments(index_dtype, is_moved=False),
                 ValueArg("n_groups", index_dtype),
-                GlobalArg("counts", index_dtype, shape=None),
+                GlobalArg("counts", index_dtype, shape=(None,)),
                 _temporary("own", np.int32, (2**bits,), "LOCAL"),
                 _temporary("at", np.int32),
             ],
@@ -207,7 +207,7 @@ class RadixPass:
             [
                 *self._arguments(index_dtype),
                 ValueArg("n_groups", index_dtype),
-                GlobalArg("offsets", index_dtype, shape=None),
+                GlobalArg("offsets", index_dtype, shape=(None,)),
                 _temporary("order", np.uint32, (tile,), "LOCAL"),
                 *(_temporary(f"value_{x.name}", x.dtype, (tile,), "LOCAL") for x in staged),
                 _temporary("start", index_dtype, (digits,), "LOCAL"),

@@ -78,8 +78,9 @@ class Signature:
                 yield ValueArg(one.name, one.dtype)
             elif one.name in plain and indices.step is None:
                 yield GlobalArg(one.name, one.dtype, shape=indices.sizes)
-            else:
-                yield GlobalArg(one.name, one.dtype, shape=None)
+            else:  # nothing is known of where a range begins
+                shape = (None,) if indices.step is None else None
+                yield GlobalArg(one.name, one.dtype, shape=shape)
         yield from (ValueArg(name, index_dtype) for name in indices.parameters)
 
 
@@ -157,14 +158,13 @@ def fit(
 
 
 def _flat(signature: Signature, name: str, array: Any) -> Any:
-    found = flat(array)
-    if found is None:
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
         raise InvocationError(
-            f"argument '{name}' has {len(array.shape)} axes with gaps, and a range takes one axis",
+            f"argument '{name}' has gaps between its elements, and a range takes arrays without",
             kernel=signature.kernel,
             hint=f"pass {name}.copy()",
         )
-    return found
+    return flat(array)
 
 
 def _range(
