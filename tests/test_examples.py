@@ -164,6 +164,8 @@ def test_program_notices_a_wrong_result(
 
 #: Examples with the harness, small: all of them check themselves, and end with an error otherwise.
 SMALL = {
+    "advection.py": ["--n=4"],
+    "fem.py": ["--n=8"],
     "fft.py": ["--n=20"],
     "heat_wave.py": ["--n=48", "--steps=6"],
     "image_filters.py": ["--n=100"],
@@ -171,7 +173,9 @@ SMALL = {
     "lattice_boltzmann.py": ["--n=20", "--steps=5"],
     "life.py": ["--n=40", "--steps=20"],
     "mandelbrot.py": ["--n=40"],
+    "multigrid.py": ["--n=16"],
     "option_prices.py": ["--n=5000"],
+    "sparse_solvers.py": ["--n=8"],
 }
 
 
