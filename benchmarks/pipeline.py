@@ -1,13 +1,14 @@
 """Time matrix products with and without a pipeline on an NVIDIA GPU through CUDA.
 
 Tiles of 128 x 16 elements of either factor in shared memory, 8 x 8 sums for each of 256 work-items.
-Prints TFLOP/s as the median of many launches, for one to three stages, and checks each result on
-a sample of rows. Needs pycuda and a device.
+Prints TFLOP/s as the median of many launches, for one to four stages, through registers and by
+cp.async, and checks each result on a sample of rows. Needs pycuda and a device.
 """
 
 from __future__ import annotations
 
 import argparse
+from itertools import product as product_of
 
 import numpy as np
 from gpu import seconds
@@ -53,13 +54,17 @@ def main() -> None:
         c = gpuarray.GPUArray((size, size), a.dtype)
         for is_open in (False, True):
             plain = product(size, dtype, is_open=is_open)
-            for stages in (1, 2, 3):
-                executor = lp.pipeline(plain, "k_outer", stages, "a_fetch, b_fetch").executor()
+            copied = lp.async_copy(plain, "a_fetch_rule, b_fetch_rule", "cp.async")
+            for how, stages in product_of(("registers", "cp.async"), (1, 2, 3, 4)):
+                knl = plain if how == "registers" else copied
+                executor = lp.pipeline(knl, "k_outer", stages, "a_fetch, b_fetch").executor()
                 c.fill(np.nan)
                 time = seconds(lambda: executor(**on_device, c=c), options.rounds)  # noqa: B023
                 np.testing.assert_allclose(c.get()[-10:], expected, rtol=1e-3)
-                what = f"{dtype}, {'any size' if is_open else f'n = {size}'}, {stages} stages"
-                print(f"{what:36} {2 * size**3 / time / 1e12:6.1f} TFLOP/s")
+                what = (
+                    f"{dtype}, {'any size' if is_open else f'n = {size}'}, {stages} stages, {how}"
+                )
+                print(f"{what:46} {2 * size**3 / time / 1e12:6.1f} TFLOP/s")
 
 
 if __name__ == "__main__":

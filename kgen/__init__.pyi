@@ -337,6 +337,7 @@ from kgen.transforms.storage.array_axes import (
     concatenate_arrays,
     split_array_axis,
 )
+from kgen.transforms.storage.async_copies import async_copy
 from kgen.transforms.storage.banks import add_padding_to_avoid_bank_conflicts
 from kgen.transforms.storage.buffer import (
     buffer_array,
@@ -512,6 +513,7 @@ __all__ = [
     "assume",
     "auto",
     "auto_space",
+    "async_copy",
     "auto_test_vs_ref",
     "autoschedule",
     "bench",

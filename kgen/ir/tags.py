@@ -245,6 +245,39 @@ class UseStreamingStoreTag(Tag):
         return _STREAMING
 
 
+@dataclass(frozen=True)
+class AsyncCopyTag(Tag):
+    """An assignment copies an element while its work-item goes on, until it waits for the copy.
+
+    ``kind`` is how: ``cp.async``. What is copied may not be read before the wait.
+    """
+
+    kind: str
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+class CopyCommitTag(Tag):
+    """A no-op that ends a group of copies, those that a work-item has begun since the last one."""
+
+    def __str__(self) -> str:
+        return "commit"
+
+
+@dataclass(frozen=True)
+class CopyWaitTag(Tag):
+    """An assignment of elements to themselves, which waits for the copies that write them.
+
+    All but the last *pending* groups of copies of a work-item are complete after it.
+    """
+
+    pending: int
+
+    def __str__(self) -> str:
+        return f"wait.{self.pending}"
+
+
 class ItemLoopTag(Tag):
     """A loop over the work-items along ``l.0``, where threads run work-groups without them."""
 

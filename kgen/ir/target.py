@@ -83,6 +83,8 @@ class TargetBase(metaclass=_TargetMeta):
     exchanged_kinds: ClassVar[str] = ""
     #: nvcc compiles the code, and says what it needs of a device.
     is_compiled_by_nvcc: ClassVar[bool] = False
+    #: ways to copy from global to local memory while work-items go on
+    async_copies: ClassVar[frozenset[str]] = frozenset()
     #: Calls begin with the queue of a device.
     runs_in_queue: ClassVar[bool] = False
 

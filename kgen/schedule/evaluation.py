@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import reduce
 from itertools import product
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import pymbolic.primitives as p
@@ -26,7 +26,13 @@ from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import TypeCast, TypedLiteral, to_text, variable_names
 from kgen.ir.functions import LANE_BEFORE, is_of_lane
-from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
+from kgen.ir.instruction import (
+    Assignment,
+    CallInstruction,
+    CInstruction,
+    InstructionBase,
+    NoOpInstruction,
+)
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     Set,
@@ -35,6 +41,7 @@ from kgen.ir.sets.dims import (
 )
 from kgen.ir.sets.points import TooManyPointsError, points_of
 from kgen.ir.stages import PreparedKernel
+from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.execution import AxisKey, Execution, is_integer, is_integer_type
 from kgen.schedule.tree import Schedule
@@ -108,6 +115,8 @@ class _Instance(NamedTuple):
 
 
 class _Evaluator(Execution):
+    kinds: ClassVar = (*Execution.kinds, NoOpInstruction)  # which end groups of copies
+
     def __init__(
         self,
         kernel: PreparedKernel,
@@ -124,6 +133,8 @@ class _Evaluator(Execution):
         self.memory: dict[tuple[str, Point], dict[Point, Write]] = {}
         self.extents: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.running = ""
+        #: the groups of copies that each work-item has begun, the last of which is not complete
+        self.copies: dict[Point, list[list[tuple[dict[Point, Write], Point, Write]]]] = {}
         self.values = _Values(self)
 
     def run(self) -> Evaluation:
@@ -185,7 +196,8 @@ class _Evaluator(Execution):
                 if (is_group, number) not in axes:
                     free.append((is_group, number))
                     ranges.append(range(extent))
-        if not self.writes_own(insn):  # the same value at the same place: once is enough
+        is_own = self.writes_own(insn) or insn.tags_of_type(CopyCommitTag)
+        if not is_own:  # the same value at the same place: once is enough
             ranges = [range(min(1, len(one))) for one in ranges]
         for values in product(*ranges):
             yield dict(zip(free, values, strict=True))
@@ -252,7 +264,13 @@ class _Evaluator(Execution):
                 return
         if isinstance(insn, CInstruction):
             raise NotEvaluatedError(f"'{insn.id}' is C code")
-        assert isinstance(insn, Assignment | CallInstruction)
+        self._follow_copies(instance)
+        if isinstance(insn, Assignment | CallInstruction):
+            self._assign(instance, insn, names)
+
+    def _assign(
+        self, instance: _Instance, insn: Assignment | CallInstruction, names: dict[str, int]
+    ) -> None:
         for lhs in insn.assignees:
             if not isinstance(lhs, p.Variable | p.Subscript):
                 raise NotEvaluatedError(f"'{insn.id}' writes '{to_text(lhs)}'")
@@ -264,7 +282,30 @@ class _Evaluator(Execution):
             index = tuple(self.values.of(part, names, instance.item) for part in index_of(lhs))
             name = assignee_name(lhs)
             place = self.memory.setdefault((name, self.owner(name, instance.item)), {})
-            place[index] = Write(one, str(insn.id), instance.point)
+            written = Write(one, str(insn.id), instance.point)
+            if insn.tags_of_type(AsyncCopyTag):
+                self._groups(instance.item)[-1].append((place, index, written))
+                written = written._replace(value=_random("in flight", name, *index, one))
+            place[index] = written
+
+    # -- copies that go on -------------------------------------------------------------------
+
+    def _groups(self, item: Point) -> list[list[tuple[dict[Point, Write], Point, Write]]]:
+        return self.copies.setdefault(item, [[]])
+
+    def _follow_copies(self, instance: _Instance) -> None:
+        """End a group of copies, or complete those that are waited for."""
+        if instance.insn.tags_of_type(CopyCommitTag):
+            self._groups(instance.item).append([])
+        for tag in instance.insn.tags_of_type(CopyWaitTag):
+            self._complete(instance.item, tag.pending)
+
+    def _complete(self, item: Point, pending: int) -> None:
+        """Complete the copies of a work-item, but for the last *pending* groups of them."""
+        groups = self._groups(item)
+        while len(groups) - 1 > pending:
+            for place, index, written in groups.pop(0):
+                place[index] = written
 
 
 def _initial(kernel: LoopKernel, name: str, index: Point) -> int:

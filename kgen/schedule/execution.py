@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kgen.analysis.typing import ExpressionTyper
 from kgen.errors import TypeInferenceFailure
@@ -31,16 +31,18 @@ class Execution:
     Without hardware axes (*has_axes*), loops on them run one iteration after the other.
     """
 
+    #: instructions that have instances
+    kinds: ClassVar[tuple[type[InstructionBase], ...]] = (Assignment, CallInstruction, CInstruction)
+
     def __init__(self, kernel: LoopKernel, schedule: Schedule, *, has_axes: bool) -> None:
         self.kernel = kernel
         self.schedule = schedule
         self.axes = kernel.axes if has_axes else {}
         self.typer = ExpressionTyper(kernel)
-        kinds = Assignment | CallInstruction | CInstruction
         self.visits = [
             visit
             for visit in visits_of(schedule.steps)
-            if isinstance(kernel.id_to_insn[visit.insn_id], kinds)
+            if isinstance(kernel.id_to_insn[visit.insn_id], self.kinds)
         ]
         self._first: dict[int, int] = {}
         for visit in self.visits:

@@ -106,6 +106,7 @@ class CudaTarget(CFamilyTarget):
     exchanged_kinds: ClassVar[str] = "biufc"
     masks_lanes: ClassVar[bool] = True
     is_compiled_by_nvcc: ClassVar[bool] = True
+    async_copies: ClassVar[frozenset[str]] = frozenset(("cp.async",))
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             "bool": "bool",

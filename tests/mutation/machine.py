@@ -12,13 +12,16 @@ from pymbolic.mapper.evaluator import EvaluationMapper
 
 from kgen.ast.nodes import DeviceFunction
 from kgen.ir.assignee import assignee_name, index_of
-from kgen.ir.instruction import Assignment
+from kgen.ir.instruction import Assignment, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
 from kgen.ir.types import AddressSpace
 from tests.oracle import Instance, Oracle, Point
 
 #: Memory by array and element; an element that nobody wrote is not a number.
 Memory = dict[str, dict[Point, Any]]
+#: Copies that go on: where they write, and what.
+Copies = list[tuple[dict[Point, Any], Point, Any]]
 #: Puts the work-items of a group, or the groups, in the order in which they run.
 Order = Callable[[list[Any]], list[Any]]
 
@@ -68,6 +71,8 @@ class Machine:
         self.kernel = kernel
         self.parameters = parameters
         self.oracle = Oracle(kernel, parameters)
+        #: the groups of copies that work-items have begun, the last of which is not complete
+        self.copies: dict[int, list[Copies]] = {}
         self.device: Memory = {name: dict(values) for name, values in inputs.items()}
 
     def run(self, functions: Iterable[DeviceFunction], order: Order, in_step: bool) -> Memory:
@@ -83,6 +88,7 @@ class Machine:
     def _run_group(self, traces: list[list[Instance]], order: Order, in_step: bool) -> None:
         shared: Memory = {}
         own: list[Memory] = [{} for _ in traces]
+        self.copies.clear()
         phases = [list(_phases(trace)) for trace in traces]
         for phase in itertools.zip_longest(*phases, fillvalue=[]):
             items = order(list(enumerate(phase)))
@@ -97,7 +103,13 @@ class Machine:
     def _execute(self, instance: Instance, shared: Memory, own: Memory) -> None:
         insn_id, point = instance
         insn = self.kernel.id_to_insn[insn_id]
+        if insn.tags_of_type(CopyCommitTag):
+            self.copies.setdefault(id(own), [[]]).append([])
+        if isinstance(insn, NoOpInstruction):
+            return
         assert isinstance(insn, Assignment)
+        for tag in insn.tags_of_type(CopyWaitTag):
+            self._complete(self.copies.setdefault(id(own), [[]]), tag.pending)
         names = {**self.parameters, **dict(zip(self.oracle.inames[insn_id], point, strict=True))}
 
         def memory(name: str) -> dict[Point, Any]:
@@ -110,7 +122,18 @@ class Machine:
         values = _Values(names, memory)
         if all(values(condition) for condition in insn.sorted_predicates):
             place = tuple(int(values(i)) for i in index_of(insn.assignee))
-            memory(assignee_name(insn.assignee))[place] = values(insn.expression)
+            written = memory(assignee_name(insn.assignee))
+            written[place] = value = values(insn.expression)
+            if insn.tags_of_type(AsyncCopyTag):  # nobody knows what is there until the wait
+                written[place] = math.nan
+                self.copies.setdefault(id(own), [[]])[-1].append((written, place, value))
+
+    @staticmethod
+    def _complete(groups: list[Copies], pending: int) -> None:
+        """Complete the copies of a work-item, but for the last *pending* groups of them."""
+        while len(groups) - 1 > pending:
+            for written, place, value in groups.pop(0):
+                written[place] = value
 
 
 def _phases(trace: list[Instance]) -> Iterator[list[Instance]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final, TypeAlias
 
 import cgen
@@ -19,8 +19,8 @@ from kgen.ast.streams import STREAMED, lanes_of, streamed_runs
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr
-from kgen.ir.instruction import Assignment
-from kgen.ir.tags import UnrollBySizeTag, UnrollHintTag, VectorizeTag
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.tags import CopyWaitTag, UnrollBySizeTag, UnrollHintTag, VectorizeTag
 from kgen.ir.tree import Barrier, children_of, nodes_in
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
@@ -32,7 +32,7 @@ from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
-from kgen.targets.writers.statements import declare_and_assign, statements_of
+from kgen.targets.writers.statements import declare_and_assign, statements_of, wait_for_copies
 from kgen.targets.writers.vectors import lanes_at, vector_statements
 
 __all__ = ["BodyEmitter", "Written", "body_of"]
@@ -272,9 +272,26 @@ class _DeviceEmitter(BodyEmitter):
         #: the arrays of lanes that instructions set in place of what is stored past the cache
         self.lanes: dict[str, str] = {}
         self.has_streams = False
+        self.has_waits = any(insn.tags_of_type(CopyWaitTag) for insn in self.kernel.instructions)
         self.has_vectors = writer.target.vectors is not None and any(
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
+
+    def _emit(
+        self, node: Node, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterator[cgen.Generable]:
+        waits = self._waits(node)
+        if waits:
+            yield from wait_for_copies(writer, waits)
+        else:
+            yield from super()._emit(node, writer, site)
+
+    def _waits(self, node: Node) -> list[InstructionBase]:
+        """Return the instructions of *node*, where they do nothing but wait for copies."""
+        if not self.has_waits or any(isinstance(each, Barrier) for each in nodes_in(node)):
+            return []
+        insns = [self.kernel.id_to_insn[run.insn_id] for run in runs_in(node)]
+        return insns if all(insn.tags_of_type(CopyWaitTag) for insn in insns) else []
 
     def hides_independence(self, node: For) -> bool:
         return hides_independence(self.kernel, self.accesses, node)
@@ -371,7 +388,11 @@ class _DeviceEmitter(BodyEmitter):
     def together(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
     ) -> tuple[int, Sequence[cgen.Generable]]:
-        """Return the lanes of a vector."""
+        """Return the lanes of a vector, or one wait for copies in place of several."""
+        waits = [list(self._waits(node)) for node in nodes[at:]] if self.has_waits else []
+        together = list(takewhile(bool, waits))
+        if together:
+            return len(together), wait_for_copies(writer, chain.from_iterable(together))
         lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
         if lanes is None:
             return 0, ()

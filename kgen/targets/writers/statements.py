@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from typing import Final
 
 import cgen
@@ -21,9 +22,11 @@ from kgen.ir.instruction import (
     NoOpInstruction,
     UseStreamingStoreTag,
 )
+from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.atomics import atomic_statements, is_atomic
 from kgen.targets.writers.calls import is_statement
@@ -31,16 +34,21 @@ from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import signed_terms
 from kgen.targets.writers.trace import trace
 
-__all__ = ["declare_and_assign", "statements_of"]
+__all__ = ["declare_and_assign", "statements_of", "wait_for_copies"]
 
 #: Types that a streaming store takes.
 _STREAMED: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
+
+_PIPELINE: Final = Need(Rank.INCLUDE, "cuda_pipeline", "#include <cuda_pipeline_primitives.h>")
 
 
 def statements_of(
     builder: ASTBuilderBase, writer: ExpressionWriter, insn: InstructionBase
 ) -> list[cgen.Generable]:
     """Write *insn* at the site of *writer*."""
+    copied = _async_statements(writer, insn)
+    if copied is not None:
+        return copied
     match insn:
         case Assignment():
             if is_atomic(writer, insn):
@@ -63,6 +71,41 @@ def statements_of(
             problem = f"there is no function '{name}'"
             hint = f"merge([program, ...]) adds the kernel '{name}', register_callable a function"
     raise CodegenError(problem, where=f"instruction '{insn}'", hint=hint)
+
+
+def wait_for_copies(
+    writer: ExpressionWriter, waits: Iterable[InstructionBase]
+) -> list[cgen.Generable]:
+    """Write what waits for copies, once for all elements; nothing where copies do not go on."""
+    if not writer.target.async_copies:
+        return []
+    pending = min(tag.pending for insn in waits for tag in insn.tags_of_type(CopyWaitTag))
+    return [cgen.Statement(f"__pipeline_wait_prior({pending})")]
+
+
+def _async_statements(
+    writer: ExpressionWriter, insn: InstructionBase
+) -> list[cgen.Generable] | None:
+    """Write what deals with copies that go on; ``None`` for anything else."""
+    if insn.tags_of_type(CopyWaitTag):
+        return wait_for_copies(writer, [insn])
+    if writer.target.async_copies:
+        if isinstance(insn, Assignment) and insn.tags_of_type(AsyncCopyTag):
+            return [_async_copy(writer, insn), *trace(writer, insn)]
+        if insn.tags_of_type(CopyCommitTag):
+            return [cgen.Statement("__pipeline_commit()")]
+    return None
+
+
+def _async_copy(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:
+    """Write a copy that goes on until its work-item waits."""
+    dtype = _type_of_place(writer, insn)
+    place, value = (
+        writer.place(expr, insn.expression, dtype) for expr in (insn.assignee, insn.expression)
+    )
+    writer.preamble.add(_PIPELINE)
+    size = f"sizeof({writer.type_name(dtype)})"
+    return cgen.Statement(f"__pipeline_memcpy_async(&{place}, &{value}, {size})")
 
 
 def declare_and_assign(

@@ -18,7 +18,7 @@ from kgen.ir.affine import simplify
 from kgen.ir.assignee import index_of
 from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.expr import Expr, subscript, substitute, to_text
-from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag, VectorArrayDimTag
 from kgen.ir.sets.dims import (
@@ -35,8 +35,11 @@ from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.sets.partition import disjoint_parts
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.tags import (
+    AsyncCopyTag,
     AutoFitLocalInameTag,
     ConcurrentTag,
+    CopyCommitTag,
+    CopyWaitTag,
     GroupInameTag,
     InameImplementationTag,
     LocalInameTag,
@@ -46,7 +49,6 @@ from kgen.ir.tags import (
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index, reject_bounds
 from kgen.transforms.expressions.rules import expand_expression
-from kgen.transforms.loops.auto_axes import assign_auto_axes
 from kgen.transforms.select import (
     NoSuchNameError,
     NothingSelectedError,
@@ -54,6 +56,7 @@ from kgen.transforms.select import (
     split_names,
     transform,
 )
+from kgen.transforms.storage.async_copies import with_axes_assigned, without_waits
 from kgen.transforms.storage.iterations import (
     at_iteration,
     iterations_of,
@@ -124,11 +127,13 @@ def pipeline(
     require_sequential(kernel, loop, "pipelined")
     if stages < 1:
         raise TransformError(f"a pipeline has at least one stage, not {stages}", hint="stages=2")
-    chosen = _find_fetches(kernel, loop, fetches)
+    plain = without_waits(kernel, kernel.temporary_variables)
+    chosen = _find_fetches(plain, loop, fetches)
     if stages == 1:
         return kernel
-    kernel = _with_axes_assigned(kernel, loop, chosen)
-    return _Pipeline(kernel, loop, stages, chosen).result()
+    kernel = without_waits(kernel, chosen)
+    fills = [insn for name in chosen for insn in _fills(kernel, loop, name)]
+    return _Pipeline(with_axes_assigned(kernel, fills), loop, stages, chosen).result()
 
 
 # -- what is fetched -----------------------------------------------------------------------------
@@ -204,28 +209,6 @@ def _rejected(
     )
 
 
-def _with_axes_assigned(kernel: LoopKernel, loop: str, names: Iterable[str]) -> LoopKernel:
-    """Give the loops that fetch their axes, where other loops have sized these.
-
-    What a work-item fetches several elements of is a loop of its own, which is unrolled.
-    """
-    auto = {
-        iname
-        for name in names
-        for insn in _fills(kernel, loop, name)
-        for iname in insn.within_inames
-        if kernel.has_tag(iname, AutoFitLocalInameTag)
-    }
-    if not auto or not any(kernel.has_tag(iname, LocalInameTag) for iname in kernel.inames):
-        return kernel
-    inames = dict(kernel.inames)
-    for iname in auto:
-        (tag,) = kernel.iname_tags_of_type(iname, AutoFitLocalInameTag)
-        unrolled = AutoFitLocalInameTag(tag.outer or UnrollTag())
-        inames[iname] = Iname(iname, inames[iname].tags - {tag} | {unrolled})
-    return assign_auto_axes(kernel.copy(inames=inames), auto)
-
-
 @dataclass(frozen=True)
 class _Fetch:
     """An instruction that fills a temporary, and the loops that are different for each tile."""
@@ -238,6 +221,11 @@ class _Fetch:
     #: the registers that hold a tile on its way, and their subscripts, where there are any
     registers: TemporaryVariable | None = None
     index: Index = ()
+
+    @property
+    def is_async(self) -> bool:
+        """Whether work-items go on while a tile is copied, and wait for it later."""
+        return bool(self.insn.tags_of_type(AsyncCopyTag))
 
 
 @dataclass(frozen=True)
@@ -261,7 +249,9 @@ class _Pipeline:
         self.ids = kernel.get_instruction_id_generator()
         self.users = _users(kernel)
         self.bounding = kernel.with_outer_inames(frozenset((loop,)))
-        fetches = [self._fetch(i, name) for name in names for i in _fills(kernel, loop, name)]
+        fills = {name: _fills(kernel, loop, name) for name in names}
+        self.chosen = {insn.id for insns in fills.values() for insn in insns}
+        fetches = [self._fetch(i, name) for name in names for i in fills[name]]
         self.fetches = {str(fetch.insn.id): fetch for fetch in fetches}
         #: the loops of prologues: over which tiles, from which to which
         self.first: list[tuple[Set, int, int, list[_Tile]]] = []
@@ -273,6 +263,8 @@ class _Pipeline:
         #: what fetches the first tiles, and the later ones, by the instruction that there was
         self.before: dict[str, list[Assignment]] = {}
         self.steady: dict[str, list[Assignment]] = {}
+        #: what ends groups of copies, before the loop and in it
+        self.commits: tuple[list[InstructionBase], list[InstructionBase]] = [], []
 
     def result(self) -> LoopKernel:
         """Return the kernel with a prologue, and with fetches of later tiles in the loop."""
@@ -282,7 +274,9 @@ class _Pipeline:
         for insn_id, fetch in self.fetches.items():
             first = self._first_tiles(fetch, 0, ahead)
             before = [self._copy(fetch, tile, "prologue") for tile in first]
-            if fetch.registers is None:
+            if fetch.is_async:
+                steady = [self._wait(fetch), self._copy(fetch, self._later(fetch, ahead))]
+            elif fetch.registers is None:
                 steady = [self._copy(fetch, self._later(fetch, ahead))]
             else:
                 then = self._first_tiles(fetch, ahead, ahead + 1)
@@ -290,9 +284,10 @@ class _Pipeline:
                 load = self._load(fetch, self._later(fetch, ahead + 1), "load")
                 steady = [self._store(fetch, self._later(fetch, ahead)), load]
             self.before[insn_id], self.steady[insn_id] = before, steady
+        self.commits = self._commits()
         result = self._assembled()
         for fetch in self.fetches.values():
-            if fetch.registers is not None:
+            if fetch.registers is not None or fetch.is_async:
                 self._check_items(result, fetch)
         return result
 
@@ -329,6 +324,9 @@ class _Pipeline:
         )
         around = insn.within_inames.difference(own, (self.loop,))
         tiles = iterations_of(kernel, self.loop, around, insn)
+        if insn.tags_of_type(AsyncCopyTag):
+            self._require_alone(insn)
+            return _Fetch(insn, array, own, tiles)
         has_items = getattr(kernel.target, "has_work_items", True)
         if not has_items or not any(kernel.has_tag(n, LocalInameTag) for n in insn.within_inames):
             return _Fetch(insn, array, own, tiles)
@@ -434,6 +432,78 @@ class _Pipeline:
         """Return what loads a tile to registers."""
         return self._made(fetch, tile, suffix, self._registers(fetch), fetch.insn.expression)
 
+    # -- copies that go on ------------------------------------------------------------------------
+
+    def _require_alone(self, insn: Assignment) -> None:
+        """Reject other copies that go on: waits count all groups of copies of a work-item."""
+        others = [
+            i.id
+            for i in self.kernel.instructions
+            if i.tags_of_type((AsyncCopyTag, CopyWaitTag)) and i.id not in self.chosen
+        ]
+        if others:
+            raise TransformError(
+                f"loop '{self.loop}' cannot be pipelined",
+                where=f"instruction '{insn}'",
+                because=f"'{others[0]}' is a copy that goes on, or waits for one, too, and a "
+                "work-item waits for all copies in the order in which it began them",
+                hint="pipeline all copies together, or copy the others without async_copy",
+            )
+
+    def _wait(self, fetch: _Fetch) -> Assignment:
+        """Return what waits for the copies of the tile that an iteration uses."""
+        buffer = self._buffer(fetch)
+        wait = self._made(fetch, self._later(fetch, 0), "wait", buffer, buffer)
+        return wait.copy(tags=frozenset((CopyWaitTag(self.stages - 2),)))
+
+    def _commits(self) -> tuple[list[InstructionBase], list[InstructionBase]]:
+        """Return what ends the groups of copies before the loop, and in each iteration.
+
+        There are as many groups before as there are stages but one, if the loop is shorter, too.
+        """
+        fetches = [fetch for fetch in self.fetches.values() if fetch.is_async]
+        if not fetches:
+            return [], []
+        inames = [f.insn.within_inames.difference(f.own, (self.loop,)) for f in fetches]
+        loops = [{n for n in each if not self.kernel.has_tag(n, ConcurrentTag)} for each in inames]
+        for fetch, mine in zip(fetches, loops, strict=True):
+            if mine != loops[0] or not fetch.tiles.is_equal(fetches[0].tiles):
+                because = f"'{fetches[0].insn.id}' runs in other iterations, and both are a group"
+                raise _rejected(self.loop, fetch.array, because, fetch.insn)
+        around = _of_all_items(self.kernel, frozenset[str]().union(*inames))
+        copied = {str(i.id) for fetch in fetches for i in self.before[str(fetch.insn.id)]}
+        first = self._first_tiles(fetches[0], 0, self.stages - 1)
+        before = [self._commit(around | {tile.loop}, copied) for tile in first]
+        before += [
+            self._commit(around | {name}, copied.union(str(i.id) for i in before))
+            for name in self._missing_tiles(fetches[0])
+        ]
+        steady = {str(self.steady[str(fetch.insn.id)][-1].id) for fetch in fetches}
+        return before, [self._commit(around | {self.loop}, steady)]
+
+    def _missing_tiles(self, fetch: _Fetch) -> list[str]:
+        """Make loops over the first tiles that a loop which is shorter does not have."""
+        loop, tiles = self.loop, fetch.tiles
+        first = tiles.subtract(later(tiles, loop, 1))
+        wanted = [later(first, loop, number) for number in range(1, self.stages - 1)]
+        found = []
+        for missing in (part for one in wanted for part in disjoint_parts(one.subtract(tiles))):
+            name = self.names(f"{loop}_none")
+            self._add_loops({name: frozenset()}, rename_param(missing, loop, name))
+            found.append(str(name))
+        return found
+
+    def _commit(self, inames: frozenset[str], after: Iterable[str]) -> InstructionBase:
+        return NoOpInstruction(
+            self.ids("commit"),
+            within_inames=inames,
+            within_inames_is_final=True,
+            depends_on=frozenset(after),
+            tags=frozenset((CopyCommitTag(),)),
+        )
+
+    # -- registers --------------------------------------------------------------------------------
+
     def _buffer(self, fetch: _Fetch) -> Expr:
         index = index_of(fetch.insn.assignee)
         return subscript(p.Variable(fetch.array), (self._number(), *index))
@@ -448,7 +518,7 @@ class _Pipeline:
         """Return a fetch with the loops and the expressions for a tile."""
         insn = fetch.insn
         copies, conditions = self._loops(fetch, tile, suffix)
-        if suffix != "prologue":
+        if suffix != "prologue" or fetch.is_async:
             self.copies.setdefault(str(insn.id), []).append(copies)
         values = {self.loop: tile.value, **{old: p.Variable(new) for old, new in copies.items()}}
 
@@ -564,7 +634,13 @@ class _Pipeline:
         made = [self._ordered(insn_id) for insn_id in self.fetches]
         ordered = {insn.id: insn for insns in made for insn in insns}
         result: list[InstructionBase] = []
-        waiting = [ordered[insn.id] for insn in (*before, *fills, *loads)]
+        first, then = self.commits
+        waiting = [
+            *(ordered[insn.id] for insn in before),
+            *first,
+            *(ordered[insn.id] for insn in (*fills, *loads)),
+            *then,
+        ]
         for insn in self.kernel.instructions:
             if insn.id not in self.fetches:
                 needed = self._copies(insn.depends_on)
@@ -584,8 +660,9 @@ class _Pipeline:
         made: list[Assignment] = [
             one.copy(depends_on=others | first) for one in self.before[insn_id]
         ]
+        groups = {str(commit.id) for commit in self.commits[0]}
         for one in self.steady[insn_id]:
-            then = {str(i.id) for i in made} | self._copies(insn.depends_on)
+            then = {str(i.id) for i in made} | groups | self._copies(insn.depends_on)
             made.append(one.copy(depends_on=then - {one.id}))
         return [one.copy(no_sync_with=self._apart(one)) for one in made]
 
@@ -600,6 +677,11 @@ class _Pipeline:
 
     def _apart(self, insn: InstructionBase) -> frozenset[tuple[str, str]]:
         return frozenset((o, scope) for n, scope in insn.no_sync_with for o in self._copies((n,)))
+
+
+def _of_all_items(kernel: LoopKernel, inames: frozenset[str]) -> frozenset[str]:
+    """Return the loops in which all work-items of a group are, if they copy something or not."""
+    return frozenset(name for name in inames if not kernel.has_tag(name, LocalInameTagBase))
 
 
 def _given(values: Set, known: Set) -> Set:

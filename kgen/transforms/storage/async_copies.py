@@ -1,0 +1,251 @@
+"""Copies from global to local memory that go on while work-items compute, until they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+import pymbolic.primitives as p
+
+from kgen.analysis.address_space import infer_address_spaces
+from kgen.analysis.domains import domain_of_copies, drop_dims
+from kgen.analysis.infer import infer_types
+from kgen.errors import TransformError
+from kgen.ir.data import Iname
+from kgen.ir.expr import Expr, substitute
+from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import BasicSet, dim_names, project_out_unused_params
+from kgen.ir.tags import (
+    AsyncCopyTag,
+    AutoFitLocalInameTag,
+    CopyCommitTag,
+    CopyWaitTag,
+    LocalInameTag,
+    LocalInameTagBase,
+    UnrollTag,
+)
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.transforms.loops.auto_axes import assign_auto_axes
+from kgen.transforms.select import new_names, require_instruction, split_names, transform
+
+__all__ = ["async_copy", "with_axes_assigned", "without_waits"]
+
+#: The bytes that one copy can have.
+_SIZES: Final = (4, 8, 16)
+
+
+@transform
+def async_copy(
+    kernel: LoopKernel, insn_ids: str | Iterable[str], kind: str = "cp.async"
+) -> LoopKernel:
+    """Let work-items go on while elements are copied from global to local memory.
+
+    An instruction that fetches a tile only begins its copies; they are a group, and what uses the
+    tile waits for the group first, and then at the barrier. The copy takes no registers. Of a
+    copy like this, :func:`pipeline` keeps several tiles under way: apply it afterwards.
+
+    :arg insn_ids: instructions that copy, ``a_fetch_rule`` of :func:`add_prefetch`
+    :arg kind: ``"cp.async"``, on CUDA. It copies 4, 8 or 16 bytes at a time; devices older than
+        compute capability 8.0 copy as usual
+
+    ::
+
+        t[x] = a[k, x]   {id=f}        t[x] = a[k, x]  {id=f, tags=cp.async}   # begins
+        b[k] = g(t)      {dep=f}       ... nop         {tags=commit}           # ends a group
+                                  =>   t[x] = t[x]     {tags=wait.0}           # waits
+                                       b[k] = g(t)
+
+    A wait is the assignment of elements to themselves, by the work-items that copy them: it is in
+    the code once. If the target is changed to one without such copies, these are assignments.
+
+    Raises :class:`TransformError` for other kinds, for targets without such copies, and for
+    what is not a copy of 4, 8 or 16 bytes from global to local memory. Tag the loops of
+    work-items before.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[i]", target=lp.CudaTarget())
+    >>> knl = lp.add_dtypes(lp.split_iname(knl, "i", 32, inner_tag="l.0"), {"a": "float32"})
+    >>> knl = lp.add_prefetch(knl, "a", "i_inner", default_tag="l.0")
+    >>> for insn in async_copy(knl, "a_fetch_rule").default_entrypoint.instructions:
+    ...     print(insn)
+    a_fetch[a_dim_0] = a[32*i_outer + a_dim_0]  {id=a_fetch_rule, tags=cp.async}
+    ... nop  {id=a_fetch_rule_commit, tags=commit}
+    a_fetch[a_dim_0_wait] = a_fetch[a_dim_0_wait]  {id=a_fetch_rule_wait, tags=wait.0}
+    b[i_inner + i_outer*32] = a_fetch[i_inner]  {id=insn}
+    """
+    if kind not in ("cp.async",):
+        raise TransformError(
+            f"there are no asynchronous copies '{kind}'",
+            hint=f"async_copy(kernel, {insn_ids!r}, 'cp.async')",
+        )
+    if kind not in kernel.target.async_copies:
+        raise TransformError(
+            f"the target {type(kernel.target).__name__} has no asynchronous copies '{kind}'",
+            hint="choose a CudaTarget; or leave async_copy out: pipeline(...) lets loads be under "
+            "way in registers on every target",
+        )
+    for name in split_names(insn_ids):
+        insn = require_instruction(kernel, name)
+        if not insn.tags_of_type(AsyncCopyTag):
+            kernel = with_axes_assigned(kernel, (insn,))
+            _require_copy(kernel, kernel.id_to_insn[name])
+            kernel = _begun(kernel, name, kind)
+    return kernel
+
+
+def with_axes_assigned(kernel: LoopKernel, insns: Iterable[InstructionBase]) -> LoopKernel:
+    """Give the loops around instructions their axes, where other loops have sized these.
+
+    What a work-item fetches several elements of is a loop of its own, which is unrolled.
+    """
+    auto = {
+        iname
+        for insn in insns
+        for iname in insn.within_inames
+        if kernel.has_tag(iname, AutoFitLocalInameTag)
+    }
+    if not auto or not any(kernel.has_tag(iname, LocalInameTag) for iname in kernel.inames):
+        return kernel
+    inames = dict(kernel.inames)
+    for iname in auto:
+        (tag,) = kernel.iname_tags_of_type(iname, AutoFitLocalInameTag)
+        unrolled = AutoFitLocalInameTag(tag.outer or UnrollTag())
+        inames[iname] = Iname(iname, inames[iname].tags - {tag} | {unrolled})
+    return assign_auto_axes(kernel.copy(inames=inames), auto)
+
+
+def without_waits(kernel: LoopKernel, arrays: Collection[str]) -> LoopKernel:
+    """Return the kernel without what waits for copies to some arrays, which stay in its tags."""
+    waits = {
+        str(insn.id)
+        for insn in kernel.instructions
+        if insn.tags_of_type(CopyWaitTag) and not set(arrays).isdisjoint(insn.assignee_var_names())
+    }
+    if not waits:
+        return kernel
+    commits = {
+        name
+        for wait in waits
+        for name in kernel.id_to_insn[wait].depends_on
+        if kernel.id_to_insn[name].tags_of_type(CopyCommitTag)
+    }
+    gone = waits | commits
+    left = [
+        insn.copy(depends_on=insn.depends_on - gone)
+        for insn in kernel.instructions
+        if insn.id not in gone
+    ]
+    used = {name for insn in left for name in insn.within_inames | insn.reduction_inames()}
+    loops = {n for wait in waits for n in kernel.id_to_insn[wait].within_inames} - used
+    domains = (
+        d if loops.isdisjoint(dim_names(d)) else project_out_unused_params(drop_dims(d, loops))
+        for d in kernel.domains
+    )
+    return kernel.copy(
+        instructions=left,
+        domains=tuple(d for d in domains if dim_names(d)),
+        inames={name: iname for name, iname in kernel.inames.items() if name not in loops},
+    )
+
+
+def _require_copy(kernel: LoopKernel, insn: InstructionBase) -> None:
+    """Reject what is no copy of one element from global to local memory."""
+    silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
+    known = infer_address_spaces(infer_types(silenced, complete=False))
+    because, hint = _why_no_copy(known, insn)
+    if because is not None:
+        raise TransformError(
+            f"'{insn.id}' cannot be an asynchronous copy",
+            where=f"instruction '{insn}'",
+            because=because,
+            hint=hint,
+        )
+
+
+def _why_no_copy(kernel: LoopKernel, insn: InstructionBase) -> tuple[str | None, str | None]:
+    """Return why an instruction is no copy, and what to do."""
+    if not isinstance(insn, Assignment) or insn.atomicity:
+        return "it is no plain assignment", "fetch with add_prefetch"
+    if not isinstance(insn.expression, p.Subscript):
+        return "it is no assignment of one element to another", "fetch with add_prefetch"
+    place, source = _array(kernel, insn.assignee), _array(kernel, insn.expression)
+    if place is None or place.address_space != AddressSpace.LOCAL:
+        because = f"'{insn.assignee_name}' is not in local memory"
+        return because, "tag the loops of work-items before"
+    if source is None or source.address_space != AddressSpace.GLOBAL:
+        return "what it reads is not in global memory", None
+    if source.name in kernel.writers:
+        return f"the kernel writes '{source.name}', from which a copy may read until its wait", None
+    if not isinstance(source.dtype, NumpyType) or source.dtype != place.dtype:
+        return "the types of both are not known, or not the same", "add_dtypes(kernel, ...)"
+    if source.dtype.itemsize not in _SIZES:
+        return f"its elements have {source.dtype.itemsize} bytes, and copies 4, 8 or 16", None
+    return None, None
+
+
+def _array(kernel: LoopKernel, expr: Any) -> Any:
+    """Return the declaration of the array of an element, if *expr* is one."""
+    name = getattr(getattr(expr, "aggregate", expr), "name", "")
+    return kernel.array_vars.get(name)
+
+
+def _begun(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
+    """Return the kernel with an instruction that only begins copies, and what waits for them."""
+    insn = kernel.id_to_insn[name]
+    assert isinstance(insn, Assignment)
+    users = kernel.iname_to_insns()
+    own = [n for n in sorted(insn.within_inames) if users[n] == {name}]
+    names, ids = new_names(kernel), kernel.get_instruction_id_generator()
+    copies = {loop: str(names(f"{loop}_wait")) for loop in own}
+    values: dict[str, Expr] = {old: p.Variable(new) for old, new in copies.items()}
+    place = substitute(insn.assignee, values)
+    begun = insn.copy(tags=insn.tags | {AsyncCopyTag(kind)})
+    commit = NoOpInstruction(
+        ids(f"{name}_commit"),
+        within_inames=frozenset(
+            n
+            for n in insn.within_inames.difference(own)
+            if not kernel.has_tag(n, LocalInameTagBase)
+        ),
+        within_inames_is_final=True,
+        depends_on=frozenset((name,)),
+        tags=frozenset((CopyCommitTag(),)),
+    )
+    wait = insn.copy(
+        id=ids(f"{name}_wait"),
+        assignee=place,
+        expression=place,
+        predicates=frozenset(substitute(each, values) for each in insn.predicates),
+        within_inames=insn.within_inames.difference(own).union(copies.values()),
+        depends_on=frozenset((name, str(commit.id))),
+        tags=frozenset((CopyWaitTag(0),)),
+    )
+    instructions: list[InstructionBase] = []
+    for each in kernel.instructions:
+        if name in each.depends_on:
+            if wait not in instructions:
+                instructions.append(wait)
+            each = each.copy(depends_on=each.depends_on | {str(wait.id)})
+        instructions += (begun, commit) if each.id == name else (each,)
+    if wait not in instructions:
+        instructions.append(wait)
+    return kernel.copy(
+        instructions=instructions,
+        domains=(*kernel.domains, *_domains(kernel, insn, copies)),
+        inames={
+            **kernel.inames,
+            **{new: Iname(new, kernel.inames[old].tags) for old, new in copies.items()},
+        },
+    )
+
+
+def _domains(kernel: LoopKernel, insn: Assignment, copies: dict[str, str]) -> list[BasicSet]:
+    """Return the domains of copies of loops, in those around them."""
+    homes: dict[int, dict[str, str]] = {}
+    for old, new in copies.items():
+        homes.setdefault(kernel.home_domain[old], {})[old] = new
+    return [
+        domain_of_copies(kernel.domains[home], here, insn.within_inames.difference(here))
+        for home, here in homes.items()
+    ]
