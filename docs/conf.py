@@ -9,7 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # for tools.docs_site
 
+import matplotlib
+import matplotlib.pyplot as plt
+from sphinx.application import Sphinx
+
 import kgen
+from tools.docs_plots import draw_all
+from tools.docs_site import GENERATED
 
 project = "kgen"
 author = "kgen developers"
@@ -66,3 +72,17 @@ intersphinx_mapping = {
     }.items()
     if reachable(address)
 }
+
+
+def draw_plots(app: Sphinx) -> None:
+    """Draw the tables of benchmarks that ask for it, into what tools.docs_site has generated."""
+    matplotlib.use("svg")
+    folder = GENERATED / "plots"
+    folder.mkdir()
+    for page in sorted((ROOT / "docs").glob("benchmarks*.md")):
+        draw_all(page, folder, plt)
+
+
+def setup(app: Sphinx) -> None:
+    """Draw after the extensions have generated their pages."""
+    app.connect("builder-inited", draw_plots, priority=900)

@@ -6,8 +6,10 @@ import doctest
 import re
 from pathlib import Path
 
+import pytest
+
 import kgen as lp
-from tools import docs_site
+from tools import docs_plots, docs_site
 
 ROOT = Path(__file__).parent.parent
 API = (ROOT / "docs" / "api.md").read_text()
@@ -16,6 +18,7 @@ INDEX = (ROOT / "docs" / "index.md").read_text()
 
 def test_examples_in_docstrings() -> None:
     assert doctest.testmod(docs_site) == (0, 2)
+    assert doctest.testmod(docs_plots) == (0, 2)
 
 
 def test_trees_have_the_sections_of_the_index_in_their_order() -> None:
@@ -46,3 +49,26 @@ def test_gallery_shows_pictures(tmp_path: Path) -> None:
 def test_code_is_no_link() -> None:
     code = "```python\n>>> knl['x'](queue)[0](n)\n```\n"
     assert docs_site.rewritten("x", code) == code.replace("python", "pycon")
+
+
+def test_programs_stand_side_by_side() -> None:
+    text = docs_site.rewritten("x", "[A](../benchmarks/a.py) beside [B](../benchmarks/b.py)\n")
+    assert re.findall(r"literalinclude} (.*)", text) == [
+        "/../benchmarks/a.py",
+        "/../benchmarks/b.py",
+    ]
+
+
+def test_every_plot_has_a_table_with_its_columns() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("svg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    drawn = []
+    for page in (ROOT / "docs").glob("benchmarks*.md"):
+        text = page.read_text()
+        for mark in docs_plots.MARK.finditer(text):
+            axes = pyplot.figure().subplots()
+            docs_plots.PLOTS[mark[1]][0](axes, docs_plots.rows_before(text, mark.start()))
+            assert axes.patches or axes.lines
+            drawn.append(mark[1])
+    assert sorted(drawn) == sorted(docs_plots.PLOTS)

@@ -4,6 +4,8 @@
 - docs/api.md says which names are public, by purpose; each of its sections becomes a page with the
   docstrings of its names.
 - Each program in examples/ becomes a page, with its picture in examples/pictures/ if it has one.
+- The tables of benchmarks have plots (tools/docs_plots.py).
+- A line "[A](../a.py) beside [B](../b.py)" shows both programs side by side.
 - Sessions with prompts are highlighted as such. Links to folders become text.
 
 What is generated lies in docs/generated/.
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kgen
+from tools.docs_plots import MARK
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -28,11 +31,14 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 PICTURES = EXAMPLES / "pictures"
 GENERATED = ROOT / "docs" / "generated"
+#: The most characters of a title in the sidebar.
+MAX_TITLE = 30
 _SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 _PAGE_LINK = re.compile(r"^- \[([^\]]*)\]\(([\w./-]+)\.md\)", re.MULTILINE)
 _NAME = re.compile(r"^- \[`(\w+)`\]\(([^)]*)\)", re.MULTILINE)
 _EXAMPLE_LINK = re.compile(r"\]\((?:\.\./examples/)?(\w+)\.py\)")
 _FOLDER_LINK = re.compile(r"\[`?([^\]`]*)`?\]\(\.\./(?:[\w.]+/)*\w+/?\)")
+_BESIDE = re.compile(r"^\[(.*)\]\(\.\./(\S+)\) beside \[(.*)\]\(\.\./(\S+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 _FILE = re.compile(r"^```(\w+) ([\w.]+)\n", re.MULTILINE)
 #: Where pages are on the site, and what follows them there.
@@ -40,6 +46,13 @@ _ON_SITE = {
     "../examples/README": "generated/examples/index",
     "api": "api>\nDocstrings <generated/reference/index",
 }
+_CODE = """\
+:::{{grid-item-card}} {}
+```{{literalinclude}} /../{}
+:language: python
+```
+:::
+"""
 _TREE = "```{{toctree}}\n:hidden:\n:caption: {}\n\n{}\n```\n"
 
 
@@ -87,11 +100,27 @@ def directive_of(name: str) -> str:
     return f".. auto{kind}:: kgen.{name}\n"
 
 
+def text_of(example: Path) -> tuple[str, str]:
+    """Return the title of a program, and the rest of what its docstring says."""
+    text = ast.get_docstring(ast.parse(example.read_text())) or example.stem
+    title, _, rest = text.partition("\n\n")
+    return " ".join(re.sub(r"^=+$", "", title, flags=re.MULTILINE).split()).rstrip("."), rest
+
+
+def programs() -> list[Path]:
+    """Return the examples."""
+    return sorted(EXAMPLES.glob("*.py"))
+
+
+def short_title(example: Path) -> str:
+    """Return what stands for a program in the sidebar: its title, or its name."""
+    title, _ = text_of(example)
+    return title if len(title) <= MAX_TITLE else example.stem
+
+
 def example_page(path: Path) -> str:
     """Return the page of a program: what its docstring says, its picture, its code."""
-    text = ast.get_docstring(ast.parse(path.read_text())) or path.stem
-    title, _, rest = text.partition("\n\n")
-    title = " ".join(title.split()).rstrip(".")
+    title, rest = text_of(path)
     picture = "".join(
         f".. image:: /../examples/pictures/{found.name}\n   :alt: {title}\n\n"
         for found in pictures_of(path)
@@ -108,15 +137,24 @@ def pictures_of(path: Path, folder: Path = PICTURES) -> list[Path]:
 def gallery(readme: str, folder: Path = PICTURES) -> str:
     """Return the list of programs, with cards for those that have pictures."""
     cards = [
-        f":::{{grid-item-card}} {path.stem}\n:link: {path.stem}\n:link-type: doc\n"
+        f":::{{grid-item-card}} {text_of(path)[0]}\n:link: {path.stem}\n:link-type: doc\n"
         f":img-top: ../../../examples/pictures/{pictures_of(path, folder)[0].name}\n:::\n"
-        for path in sorted(EXAMPLES.glob("*.py"))
+        for path in programs()
         if pictures_of(path, folder)
     ]
     grid = "".join(["::::{grid} 2 2 3 3\n:gutter: 3\n\n", *cards, "::::\n"]) if cards else ""
-    tree = "```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
+    pages = "\n".join(f"{short_title(path)} <{path.stem}>" for path in programs())
+    tree = f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     text = _EXAMPLE_LINK.sub(r"](\1.rst)", readme).replace("[cxx_host/](cxx_host)", "`cxx_host/`")
-    return f"{text}\n{grid}\n{tree}"
+    before, heading, after = text.partition("## ")
+    return f"{before}{grid}\n{heading}{after}\n{tree}"
+
+
+def side_by_side(found: re.Match[str]) -> str:
+    """Return two programs in one row, for links to them in a line of their own."""
+    left, left_path, right, right_path = found.groups()
+    codes = _CODE.format(left, left_path) + _CODE.format(right, right_path)
+    return f"::::{{grid}} 1 1 2 2\n:gutter: 1\n:class-container: beside\n\n{codes}::::"
 
 
 def rewritten(page: str, text: str) -> str:
@@ -129,6 +167,8 @@ def rewritten(page: str, text: str) -> str:
         text = with_trees(text)
     if page == "api":
         text = _NAME.sub(r"- {py:obj}`~kgen.\1` ([chapter](\2))", text)
+    text = MARK.sub(r"![Plot of the table above](generated/plots/\1.svg)", text)
+    text = _BESIDE.sub(side_by_side, text)
     text = _EXAMPLE_LINK.sub(r"](generated/examples/\1.rst)", text)
     text = text.replace("](../examples/README.md)", "](generated/examples/index.md)")
     text = _FOLDER_LINK.sub(r"`\1`", text)
@@ -138,10 +178,10 @@ def rewritten(page: str, text: str) -> str:
 def generate(_app: Any = None) -> None:
     """Write the reference and the gallery."""
     shutil.rmtree(GENERATED, ignore_errors=True)
-    programs = {f"{path.stem}.rst": example_page(path) for path in sorted(EXAMPLES.glob("*.py"))}
-    programs["index.md"] = gallery((EXAMPLES / "README.md").read_text())
+    examples = {f"{path.stem}.rst": example_page(path) for path in programs()}
+    examples["index.md"] = gallery((EXAMPLES / "README.md").read_text())
     api = reference_pages((ROOT / "docs" / "api.md").read_text())
-    write(GENERATED / "examples", programs)
+    write(GENERATED / "examples", examples)
     write(GENERATED / "reference", {f"{name}.rst": text for name, text in api.items()})
 
 
