@@ -9,6 +9,7 @@ from functools import cached_property
 from math import dist
 from typing import Any, ClassVar
 
+import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.draw.instances import Element, Instance, Instances
@@ -16,6 +17,7 @@ from kgen.draw.picture import Picture
 from kgen.draw.text import params_text
 from kgen.errors import near_names
 from kgen.ir.checked import checked
+from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import LocalInameTag
 from kgen.ir.types import AddressSpace
@@ -24,6 +26,10 @@ from kgen.ir.unit import TranslationUnit
 __all__ = ["Prefetch", "Tile", "prefetch"]
 
 Point = tuple[int, ...]
+#: Loops around a tile, their values, and the work-group.
+TileKey = tuple[tuple[str, ...], Point, Point]
+#: An array, the subscripts of an element, and the tile for which it was fetched.
+Copy = tuple[str, Point, TileKey | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +113,7 @@ def prefetch(
     """
     instances = Instances(program, params or {}, entrypoint)
     tracer = _Tracer(instances, fetch)
-    for instance in instances.in_order:
+    for instance in tracer.instances_of_interest():
         tracer.visit(instance)
     return tracer.picture()
 
@@ -132,27 +138,47 @@ class _Tracer:
             raise instances.error(
                 f"there is no temporary '{fetch}'", hint=near_names(fetch, temporaries)
             )
-        self.loops = self._loops_around()
         #: what a place of a temporary is a copy of, and for which tile it was fetched
-        self.copies: dict[Any, tuple[str, Point, Point]] = {}
-        self.tiles: dict[Point, _Growing] = {}
+        self.copies: dict[Any, Copy] = {}
+        self.tiles: dict[TileKey | None, _Growing] = {}
         self.array = ""
 
-    def _loops_around(self) -> tuple[str, ...]:
-        """Return the loops that a fetch and all its users are in, without work-items."""
+    def instances_of_interest(self) -> tuple[Instance, ...]:
+        """Return the instances that fetch, and those that write what they compute of a tile."""
         kernel = self.instances.kernel
-        users = [
-            insn
+        fetchers: set[str] = set()
+        wanted = [self.fetch]
+        while wanted:
+            name = wanted.pop()
+            for insn_id in kernel.writer_map().get(name, frozenset()) - fetchers:
+                fetchers.add(insn_id)
+                read = kernel.id_to_insn[insn_id].dependency_names()
+                wanted += read & kernel.temporary_variables.keys()
+        users = {
+            insn.id
             for insn in kernel.instructions
-            if self.fetch in {*insn.dependency_names(), *insn.assignee_var_names()}
-        ]
-        shared = frozenset.intersection(*(insn.within_inames for insn in users))
-        is_local = self.instances.space_of(self.fetch) == AddressSpace.LOCAL
-        return tuple(
-            name
-            for name in sorted(shared, key=kernel.iname_order.__getitem__)
-            if not (is_local and kernel.has_tag(name, LocalInameTag))
+            if self.fetch in insn.dependency_names()
+            and kernel.temporary_variables.keys().isdisjoint(insn.assignee_var_names())
+        }
+        return self.instances.where(
+            lambda insn, domain: domain if insn.id in fetchers | users else domain.subtract(domain)
         )
+
+    def _tile(self, element: Element, instance: Instance) -> TileKey:
+        """Return the loops around a whole tile, with their values, and the work-group.
+
+        These are all but those over its elements; a remainder chooses one of several buffers.
+        """
+        kernel = self.instances.kernel
+        axes = (axis for axis in element.access.index or () if not isinstance(axis, p.Remainder))
+        inside = set(variable_names(*axes))
+        is_local = self.instances.space_of(self.fetch) == AddressSpace.LOCAL
+        names = tuple(
+            name
+            for name in instance.point
+            if name not in inside and not (is_local and kernel.has_tag(name, LocalInameTag))
+        )
+        return names, tuple(instance.point[name] for name in names), instance.group
 
     def visit(self, instance: Instance) -> None:
         """Note what an instance copies, or what it computes from copies."""
@@ -171,20 +197,20 @@ class _Tracer:
     def _key(self, element: Element, instance: Instance) -> Any:
         return element.array, self.instances.owner(element.array, instance), element.index
 
-    def _origin(self, element: Element, instance: Instance) -> tuple[str, Point, Point] | None:
+    def _origin(self, element: Element, instance: Instance) -> Copy | None:
         if element.array in self.instances.kernel.temporary_variables:
             return self.copies.get(self._key(element, instance))
-        return element.array, element.index, ()
+        return element.array, element.index, None
 
-    def _copy(self, element: Element, instance: Instance, source: tuple[str, Point, Point]) -> None:
+    def _copy(self, element: Element, instance: Instance, source: Copy) -> None:
         array, index, tile = source
         if element.array == self.fetch:
             self.array = array
-            tile = (*(instance.point[name] for name in self.loops), *instance.group)
+            tile = self._tile(element, instance)
             self.tiles.setdefault(tile, _Growing()).elements.add(index)
         self.copies[self._key(element, instance)] = (array, index, tile)
 
-    def _use(self, element: Element, sources: list[tuple[str, Point, Point]]) -> None:
+    def _use(self, element: Element, sources: list[Copy]) -> None:
         """Note where an instance writes what it computes from elements of a tile."""
         for array, index, tile in sources:
             if array == self.array and tile in self.tiles and len(index) == len(element.index):
@@ -205,12 +231,13 @@ class _Tracer:
         is_stencil = all(tile.distances <= full.distances for tile in self.tiles.values())
         tiles = (
             Tile(
-                at=constantdict(zip(self.loops, key, strict=False)),
+                at=constantdict(zip(key[0], key[1], strict=True)),
                 elements=frozenset(tile.elements),
                 core=frozenset(tile.elements & tile.written if is_stencil else tile.elements)
                 or frozenset(tile.elements),
             )
             for key, tile in self.tiles.items()
+            if key is not None
         )
         return Prefetch(
             kernel_name=self.instances.kernel.name,

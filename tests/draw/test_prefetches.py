@@ -47,3 +47,21 @@ def test_another_temporary() -> None:
         lp.draw.prefetch(knl, "t")
     with pytest.raises(lp.KgenError, match="there is no temporary 'a_fetch'"):
         lp.draw.prefetch(knl, "a_fetch")
+
+
+def test_tiles_that_are_fetched_ahead() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i, j, k < n }",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        [lp.GlobalArg("a, b", "float32", shape="n, n"), ...],
+        target=lp.CudaTarget(),
+        assumptions="n mod 8 = 0 and n >= 8",
+    )
+    for name, axis in (("i", 1), ("j", 0)):
+        knl = lp.split_iname(knl, name, 8, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
+    knl = lp.split_iname(knl, "k", 8)
+    knl = lp.add_prefetch(knl, "a", "i_inner, k_inner", default_tag="l.auto")
+    knl = lp.pipeline(knl, "k_outer", stages=2, fetches="a_fetch")
+    found = lp.draw.prefetch(knl, "a_fetch", {"n": 16})
+    assert {min(tile.elements) for tile in found.tiles} == {(0, 0), (0, 8), (8, 0), (8, 8)}
+    assert {tile.extents for tile in found.tiles} == {(8, 8)}
