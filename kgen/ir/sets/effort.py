@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Iterator, Sized
+from typing import Any, Protocol, TypeVar, cast
 
 import islpy as isl
 
 from kgen.errors import KgenError, naming_kernel
-
-if TYPE_CHECKING:
-    from kgen.ir.kernel import LoopKernel
 
 __all__ = ["STEP", "answer", "isl_limit", "limited"]
 
@@ -34,6 +31,18 @@ STEP_PER_INSTRUCTION = 1_000_000
 
 _CONTEXT = isl.DEFAULT_CONTEXT
 _PROBE = isl.Space.set_alloc(_CONTEXT, 0, 0)
+
+
+class HasInstructions(Protocol):
+    """What is known of a kernel here: its name, and how much there is to do."""
+
+    @property
+    def name(self) -> str:
+        """The name, for messages."""
+
+    @property
+    def instructions(self) -> Sized:
+        """The instructions, whose number allows for more operations."""
 
 
 class OutOfOperationsError(Exception):
@@ -85,7 +94,7 @@ def answer(question: Callable[[], T], most: int = QUESTION) -> T | None:
 
 
 @contextlib.contextmanager
-def isl_limit(step: str, kernel: LoopKernel, error: type[KgenError]) -> Iterator[None]:
+def isl_limit(step: str, kernel: HasInstructions, error: type[KgenError]) -> Iterator[None]:
     """Reject a *step* of a kernel for which isl would need too long, with that *error*.
 
     Errors inside that name no kernel get the name of this one.
@@ -109,7 +118,7 @@ def limited(step: str, error: type[KgenError]) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def call(kernel: LoopKernel, *args: Any, **kwargs: Any) -> Any:
+        def call(kernel: HasInstructions, *args: Any, **kwargs: Any) -> Any:
             with isl_limit(step, kernel, error):
                 return function(kernel, *args, **kwargs)
 
