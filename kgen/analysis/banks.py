@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import product
+from itertools import islice, product
 from math import gcd
 from typing import Any, Final
 
@@ -107,8 +107,9 @@ def _value(atom: Expr, values: Mapping[str, Any]) -> Any:
 def _points(kernel: LoopKernel, subgroup_size: int) -> Any:
     """Return the indices of a warp's work-items along the local axes, a row for each."""
     sizes = kernel.grid.locals
-    points = [point[::-1] for point in product(*(range(size) for size in reversed(sizes)))]
-    return np.array(points[:subgroup_size], np.int64).reshape(-1, len(sizes))
+    every = (point[::-1] for point in product(*(range(size) for size in reversed(sizes))))
+    points = list(islice(every, subgroup_size))
+    return np.array(points, np.int64).reshape(len(points), len(sizes))
 
 
 def passes_of(offsets: Sequence[int], itemsize: int) -> int:

@@ -173,7 +173,8 @@ class AccessWriter:
     def _swizzled(self, swizzle: Swizzle, index: Expr) -> Expr:
         """Return where an element is stored, the row of which is often the value of a loop."""
         turn = simplify(swizzle.turn(index), None, self._bounds())
-        return p.BitwiseXor((index, simplify(p.Product((swizzle.chunk, turn)))))
+        change = simplify(p.Product((swizzle.chunk, turn)))
+        return index if is_zero(change) else p.BitwiseXor((index, change))
 
     def _bounds(self) -> BoundsOf | None:
         """Return what bounds subscripts of statements; what is kept holds in all of them."""

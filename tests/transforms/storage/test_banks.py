@@ -134,3 +134,17 @@ def test_private_memory_has_no_banks() -> None:
         lp.tag_array_axes(knl, "t", "swizzle:128")
     with pytest.raises(lp.KgenError, match="private memory, which has no banks"):
         lp.add_padding_to_avoid_bank_conflicts(knl, "t")
+
+
+def test_groups_of_one_work_item_and_arrays_of_one_row() -> None:
+    knl = lp.make_kernel(
+        "{ [i, k]: 0 <= i < n and 0 <= k < 2 }",
+        "t[k] = a[i, k] {inames=i:k}\nb[i] = t[0] - t[1] {dep=insn, id=last}",
+        [
+            lp.TemporaryVariable("t", np.float32, shape=(2,), address_space=lp.AddressSpace.LOCAL),
+            "...",
+        ],
+    )
+    knl = lp.add_dtypes(lp.tag_inames(knl, "i:g.0"), {"a": np.float32})
+    body = lp.generate_body(lp.tag_array_axes(knl, "t", "swizzle:32"))
+    assert "t[0] - t[1]" in body
