@@ -25,6 +25,7 @@ from kgen.ir.tree import Barrier, children_of, nodes_in
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.streams import END_OF_STREAMS, STREAM, STREAM_NEEDS
+from kgen.targets.writers.async_copies import wait_for_copies
 from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.code_size import unroll_factor
 from kgen.targets.writers.declarations import declare_at_top, needs_braces, state_alignments
@@ -32,7 +33,7 @@ from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
-from kgen.targets.writers.statements import declare_and_assign, statements_of, wait_for_copies
+from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.vectors import lanes_at, vector_statements
 
 __all__ = ["BodyEmitter", "Written", "body_of"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
 from typing import Final
 
 import cgen
@@ -26,20 +25,18 @@ from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.builder import ASTBuilderBase
-from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.access import is_pointer
+from kgen.targets.writers.async_copies import emit_async_copy, emit_commit, wait_for_copies
 from kgen.targets.writers.atomics import atomic_statements, is_atomic
 from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import signed_terms
 from kgen.targets.writers.trace import trace
 
-__all__ = ["declare_and_assign", "statements_of", "wait_for_copies"]
+__all__ = ["declare_and_assign", "statements_of"]
 
 #: Types that a streaming store takes.
 _STREAMED: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
-
-_PIPELINE: Final = Need(Rank.INCLUDE, "cuda_pipeline", "#include <cuda_pipeline_primitives.h>")
 
 
 def statements_of(
@@ -73,16 +70,6 @@ def statements_of(
     raise CodegenError(problem, where=f"instruction '{insn}'", hint=hint)
 
 
-def wait_for_copies(
-    writer: ExpressionWriter, waits: Iterable[InstructionBase]
-) -> list[cgen.Generable]:
-    """Write what waits for copies, once for all elements; nothing where copies do not go on."""
-    if not writer.target.async_copies:
-        return []
-    pending = min(tag.pending for insn in waits for tag in insn.tags_of_type(CopyWaitTag))
-    return [cgen.Statement(f"__pipeline_wait_prior({pending})")]
-
-
 def _async_statements(
     writer: ExpressionWriter, insn: InstructionBase
 ) -> list[cgen.Generable] | None:
@@ -93,19 +80,16 @@ def _async_statements(
         if isinstance(insn, Assignment) and insn.tags_of_type(AsyncCopyTag):
             return [_async_copy(writer, insn), *trace(writer, insn)]
         if insn.tags_of_type(CopyCommitTag):
-            return [cgen.Statement("__pipeline_commit()")]
+            return [emit_commit()]
     return None
 
 
 def _async_copy(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:
-    """Write a copy that goes on until its work-item waits."""
     dtype = _type_of_place(writer, insn)
-    place, value = (
+    place, source = (
         writer.place(expr, insn.expression, dtype) for expr in (insn.assignee, insn.expression)
     )
-    writer.preamble.add(_PIPELINE)
-    size = f"sizeof({writer.type_name(dtype)})"
-    return cgen.Statement(f"__pipeline_memcpy_async(&{place}, &{value}, {size})")
+    return emit_async_copy(writer, place, source, writer.type_name(dtype))
 
 
 def declare_and_assign(

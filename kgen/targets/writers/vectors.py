@@ -17,11 +17,12 @@ from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, WalkMapper, is_constant, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, UseStreamingStoreTag
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tags import VectorizeTag
+from kgen.ir.tags import AsyncCopyTag, VectorizeTag
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.conversions import is_promoted_to_int
 from kgen.targets.vector_types import VectorType
 from kgen.targets.writers.access import is_pointer
+from kgen.targets.writers.async_copies import ASYNC_SIZES, emit_async_copy
 from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["Lanes", "lanes_at", "vector_statements"]
@@ -103,7 +104,10 @@ def vector_statements(writer: ExpressionWriter, lanes: Lanes) -> list[cgen.Gener
     """
     if writer.target.vectors is None:
         return None
-    return _VectorWriter(writer, lanes).statements()
+    vectors = _VectorWriter(writer, lanes)
+    if lanes.insn.tags_of_type(AsyncCopyTag) and writer.target.async_copies:
+        return vectors.async_copy()
+    return vectors.statements()
 
 
 #: Callers can be asked for any alignment up to this.
@@ -158,6 +162,16 @@ class _VectorWriter:
         if stored is not None:
             lines.append(self._store(stored, result))
         return [cgen.Block(lines)]
+
+    def async_copy(self) -> list[cgen.Generable] | None:
+        """Return one copy of all lanes that goes on, where there is one of that many bytes."""
+        place, source = self.insn.assignee, self.insn.expression
+        assert isinstance(place, p.Subscript)
+        assert isinstance(source, p.Subscript)
+        vector = self._vector(place) and self._vector(source)
+        if vector is None or self.count * self.dtype.itemsize not in ASYNC_SIZES:
+            return None
+        return [emit_async_copy(self.writer, self._first(place), self._first(source), vector.name)]
 
     # -- parts --------------------------------------------------------------------------------
 

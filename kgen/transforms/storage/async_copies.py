@@ -19,17 +19,18 @@ from kgen.ir.sets.dims import BasicSet, dim_names, project_out_unused_params
 from kgen.ir.tags import (
     AsyncCopyTag,
     AutoFitLocalInameTag,
+    ConcurrentTag,
     CopyCommitTag,
     CopyWaitTag,
+    GroupInameTag,
     LocalInameTag,
-    LocalInameTagBase,
     UnrollTag,
 )
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.transforms.loops.auto_axes import assign_auto_axes
 from kgen.transforms.select import new_names, require_instruction, split_names, transform
 
-__all__ = ["async_copy", "with_axes_assigned", "without_waits"]
+__all__ = ["async_copy", "of_all_items", "with_axes_assigned", "without_waits"]
 
 #: The bytes that one copy can have.
 _SIZES: Final = (4, 8, 16)
@@ -46,8 +47,9 @@ def async_copy(
     copy like this, :func:`pipeline` keeps several tiles under way: apply it afterwards.
 
     :arg insn_ids: instructions that copy, ``a_fetch_rule`` of :func:`add_prefetch`
-    :arg kind: ``"cp.async"``, on CUDA. It copies 4, 8 or 16 bytes at a time; devices older than
-        compute capability 8.0 copy as usual
+    :arg kind: ``"cp.async"``, on CUDA. It copies 4, 8 or 16 bytes at a time: an element, or the
+        lanes of a loop tagged ``vec``, if the temporary is aligned (:func:`align_temporaries`).
+        Devices older than compute capability 8.0 copy as usual
 
     ::
 
@@ -113,6 +115,15 @@ def with_axes_assigned(kernel: LoopKernel, insns: Iterable[InstructionBase]) -> 
         unrolled = AutoFitLocalInameTag(tag.outer or UnrollTag())
         inames[iname] = Iname(iname, inames[iname].tags - {tag} | {unrolled})
     return assign_auto_axes(kernel.copy(inames=inames), auto)
+
+
+def of_all_items(kernel: LoopKernel, inames: frozenset[str]) -> frozenset[str]:
+    """Return the loops in which all work-items of a group are, whatever each of them copies."""
+    return frozenset(
+        name
+        for name in inames
+        if not kernel.has_tag(name, ConcurrentTag) or kernel.has_tag(name, GroupInameTag)
+    )
 
 
 def without_waits(kernel: LoopKernel, arrays: Collection[str]) -> LoopKernel:
@@ -203,11 +214,7 @@ def _begun(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
     begun = insn.copy(tags=insn.tags | {AsyncCopyTag(kind)})
     commit = NoOpInstruction(
         ids(f"{name}_commit"),
-        within_inames=frozenset(
-            n
-            for n in insn.within_inames.difference(own)
-            if not kernel.has_tag(n, LocalInameTagBase)
-        ),
+        within_inames=of_all_items(kernel, insn.within_inames.difference(own)),
         within_inames_is_final=True,
         depends_on=frozenset((name,)),
         tags=frozenset((CopyCommitTag(),)),

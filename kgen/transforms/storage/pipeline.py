@@ -56,7 +56,7 @@ from kgen.transforms.select import (
     split_names,
     transform,
 )
-from kgen.transforms.storage.async_copies import with_axes_assigned, without_waits
+from kgen.transforms.storage.async_copies import of_all_items, with_axes_assigned, without_waits
 from kgen.transforms.storage.iterations import (
     at_iteration,
     iterations_of,
@@ -470,7 +470,7 @@ class _Pipeline:
             if mine != loops[0] or not fetch.tiles.is_equal(fetches[0].tiles):
                 because = f"'{fetches[0].insn.id}' runs in other iterations, and both are a group"
                 raise _rejected(self.loop, fetch.array, because, fetch.insn)
-        around = _of_all_items(self.kernel, frozenset[str]().union(*inames))
+        around = of_all_items(self.kernel, frozenset[str]().union(*inames))
         copied = {str(i.id) for fetch in fetches for i in self.before[str(fetch.insn.id)]}
         first = self._first_tiles(fetches[0], 0, self.stages - 1)
         before = [self._commit(around | {tile.loop}, copied) for tile in first]
@@ -677,11 +677,6 @@ class _Pipeline:
 
     def _apart(self, insn: InstructionBase) -> frozenset[tuple[str, str]]:
         return frozenset((o, scope) for n, scope in insn.no_sync_with for o in self._copies((n,)))
-
-
-def _of_all_items(kernel: LoopKernel, inames: frozenset[str]) -> frozenset[str]:
-    """Return the loops in which all work-items of a group are, if they copy something or not."""
-    return frozenset(name for name in inames if not kernel.has_tag(name, LocalInameTagBase))
 
 
 def _given(values: Set, known: Set) -> Set:

@@ -71,6 +71,30 @@ def test_nvcc_compiles_copies(dtype: Any, nvcc: str, tmp_path: Path) -> None:
     compile_cuda(lp.generate_code_v2(lp.pipeline(knl, "k_outer", 3)).device_code(), tmp_path, nvcc)
 
 
+def test_lanes_are_copied_at_once() -> None:
+    knl = lp.make_kernel(
+        "{ [k, l, v]: 0 <= k < 8 and 0 <= l < 16 and 0 <= v < 4 }",
+        "t[4*l + v] = a[k, 4*l + v] {id=f}\nb[k, l] = t[l] + t[63 - l] {dep=f}",
+        [
+            lp.GlobalArg("a", np.float32, shape="8, 64"),
+            lp.GlobalArg("b", np.float32, shape="8, 16"),
+            lp.TemporaryVariable(
+                "t", np.float32, shape=64, address_space=lp.AddressSpace.LOCAL, alignment=16
+            ),
+            "...",
+        ],
+        target=CUDA,
+    )
+    knl = lp.async_copy(lp.tag_inames(knl, "l:l.0, v:vec"), "f")
+    knl = lp.pipeline(knl, "k", 3)
+    code = lp.generate_body(knl)
+    assert "&t[64 * ((k + 2) % 3) + 4 * lid(x)], &a[64 * k + 4 * lid(x) + 128], sizeof(float4)" in (
+        code
+    )
+    assert code.count("__pipeline_commit()") == 3
+    assert lp.verify(knl).ok
+
+
 def test_copies_of_a_pipeline_take_no_registers() -> None:
     assert "a_fetch_ahead" not in kernel_of(copied(stages=3)).temporary_variables
 
