@@ -14,6 +14,7 @@ import pymbolic.primitives as p
 from kgen.autoscheduler import autoschedule
 from kgen.errors import InvocationError, counted
 from kgen.ir.expr import Reduction
+from kgen.ir.instruction import Assignment
 from kgen.ir.reductions import parse_reduction_op
 from kgen.ir.unit import TranslationUnit
 from kgen.library.einsum import make_einsum
@@ -276,6 +277,7 @@ def _of_truth(knl: TranslationUnit) -> TranslationUnit:
     """Return a sum of products as what numpy computes of truth values: whether any is all true."""
     kernel = knl.default_entrypoint
     (insn,) = kernel.instructions
+    assert isinstance(insn, Assignment)
     found = insn.expression
     factors = found.expr if isinstance(found, Reduction) else found
     both = p.LogicalAnd(factors.children) if isinstance(factors, p.Product) else factors
