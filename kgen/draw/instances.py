@@ -15,7 +15,7 @@ from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.errors import KgenError, TypeInferenceFailure, near_names
-from kgen.ir.data import ArrayBase, TemporaryVariable
+from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -90,6 +90,7 @@ class Instances(Execution):
     ) -> None:
         super().__init__(*lowered_parts(program, entrypoint), has_axes=True)
         self.params = dict(params)
+        self._strides: dict[str, Point] = {}
         self._accesses: dict[str, tuple[Access, ...]] = {}
         self._known_ranges: dict[Any, list[tuple[str, int] | range]] = {}
         if fix_param_values(self.kernel.assumptions, self.params).is_empty():
@@ -248,11 +249,15 @@ class Instances(Execution):
 
     def offset(self, array: ArrayBase, index: Point) -> int:
         """Return how many bytes an element is behind the first one."""
-        strides = (self.number(stride, {}) for stride in array.fixed_strides)
-        total = sum(k * step for k, step in zip(index, strides, strict=True))
-        swizzle = array.swizzle if isinstance(array, TemporaryVariable) else None
-        stored = total if swizzle is None else swizzle.stored(total)
-        return int(array.dtype.itemsize * stored)
+        return sum(k * step for k, step in zip(index, self.strides(array), strict=True))
+
+    def strides(self, array: ArrayBase) -> Point:
+        """Return the bytes from an element to the next one on each axis."""
+        if array.name not in self._strides:
+            self._strides[array.name] = tuple(
+                array.dtype.itemsize * self.number(stride, {}) for stride in array.fixed_strides
+            )
+        return self._strides[array.name]
 
 
 def _at(given: tuple[str, int] | range, point: Mapping[str, int]) -> Iterable[int]:

@@ -78,7 +78,8 @@ class Request:
 class Accesses(Picture):
     """The accesses to one array of a sub-group, each at one time.
 
-    ``unit`` is what a lane is: a work-item, or an iteration on hosts.
+    ``unit`` is what a lane is: a work-item, or an iteration on hosts. ``strides`` are the bytes
+    from an element to the next one on each axis of the array.
     """
 
     plotter: ClassVar[str] = "traffic"
@@ -87,7 +88,12 @@ class Accesses(Picture):
     params: Mapping[str, int]
     array: str
     unit: str
+    strides: tuple[int, ...]
     requests: tuple[Request, ...]
+
+    def offset(self, element: tuple[int, ...]) -> int:
+        """Return how many bytes an element is behind the first one."""
+        return sum(index * step for index, step in zip(element, self.strides, strict=True))
 
     def __str__(self) -> str:
         return "\n".join(_text(self))
@@ -166,6 +172,7 @@ class Selector:
             params=self.instances.params,
             array=array,
             unit="work-item" if self.has_items else "iteration",
+            strides=self.instances.strides(self.instances.require_array(array)),
             requests=requests,
         )
 

@@ -43,6 +43,15 @@ def test_a_fetch_by_strided_loops() -> None:
     assert len(load.touches) == 32
 
 
+def test_places_in_memory_follow_the_layout() -> None:
+    knl = lp.tag_array_axes(product(), "a", "N0, N1")
+    knl = lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    found = lp.draw.accesses(knl, "a", {"n": 64})
+    assert found.strides == (4, 256)
+    assert found.offset((3, 2)) == 3 * 4 + 2 * 256
+    assert len(found.requests[0].transactions) == 4
+
+
 def test_iterations_stand_for_work_items_on_hosts() -> None:
     knl = lp.make_kernel(
         "{ [i]: 0 <= i < n }", "out[2*i] = a[i]", [lp.GlobalArg("a", "float32"), ...],

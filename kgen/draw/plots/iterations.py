@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
 from kgen.draw.domains import Dependence, Iterations
-from kgen.draw.plots.style import COLOURS, GREY, cells, lines, mark_axis, shade, write
+from kgen.draw.plots.style import COLOURS, GREY, cells, lines, mark_axis, outline, shade, write
 from kgen.draw.text import params_text, point_text
 
 __all__ = ["plot"]
@@ -109,23 +109,10 @@ def _away(start: tuple[float, float], end: tuple[float, float], by: float) -> tu
 def _borders(
     found: Iterations, first: Mapping[tuple[int, int], int]
 ) -> list[list[tuple[float, float]]]:
-    """Return the sides of squares beyond which there is another tile, or nothing."""
+    """Return the outlines of tiles."""
     if not found.tiled_by:
         return []
-    segments = []
-    for (x, y), number in first.items():
-        for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-            other = first.get((x + dx, y + dy))
-            if other is None or found.points[other].tile != found.points[number].tile:
-                middle = (x + dx / 2, y + dy / 2)
-                half = (dy / 2, dx / 2)
-                segments.append(
-                    [
-                        (middle[0] - half[0], middle[1] - half[1]),
-                        (middle[0] + half[0], middle[1] + half[1]),
-                    ]
-                )
-    return segments
+    return outline({place: found.points[number].tile for place, number in first.items()})
 
 
 # -- dependences --------------------------------------------------------------------------------

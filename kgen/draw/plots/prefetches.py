@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kgen.draw.plots.style import COLOURS, cells, lines, mark_axis, write
+from kgen.draw.plots.style import COLOURS, cells, lines, mark_axis, outline, write
 from kgen.draw.prefetches import Prefetch, plane_of
 from kgen.draw.text import params_text
 
@@ -62,17 +62,6 @@ def plot(found: Prefetch) -> Figure:
 def _outline(
     elements: frozenset[tuple[int, ...]], front: tuple[int, ...]
 ) -> list[list[tuple[float, float]]]:
-    """Return the sides of elements beyond which there are no others."""
-    spots = {(element[-1], (0, *element)[-2]) for element in elements if element[:-2] == front}
-    segments = []
-    for x, y in spots:
-        for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-            if (x + dx, y + dy) not in spots:
-                across, along = (x + dx / 2, y + dy / 2), (dy / 2, dx / 2)
-                segments.append(
-                    [
-                        (across[0] - along[0], across[1] - along[1]),
-                        (across[0] + along[0], across[1] + along[1]),
-                    ]
-                )
-    return segments
+    """Return the outline of the elements that are drawn."""
+    spots = ((element[-1], (0, *element)[-2]) for element in elements if element[:-2] == front)
+    return outline(dict.fromkeys(spots, True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib import colormaps
@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
-__all__ = ["COLOURS", "GREY", "cells", "ink_on", "lines", "mark_axis", "shade", "write"]
+__all__ = ["COLOURS", "GREY", "cells", "ink_on", "lines", "mark_axis", "outline", "shade", "write"]
 
 #: The palette of Okabe and Ito, "Color Universal Design", 2008, without yellow and black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -46,6 +46,20 @@ def write(axes: Axes, place: tuple[float, float], text: str, colour: Any, size: 
 def lines(axes: Axes, segments: Sequence[Any], colour: str, width: float, zorder: int = 3) -> None:
     """Draw straight lines."""
     axes.add_collection(LineCollection(segments, colors=colour, linewidths=width, zorder=zorder))
+
+
+def outline(
+    tiles: Mapping[tuple[int, int], Any],
+) -> list[list[tuple[float, float]]]:
+    """Return the sides of cells beyond which there is another tile, or nothing."""
+    segments = []
+    for (x, y), tile in tiles.items():
+        for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            if (x + dx, y + dy) not in tiles or tiles[x + dx, y + dy] != tile:
+                middle, half = (x + dx / 2, y + dy / 2), (dy / 2, dx / 2)
+                start = (middle[0] - half[0], middle[1] - half[1])
+                segments.append([start, (middle[0] + half[0], middle[1] + half[1])])
+    return segments
 
 
 def mark_axis(axes: Axes, low: Sequence[int], high: Sequence[int], *, most: int = 24) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kgen.draw.plots.style import COLOURS, cells, lines, shade, write
+from kgen.draw.plots.style import COLOURS, cells, lines, mark_axis, outline, shade, write
 from kgen.draw.text import params_text, point_text
 from kgen.draw.traffic import Accesses, Request, Touch, heading
 
@@ -16,21 +16,74 @@ __all__ = ["plot"]
 #: The bytes of a row.
 _ROW = 128
 _MOST_ROWS = 32
+#: The most elements on a side of an array that is drawn.
+_LONGEST = 40
 
 
 def plot(found: Accesses) -> Figure:
     """Draw a panel for each request; only rows that are touched."""
-    rows = [min(_MOST_ROWS, len(_rows(request))) for request in found.requests]
+    boxes = [_box(request) for request in found.requests]
+    rows = [
+        max(min(_MOST_ROWS, len(_rows(request))), 0 if box is None else len(box[0]))
+        for request, box in zip(found.requests, boxes, strict=True)
+    ]
+    columns = 1 if boxes == [None] * len(boxes) else 2
     height = sum(0.34 * count + 1.1 for count in rows) + 1.0
-    figure = Figure(figsize=(11, height), layout="constrained")
-    grid = figure.subplots(len(rows), 1, squeeze=False, height_ratios=[r + 2 for r in rows])
-    for axes, request in zip(grid[:, 0], found.requests, strict=True):
-        _draw(axes, found, request)
+    figure = Figure(figsize=(5 + 6 * columns, height), layout="constrained")
+    grid = figure.subplots(
+        len(rows),
+        columns,
+        squeeze=False,
+        height_ratios=[r + 2 for r in rows],
+        width_ratios=(2, 1)[:columns],
+    )
+    for line, request, box in zip(grid, found.requests, boxes, strict=True):
+        _draw(line[0], found, request)
+        if box is not None:
+            _draw_array(line[1], found, request, *box)
+        elif columns > 1:
+            line[1].set_axis_off()
     figure.suptitle(
         f"{found.array} in {found.kernel_name}{params_text(found.params)}: numbers are "
         f"{found.unit}s, frames are transactions"
     )
     return figure
+
+
+def _box(request: Request) -> tuple[range, range] | None:
+    """Return the places on the last two axes around what is touched, if they can be drawn.
+
+    Elements of one row are side by side in memory, too, and need no second panel.
+    """
+    elements = [touch.element for touch in request.touches]
+    planes, rows = ({element[:-k] for element in elements} for k in (2, 1))
+    if len(elements[0]) < 2 or len(planes) > 1 or len(rows) == 1:
+        return None
+    down, across = (
+        range(min(axis) - 1, max(axis) + 2) for axis in list(zip(*elements, strict=True))[-2:]
+    )
+    return (down, across) if max(len(down), len(across)) <= _LONGEST else None
+
+
+def _draw_array(axes: Axes, found: Accesses, request: Request, down: range, across: range) -> None:
+    """Draw elements where they are in the array; frames go around those of one transaction."""
+    front = request.touches[0].element[:-2]
+    spots = [(x, y) for y in down if y >= 0 for x in across if x >= 0]
+    cells(axes, spots, ["#eeeeee"] * len(spots))
+    shown: dict[tuple[int, int], list[Touch]] = {}
+    for touch in request.touches:
+        shown.setdefault((touch.element[-1], touch.element[-2]), []).append(touch)
+    _draw_lanes(axes, shown, max(touch.lane for touch in request.touches) or 1)
+    moved = {
+        (x, y): found.offset((*front, y, x)) // request.transaction
+        for x, y in spots
+        if found.offset((*front, y, x)) // request.transaction in request.transactions
+    }
+    lines(axes, outline(moved), COLOURS[1], 1.4)
+    mark_axis(axes, (across[0], down[0]), (across[-1], down[-1]), most=12)
+    axes.set_xlabel(f"axis {len(front) + 1} of {found.array}", fontsize=8)
+    axes.set_ylabel(f"axis {len(front)}", fontsize=8)
+    axes.tick_params(labelsize=7)
 
 
 def _rows(request: Request) -> list[int]:
