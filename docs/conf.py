@@ -40,6 +40,7 @@ nitpicky = False
 autodoc_typehints = "none"  # the docstrings say what arguments are
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
+default_role = "literal"
 highlight_language = "text"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -101,9 +101,10 @@ def directive_of(name: str) -> str:
 
 
 def text_of(example: Path) -> tuple[str, str]:
-    """Return the title of a program, and the rest of what its docstring says."""
+    """Return the title of a program, and the rest of what its docstring says, as reST."""
     text = ast.get_docstring(ast.parse(example.read_text())) or example.stem
     title, _, rest = text.partition("\n\n")
+    rest = re.sub(r"\n\n(?=    \S)", "\n\n.. code-block:: console\n\n", f"\n\n{rest}")
     return " ".join(re.sub(r"^=+$", "", title, flags=re.MULTILINE).split()).rstrip("."), rest
 
 
@@ -125,7 +126,8 @@ def example_page(path: Path) -> str:
         f".. image:: /../examples/pictures/{found.name}\n   :alt: {title}\n\n"
         for found in pictures_of(path)
     )
-    code = f".. literalinclude:: /../examples/{path.name}\n   :language: python\n"
+    first = ast.parse(path.read_text()).body[1].lineno  # behind the docstring
+    code = f".. literalinclude:: /../examples/{path.name}\n   :lines: {first}-\n"
     return f"{title}\n{'=' * len(title)}\n\n{rest}\n\n{picture}{code}"
 
 
