@@ -18,14 +18,15 @@ from kgen.ready.c_text import parse_functions, with_macros
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import native
 from kgen.ready.places import find_place
-from kgen.ready.shortcut import Shortcut, shortcut_for
+from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, call_options, fit, plain_arrays
 from kgen.ready.statements import read_statements
+from kgen.ready.tuned import Tunable, defaults_of
 
 __all__ = ["ElementwiseKernel"]
 
 
-class ElementwiseKernel:
+class ElementwiseKernel(Tunable):
     """An operation on each element of some arrays, written in C.
 
     :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
@@ -38,6 +39,7 @@ class ElementwiseKernel:
     :arg preamble: functions and macros in C that *operation* uses; they are inlined
     :arg loop_prep: statements before *operation*
     :arg schedule: parameters of the schedule, such as ``{"group_size": 128}``, see :meth:`build`
+    :arg wisdom: records of :meth:`tune`, or their file, by which calls choose the schedule
     :arg keep: as in pycuda, and not used
 
     >>> import numpy as np
@@ -64,6 +66,7 @@ class ElementwiseKernel:
         preamble: str = "",
         loop_prep: str = "",
         schedule: Mapping[str, Any] | None = None,
+        wisdom: Any = None,
         keep: bool = False,
     ) -> None:
         self.context = context
@@ -77,8 +80,7 @@ class ElementwiseKernel:
         self._plain = plain_arrays(
             self.signature, lambda scope: read_statements(operation, "operation", scope, ["i"])
         )
-        self._executors: dict[Any, Any] = {}
-        self._shortcut: Shortcut | None = None
+        self._begin(wisdom, self.signature.arguments, preamble, operation)
 
     def build(
         self,
@@ -168,22 +170,22 @@ class ElementwiseKernel:
         place = find_place(self.name, (given[name] for name in names), queue)
         elements = fit(self.signature, self._plain, given, range, slice)
         index_dtype = place.index_dtype(elements.size)
-        key = (place, elements.indices, elements.restrict, index_dtype)
-        executor = self._executors.get(key)
-        if executor is None:
-            unit = self.build(
-                place.target,
-                rank=elements.indices.rank,
-                step=elements.indices.step,
-                restrict=elements.restrict,
-                index_dtype=index_dtype,
-                is_gpu=place.is_gpu,
-            )
-            executor = self._executors[key] = unit.executor(*place.leading)
-        if elements.is_plain and elements.restrict:
+        options = {
+            "rank": elements.indices.rank,
+            "step": elements.indices.step,
+            "restrict": elements.restrict,
+            "index_dtype": index_dtype,
+        }
+        more = call_options(wait_for=wait_for, stream=stream)
+        event, _ = self._launch(place, options, elements.arguments, more)
+        if elements.is_plain and elements.restrict and not self.wisdom.records:
+            executor = self._executor(place, "build", options, elements.arguments)
             self._shortcut = shortcut_for(
                 place, executor, self.signature, elements.arguments, place.sizes_of(index_dtype)
             )
-        more = call_options(wait_for=wait_for, stream=stream)
-        event, _ = executor(*place.leading, **elements.arguments, **more)
         return event
+
+    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+        rows = ["rows"] if options["rank"] > 1 else []
+        names = ["group_size", "items", *rows] if is_gpu else rows or ["chunk"]
+        return defaults_of(schedules.elementwise, *names)

@@ -26,13 +26,14 @@ from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import operation_of, read_combination
 from kgen.ready.places import Place, as_axes, find_place
-from kgen.ready.shortcut import Shortcut, shortcut_for
+from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, fit, plain_arrays
+from kgen.ready.tuned import Tunable, defaults_of
 
 __all__ = ["ReductionKernel"]
 
 
-class ReductionKernel:
+class ReductionKernel(Tunable):
     """Combines the elements of arrays, or what an expression makes of them.
 
     :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
@@ -43,7 +44,7 @@ class ReductionKernel:
     :arg map_expr: an expression in C of elements ``x[i]``; the elements of the first array if left
         out
     :arg arguments: an argument list in C, ``"float *x, float *y"``
-    :arg name, options, preamble, schedule, keep: as for
+    :arg name, options, preamble, schedule, wisdom, keep: as for
         :class:`kgen.elementwise.ElementwiseKernel`
 
     >>> import numpy as np
@@ -71,6 +72,7 @@ class ReductionKernel:
         preamble: str = "",
         *,
         schedule: Mapping[str, Any] | None = None,
+        wisdom: Any = None,
         keep: bool = False,
     ) -> None:
         self.context = context
@@ -95,8 +97,8 @@ class ReductionKernel:
         )
         self._operation = operation_of(self._combination)
         self._plain = plain_arrays(self.signature, self._mapped)
-        self._executors: dict[Any, Any] = {}
-        self._shortcut: Shortcut | None = None
+        operation = (str(self.dtype_out), neutral, reduce_expr, map_expr)
+        self._begin(wisdom, declared, preamble, *operation)
 
     def _mapped(self, scope: Scope) -> Expr:
         return to_value(self._map, "map_expr", scope, self.dtype_out)
@@ -142,7 +144,7 @@ class ReductionKernel:
                     knl, indices.inames, in_one_group=in_one_group, **settings
                 )
             return schedules.reduction_on_host(knl, indices.inames, **settings)
-        lanes = settings.pop("lanes", max(8, 256 // self.dtype_out.itemsize))
+        lanes = settings.pop("lanes", self._lanes)
         main, rest = indices.in_lanes(lanes)
         knl = self._make(target, [main, rest], index_dtype)
         return schedules.reduction_in_lanes(knl, main.inames, in_one_group=in_one_group, **settings)
@@ -273,21 +275,21 @@ class ReductionKernel:
         index_dtype = place.index_dtype(elements.size)
         indices = elements.indices
         in_one_group = elements.is_plain and place.is_small(elements.size)
-        executor = self._executor(
-            place,
-            rank=indices.rank,
-            step=indices.step,
-            in_one_group=in_one_group,
-            index_dtype=index_dtype,
-        )
-        if elements.is_plain:
+        options = {
+            "rank": indices.rank,
+            "step": indices.step,
+            "in_one_group": in_one_group,
+            "index_dtype": index_dtype,
+        }
+        if out is not None:
+            more["out"] = out if out.shape == () else as_axes(place, out, ())
+        event, (result,) = self._launch(place, options, elements.arguments, more)
+        if elements.is_plain and not self.wisdom.records:
             sizes = place.sizes_like(elements.size)
+            executor = self._executor(place, "build", options, elements.arguments)
             self._shortcut = shortcut_for(
                 place, executor, self.signature, given, sizes, allocates=True
             )
-        if out is not None:
-            more["out"] = out if out.shape == () else as_axes(place, out, ())
-        event, (result,) = executor(*place.leading, **elements.arguments, **more)
         return (result if out is None else out), event
 
     def _call_along(
@@ -321,18 +323,28 @@ class ReductionKernel:
             given[name] = as_axes(place, given[name], axes)
         if out is not None:
             more["out"] = as_axes(place, out, (axes[0], axes[2]))
-        executor = self._executor(
-            place,
-            along="rows" if axes[2] == 1 else "columns",
-            index_dtype=place.index_dtype(int(np.prod(axes))),
-        )
-        event, (result,) = executor(*place.leading, **given, **more)
+        options = {
+            "along": "rows" if axes[2] == 1 else "columns",
+            "index_dtype": place.index_dtype(int(np.prod(axes))),
+        }
+        event, (result,) = self._launch(place, options, given, more)
         return (result.reshape(kept) if out is None else out), event
 
-    def _executor(self, place: Place, **layout: Any) -> Any:
-        key = (place, *layout.values())
-        executor = self._executors.get(key)
-        if executor is None:
-            unit = self.build(place.target, is_gpu=place.is_gpu, **layout)
-            executor = self._executors[key] = unit.executor(*place.leading)
-        return executor
+    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+        if "along" in options:
+            by_rows, first = options["along"] == "rows", "group_size" if is_gpu else "lanes"
+            rows = [] if by_rows == is_gpu else ["rows"]
+            return defaults_of(schedules.reduction_along, first, *rows)
+        chunk = [] if options["in_one_group"] else ["chunk"]
+        if is_gpu:
+            groups = [] if options["in_one_group"] else ["groups"]
+            return defaults_of(schedules.reduction_of_all, "group_size", *groups)
+        if options["rank"] > 1 or options["step"] not in (None, 1):
+            lanes = ["lanes"] if options["rank"] > 1 else []
+            return defaults_of(schedules.reduction_on_host, *lanes, "chunk")
+        return {"lanes": self._lanes, **defaults_of(schedules.reduction_in_lanes, *chunk)}
+
+    @property
+    def _lanes(self) -> int:
+        """How many values are reduced side by side on a host."""
+        return max(8, 256 // int(self.dtype_out.itemsize))

@@ -34,6 +34,7 @@ from kgen.ready.places import Place, as_axes, copy_to, find_place, flat
 from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
 from kgen.ready.statements import Program, read_statements
 from kgen.ready.tiles import TiledScan, Tiling, tiling_for
+from kgen.ready.tuned import Tunable, defaults_of
 
 __all__ = ["ExclusiveScanKernel", "GenericScanKernel", "InclusiveScanKernel"]
 
@@ -43,7 +44,7 @@ _BOOL: Final = np.dtype(np.bool_)
 _RESULTS: Final = frozenset(["item", "prev_item", "last_item"])
 
 
-class GenericScanKernel:
+class GenericScanKernel(Tunable):
     """Scans what an expression makes of elements, and runs a statement on each result.
 
     :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
@@ -61,7 +62,7 @@ class GenericScanKernel:
         expressions above. The offset is 0 or -1
     :arg index_dtype: the type of indices; one that suffices if left out
     :arg name_prefix: the name of the kernel
-    :arg options, preamble, schedule: as for :class:`kgen.elementwise.ElementwiseKernel`
+    :arg options, preamble, schedule, wisdom: as for :class:`kgen.elementwise.ElementwiseKernel`
 
     >>> import numpy as np
     >>> knl = GenericScanKernel(
@@ -98,6 +99,7 @@ class GenericScanKernel:
         devices: Any = None,
         *,
         schedule: Mapping[str, Any] | None = None,
+        wisdom: Any = None,
     ) -> None:
         self.context = context
         self.name = name_prefix
@@ -123,7 +125,8 @@ class GenericScanKernel:
         )
         self._check()
         self._plain = plain_arrays(self.signature, self._read_all)
-        self._executors: dict[Any, Any] = {}
+        operation = (str(self.dtype), neutral, preamble, *sorted(self._texts.items()))
+        self._begin(wisdom, self.signature.arguments, *operation, self._fetched)
 
     def _check(self) -> None:
         """Find what the output statement uses, and reject what does not exist."""
@@ -375,20 +378,20 @@ class GenericScanKernel:
         layout = {"index_dtype": self.index_dtype or place.index_dtype(size)}
         stores_results = self._stores_results or is_shared
         tiling = tiling_for(size, self.dtype, **self.schedule) if place.is_gpu else {}
-        knl = self._executor(
-            place,
-            "build",
+        options = {
             **tiling,
-            in_one_group=place.is_small(size),
-            stores_results=stores_results,
+            "in_one_group": place.is_small(size),
+            "stores_results": stores_results,
             **layout,
-        )
-        event, outputs = knl(*place.leading, **given, **more)
+        }
+        event, outputs = self._launch(place, options, given, more)
         if not stores_results:
             return event, outputs
         results = dict(zip(self._stored(), outputs, strict=True))
-        output = self._executor(place, "build_output", restrict=not is_shared, **layout)
-        result: tuple[Any, Any] = output(*place.leading, **given, **results, **more)
+        of_output = {"restrict": not is_shared, **layout}
+        result: tuple[Any, Any] = self._launch(
+            place, of_output, {**given, **results}, more, "build_output"
+        )
         return result
 
     def _fitted(self, name: str, array: Any, size: int) -> Any:
@@ -431,22 +434,24 @@ class GenericScanKernel:
         axis %= len(shape)
         axes = (int(np.prod(shape[:axis])), shape[axis], int(np.prod(shape[axis + 1 :])))
         views = {name: as_axes(place, given[name], axes) for name in names}
-        knl = self._executor(
-            place,
-            "build",
-            along="rows" if axes[2] == 1 else "columns",
-            index_dtype=self.index_dtype or place.index_dtype(int(np.prod(shape))),
-        )
-        result: tuple[Any, Any] = knl(*place.leading, **{**given, **views}, **more)
+        options = {
+            "along": "rows" if axes[2] == 1 else "columns",
+            "index_dtype": self.index_dtype or place.index_dtype(int(np.prod(shape))),
+        }
+        result: tuple[Any, Any] = self._launch(place, options, {**given, **views}, more)
         return result
 
-    def _executor(self, place: Place, method: str, **layout: Any) -> Any:
-        key = (place, method, *layout.items())
-        executor = self._executors.get(key)
-        if executor is None:
-            unit = getattr(self, method)(place.target, is_gpu=place.is_gpu, **layout)
-            executor = self._executors[key] = unit.executor(*place.leading)
-        return executor
+    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+        if "along" in options:
+            by_rows = options["along"] == "rows"
+            on_gpu = ("group_size", "items" if by_rows else "rows")
+            on_host = ("rows" if by_rows else "lanes",)
+            return defaults_of(schedules.scan_along, *(on_gpu if is_gpu else on_host))
+        if "in_one_group" not in options:  # of the output
+            return {}
+        if is_gpu:
+            return {"group_size": Tiling.group_size, "items": options["items"]}
+        return defaults_of(schedules.scan, *([] if options["in_one_group"] else ["chunk"]))
 
 
 class _Body:
@@ -612,6 +617,7 @@ class _ScanOfArray(GenericScanKernel):
         devices: Any = None,
         *,
         schedule: Mapping[str, Any] | None = None,
+        wisdom: Any = None,
     ) -> None:
         dtype = np.dtype(dtype)
         super().__init__(
@@ -626,6 +632,7 @@ class _ScanOfArray(GenericScanKernel):
             options=options,
             preamble=preamble,
             schedule=schedule,
+            wisdom=wisdom,
         )
 
     def __call__(  # type: ignore[override]
@@ -682,7 +689,7 @@ class InclusiveScanKernel(_ScanOfArray):
     :arg dtype: the type of elements
     :arg scan_expr: what two values are combined to, an expression in C of ``a`` and ``b``
     :arg neutral: the value in C that changes nothing, if there is one
-    :arg name_prefix, options, preamble, schedule: as for :class:`GenericScanKernel`
+    :arg name_prefix, options, preamble, schedule, wisdom: as for :class:`GenericScanKernel`
 
     >>> import numpy as np
     >>> InclusiveScanKernel(np.int32, "a+b")(np.arange(5, dtype=np.int32))

@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"runtime", "statistics", "frontend", "performance", "verification", "draw", "html"},
     "tuning": BELOW_RUNTIME
     | {"runtime", "statistics", "frontend", "performance", "verification", "equivalence", "html"},
-    "ready": BELOW_RUNTIME | {"runtime", "frontend"},
+    "ready": BELOW_RUNTIME | {"runtime", "frontend", "tuning"},
     "elementwise": ON_READY,
     "reduction": ON_READY,
     "scan": ON_READY,

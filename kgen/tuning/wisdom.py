@@ -26,7 +26,7 @@ from kgen.tuning.devices import device_info
 from kgen.tuning.records import Record, Records
 from kgen.tuning.task import Builder, Problem, Task, Transformed, as_builder
 
-__all__ = ["Choice", "TunedKernel", "Wisdom", "load_wisdom"]
+__all__ = ["Choice", "TunedKernel", "Wisdom", "load_wisdom", "sizes_of_call"]
 
 #: Weights of sizes in conditions for C are rounded to fractions with at most this denominator.
 _DENOMINATOR = 4
@@ -162,7 +162,7 @@ class TunedKernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel in the configuration for the call."""
-        self.last = self.choose(*args, **{**self._sizes_of(kwargs), **_numbers(kwargs)})
+        self.last = self.choose(*args, **sizes_of_call(self.general.kernel, kwargs))
         return self.last.kernel(*args, **kwargs)
 
     def choose(self, *args: Any, **sizes: Any) -> Choice:
@@ -258,15 +258,16 @@ class TunedKernel:
         except InvocationError:
             return {}
 
-    def _sizes_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the sizes that follow from the shapes of arrays in a call."""
-        sizes = _numbers(given)
-        for arg in prepared_kernel(self.general.kernel).args:
-            shape = getattr(given.get(arg.name), "shape", None)
-            if isinstance(arg, ArrayArg) and shape is not None and isinstance(arg.shape, tuple):
-                for extent, length in zip(arg.shape, shape, strict=False):
-                    sizes.update(_solved(extent, length, sizes))
-        return sizes
+
+def sizes_of_call(unit: TranslationUnit, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes in a call of a kernel, and those that follow from the shapes of arrays."""
+    sizes = _numbers(given)
+    for arg in prepared_kernel(unit).args:
+        shape = getattr(given.get(arg.name), "shape", None)
+        if isinstance(arg, ArrayArg) and shape is not None and isinstance(arg.shape, tuple):
+            for extent, length in zip(arg.shape, shape, strict=False):
+                sizes.update(_solved(extent, length, sizes))
+    return sizes
 
 
 def _numbers(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,250 @@
+"""Schedules of ready kernels by measurement: a tune for the arrays of a call, and its wisdom."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kgen.errors import InvocationError
+from kgen.ir.unit import TranslationUnit
+from kgen.ready.places import Place
+from kgen.runtime.cache import content_key
+from kgen.tuning.devices import device_info
+from kgen.tuning.result import TuneResult
+from kgen.tuning.tune import tune
+from kgen.tuning.wisdom import Wisdom, load_wisdom, sizes_of_call
+
+__all__ = ["Tunable", "defaults_of"]
+
+#: Values are the default times these powers of two.
+_POWERS = range(-3, 4)
+#: The least and the largest work-groups.
+_GROUP_SIZES = (32, 1024)
+#: Options of calls; all others are those of a tune.
+_OF_CALLS = frozenset({"range", "slice", "axis", "queue", "size", "out", "output_ary", "stream"})
+
+
+def defaults_of(schedule: Callable[..., Any], *names: str) -> dict[str, int]:
+    """Return the defaults of some parameters of a schedule.
+
+    >>> def in_chunks(knl, *, chunk=64, rows=2): ...
+    >>> defaults_of(in_chunks, "chunk")
+    {'chunk': 64}
+    """
+    known = inspect.signature(schedule).parameters
+    return {name: known[name].default for name in names}
+
+
+class _FoundCall(Exception):
+    """A call that is looked at, and not made."""
+
+
+@dataclass(eq=False)
+class Schedules:
+    """The schedules of a ready kernel for calls of one kind: what :func:`kgen.tune` takes.
+
+    :arg options: of the method that builds the kernel; the schedule is what a configuration says
+    """
+
+    kernel: Tunable
+    method: str
+    place: Place
+    options: Mapping[str, Any]
+    start: Mapping[str, int]
+    restrictions: Sequence[str] = ()
+    general: TranslationUnit = field(init=False)
+
+    def __post_init__(self) -> None:
+        kernel = copy.copy(self.kernel)
+        described = repr((self.method, sorted(self.options.items(), key=repr)))
+        kernel.name += "_" + content_key(kernel.identity, described)[:8]
+        self.kernel = kernel
+        self.general = self.build(**self.start)
+
+    @property
+    def name(self) -> str:
+        """What records call the kernel: other operations and layouts have other names."""
+        return self.kernel.name
+
+    @property
+    def tune_params(self) -> dict[str, list[int]]:
+        """For each parameter its values."""
+        return {name: _values(name, value) for name, value in self.start.items()}
+
+    def build(self, **configuration: int) -> TranslationUnit:
+        """Return the kernel with the schedule of a configuration."""
+        make = getattr(self.kernel, self.method)
+        found: TranslationUnit = make(
+            self.place.target,
+            is_gpu=self.place.is_gpu,
+            **{**self.options, **configuration},
+        )
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Other processes have queues and contexts of their own.
+        return {**self.__dict__, "place": Place(self.place.target, (), self.place.is_gpu)}
+
+
+def _values(name: str, default: int) -> list[int]:
+    """Return the values of a parameter that are tried: around the default.
+
+    >>> _values("group_size", 256), _values("rows", 4)
+    ([32, 64, 128, 256, 512, 1024], [1, 2, 4, 8, 16, 32])
+    """
+    low, high = _GROUP_SIZES if name == "group_size" else (1, default << max(_POWERS))
+    around = {int(default * 2.0**power) for power in _POWERS}
+    return sorted(value for value in around if low <= value <= high)
+
+
+class Tunable:
+    """What ready kernels share that choose their schedule by measurement.
+
+    ``wisdom`` has the records of tunes; ``identity`` says which operation they are of.
+    """
+
+    name: str
+    schedule: dict[str, Any]
+    wisdom: Wisdom
+    identity: str
+    _shortcut: Any
+    _executors: dict[Any, Any]
+    _schedules: dict[Any, Schedules]
+    _found_call: Callable[..., None] | None
+
+    def _begin(self, wisdom: Wisdom | str | os.PathLike[str] | None, *operation: object) -> None:
+        """Begin without code; *operation* is what a kernel computes."""
+        if isinstance(wisdom, str | os.PathLike):
+            wisdom = load_wisdom(wisdom)
+        self.wisdom = Wisdom(()) if wisdom is None else wisdom
+        self.identity = repr((type(self).__name__, self.name, *operation))
+        self._forget()
+
+    def _forget(self) -> None:
+        self._shortcut, self._found_call = None, None
+        self._executors, self._schedules = {}, {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**self.__dict__, "context": None, "_shortcut": None, "_found_call": None}
+        return {**state, "_executors": {}, "_schedules": {}}
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Run the kernel on arrays."""
+        raise NotImplementedError
+
+    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+        """Return the parameters of the schedule for some options, with their usual values."""
+        raise NotImplementedError
+
+    def tune(self, *args: Any, **options: Any) -> TuneResult:
+        """Find the fastest schedule for the arrays of a call, and use it from then on.
+
+        :arg args: the arguments of a call; arrays are copied, and stay as they are
+        :arg options: of a call (``range``, ``slice``, ``axis``, ``queue``...), and of
+            :func:`kgen.tune`: ``records="file.jsonl"``, ``evaluations=20``, ``seconds=10``...
+
+        Later calls take the schedule that was best for the nearest size on their device. Records
+        in a file are for other programs: ``wisdom="file.jsonl"``, when a kernel is made.
+
+        Raises :class:`kgen.errors.KgenError` where the schedule has no parameters.
+        """
+        of_call = {name: options.pop(name) for name in _OF_CALLS & options.keys()}
+        schedules, arguments = self._found(args, of_call)
+        if not schedules.start:
+            raise InvocationError(
+                "so few elements have one schedule: there is nothing to tune",
+                kernel=self.name,
+                hint="pass larger arrays",
+            )
+        numbers = sizes_of_call(schedules.general, arguments)
+        numbers |= {name: value for name, value in arguments.items() if np.ndim(value) == 0}
+        leading, to_host = schedules.place.leading, schedules.place.target.load_runtime().to_host
+        result = tune(
+            schedules,
+            sizes={n: numbers[n] for n in _numbers_of(schedules.general) if n in numbers},
+            arguments={
+                name: to_host(value, *leading)
+                for name, value in arguments.items()
+                if np.ndim(value) > 0 or name not in numbers
+            },
+            **{"device": leading[0] if leading else None, **options},
+        )
+        self.wisdom = Wisdom((*self.wisdom.records, *result.records))
+        self._forget()
+        return result
+
+    def _found(
+        self, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Schedules, dict[str, Any]]:
+        """Return what a call would run, and the arguments of the kernel."""
+        found: list[Any] = []
+        other = copy.copy(self)
+        other._found_call = lambda *call: found.extend(call)
+        with contextlib.suppress(_FoundCall):
+            other(*args, **options)
+        place, method, layout, arguments = found
+        return self._schedules_of(place, method, layout), arguments
+
+    def _schedules_of(self, place: Place, method: str, options: Mapping[str, Any]) -> Schedules:
+        key = (place, method, *options.items())
+        if key not in self._schedules:
+            start = {**self._defaults(options, is_gpu=place.is_gpu), **self.schedule}
+            others = {name: value for name, value in options.items() if name not in start}
+            self._schedules[key] = Schedules(self, method, place, others, start)
+        return self._schedules[key]
+
+    def _launch(
+        self,
+        place: Place,
+        options: Mapping[str, Any],
+        arguments: dict[str, Any],
+        more: Mapping[str, Any],
+        method: str = "build",
+    ) -> Any:
+        """Run the kernel that *method* builds with some options; return its event and outputs."""
+        if self._found_call is not None:
+            self._found_call(place, method, options, arguments)
+            raise _FoundCall
+        executor = self._executor(place, method, options, arguments)
+        return executor(*place.leading, **arguments, **more)
+
+    def _executor(
+        self, place: Place, method: str, options: Mapping[str, Any], arguments: dict[str, Any]
+    ) -> Any:
+        chosen = self._chosen(place, method, options, arguments)
+        key = (place, method, *options.items(), *chosen.items())
+        executor = self._executors.get(key)
+        if executor is None:
+            make = getattr(self, method)
+            unit = make(place.target, is_gpu=place.is_gpu, **{**options, **chosen})
+            executor = self._executors[key] = unit.executor(*place.leading)
+        return executor
+
+    def _chosen(
+        self, place: Place, method: str, options: Mapping[str, Any], arguments: dict[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return the schedule for a call that wisdom has, if it has one."""
+        if not self.wisdom.records or self.schedule:
+            return {}
+        schedules = self._schedules_of(place, method, options)
+        sizes = sizes_of_call(schedules.general, arguments)
+        found = self.wisdom.candidates(schedules.name, _device_of(place), sizes)
+        records = (record.configuration for record, _ in found)
+        return next((one for one in records if one.keys() == schedules.start.keys()), {})
+
+
+def _numbers_of(unit: TranslationUnit) -> list[str]:
+    return [arg.name for arg in unit.default_entrypoint.args if not hasattr(arg, "shape")]
+
+
+@functools.lru_cache(maxsize=64)
+def _device_of(place: Place) -> dict[str, str]:
+    return device_info(place.target, place.leading).identity
