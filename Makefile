@@ -51,6 +51,7 @@ wheel: $(VENV)/.installed-dist
 	$(IN_VENV) tools/try_wheel.py
 
 bench: $(VENV)/.installed-dev pocl
+	$(IN_VENV) benchmarks/import_time.py
 	$(IN_VENV) benchmarks/codegen.py
 	$(IN_VENV) benchmarks/launch.py
 	$(IN_VENV) benchmarks/export.py

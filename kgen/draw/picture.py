@@ -21,7 +21,7 @@ class Picture(ABC):
     """The data of a picture; ``str()`` is its form for terminals.
 
     Nothing is drawn before :meth:`figure`, :meth:`save` or a notebook asks for it. These need
-    matplotlib: ``pip install 'kgen[plot]'``.
+    matplotlib: ``pip install 'kgen-loops[plot]'``.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<4 }", "a[i] = i", target=lp.CTarget())

@@ -70,6 +70,9 @@ def kernel_html(kernel: LoopKernel, code: Sequence[CodeLine] | str | None) -> st
         _part("arrays and numbers", _variables(kernel)),
         _part("instructions", _instructions(kernel)),
     ]
+    if kernel.substitutions:
+        rules = (escape(str(rule)) for _, rule in sorted(kernel.substitutions.items()))
+        parts.append(_part("rules", "<pre>" + "\n".join(rules) + "</pre>"))
     if isinstance(code, str):
         parts.append(_part("code", f"<pre>no code: {escape(code)}</pre>"))
     elif code is not None:

@@ -92,3 +92,10 @@ def test_names_are_escaped_and_rules_are_those_of_the_kernel() -> None:
     assert 'data-insn~="dot"]:hover' in text
     assert "0 &lt;= j &lt; n" in text
     assert "<script" not in text
+
+
+def test_rules_of_a_kernel() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 4 }", "twice(x) := 2*x\na[i] = twice(i)", target=lp.CTarget()
+    )
+    assert "<pre>twice(x) := 2*x</pre>" in knl._repr_html_()
