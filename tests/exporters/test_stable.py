@@ -26,9 +26,10 @@ for target in ("c", "opencl", "cuda"):
 
 
 def written_under(seed: str, folder: Path) -> dict[str, bytes]:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "examples")])
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WRITE, str(folder)],
-        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
         check=True,
     )
     files = (path for path in folder.rglob("*") if path.is_file())
