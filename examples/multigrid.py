@@ -1,10 +1,10 @@
 """
-Multigrid
-=========
+Multigrid for Poisson's equation
+================================
 
-Poisson's equation on a square, by V-cycles: steps of Jacobi's method smooth the error on each grid,
-and a grid of half the resolution corrects the rest. A cycle makes the error five times smaller on
-grids of any size. The residual is a rule, which the kernel that restricts it computes on the way.
+V-cycles on a square: steps of Jacobi's method smooth the error on each grid, and a grid of half the
+resolution corrects the rest. A cycle makes the error five times smaller on grids of any size. The
+residual is a rule, which the kernel that restricts it computes on the way.
 
     python examples/multigrid.py --device {c,opencl,cuda} [--n 512] [--picture multigrid.png]
 """

@@ -1,6 +1,6 @@
 """
-N-body
-======
+N-body simulation
+=================
 
 Two clusters of stars that meet, by leapfrog steps. On a GPU, each work-item has a body, and its
 force in registers; the work-items of a group fetch a tile of the other bodies together, wait, and
