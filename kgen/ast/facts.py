@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import pymbolic.primitives as p
@@ -15,7 +15,7 @@ from kgen.ir.expr import Expr, IdentityMapper, variable_names
 from kgen.ir.sets.dims import Set, param_names, param_values, params_space
 from kgen.ir.sets.quasi_affine import set_from_condition
 
-__all__ = ["Facts", "params_where"]
+__all__ = ["Facts", "params_where", "value_at"]
 
 #: Values of parameters, hardware axes and loop variables, by their names in sets.
 _Point: TypeAlias = dict[str, int]
@@ -52,7 +52,7 @@ class Facts:
         """Tell whether *condition* is proved."""
         if self._is_proved(condition):
             return True
-        if any(_value(condition, point) is False for point in self._points()):
+        if any(value_at(condition, point) is False for point in self._points()):
             return False
         parts = condition.children if isinstance(condition, p.LogicalOr) else (condition,)
         ways = [way for part in parts if (way := self._where(part)) is not None]
@@ -165,7 +165,7 @@ class _Evaluator(EvaluationMapper[Any]):
     map_bitwise_and = map_bitwise_or = map_bitwise_xor = map_quotient
 
 
-def _value(expr: Expr, point: _Point) -> Any:
+def value_at(expr: Expr, point: Mapping[str, int]) -> Any:
     """Return the value of *expr*; ``None`` if that is not a matter of *point* alone."""
     try:
         return _Evaluator(point)(expr)
@@ -182,10 +182,10 @@ def _extended(point: _Point, conditions: tuple[Expr, ...]) -> _Point | None:
             and condition.operator in ("==", ">=")
             and condition.left.name not in point
         ):
-            value = _value(condition.right, point)
+            value = value_at(condition.right, point)
             if value is None:
                 return None
             point = {**point, condition.left.name: value}
-        elif not _value(condition, point):
+        elif not value_at(condition, point):
             return None
     return point

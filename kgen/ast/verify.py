@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Any
 
 import pymbolic.primitives as p
 
+from kgen.analysis.instances import axis_name
+from kgen.ast.facts import value_at
 from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run
 from kgen.errors import CodegenError
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, to_text, variable_names, walk
@@ -74,8 +78,73 @@ def verify_lanes(kernel: LoopKernel, function: DeviceFunction) -> DeviceFunction
         if (axes := _axes_of_rows(insn.read_exprs(), function.locals))
     }
     if of_insn:
-        _visit_lanes(function, function.body, of_insn, {}, {})
+        _visit_lanes(_Rows(kernel, function, of_insn), function.body, {}, {}, ())
     return function
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A function in which lanes exchange values, and the axes of the rows of each instruction."""
+
+    kernel: LoopKernel
+    function: DeviceFunction
+    of_insn: Mapping[str, frozenset[int]]
+
+    def decides(self, node: If) -> bool:
+        """Tell whether it is known which lanes a condition holds for, and lanes say who is left."""
+        if not self.kernel.target.masks_lanes or node.reads_data or variable_names(node.condition):
+            return False
+        return all(value_at(node.condition, point) is not None for point in self._points())
+
+    def check(self, insn_id: str, around: Mapping[int, str], conditions: tuple[Expr, ...]) -> None:
+        """Reject an exchange that some lanes of a row run, and others do not."""
+        axes = self.of_insn.get(insn_id, frozenset())
+        texts = [around[axis] for axis in sorted(axes & around.keys())]
+        missing = self._find_missing(insn_id, conditions) if axes else None
+        if missing is not None:
+            texts.append(f"if {to_text(missing)}")
+        if texts:
+            raise CodegenError(
+                f"lanes exchange values in '{insn_id}' below '{texts[0]}', which is not the same "
+                "for all of them",
+                kernel=self.function.name,
+                hint="move the exchange out of the condition",
+            )
+
+    def _find_missing(self, insn_id: str, conditions: tuple[Expr, ...]) -> Expr | None:
+        """Return the conditions where one lane of a row runs an exchange, and another does not."""
+        if not conditions:
+            return None
+        width = self.kernel.target.exchange_width
+        assert width is not None
+        condition = conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
+        running = {n for n, point in enumerate(self._points()) if value_at(condition, point)}
+        for expr in walk(*self.kernel.id_to_insn[insn_id].read_exprs()):
+            if not is_of_lane(expr):
+                continue
+            assert isinstance(expr, p.Call)
+            for number in running:
+                lanes = _lanes_of(expr.parameters[0], number % width)
+                first = number - number % width
+                if not {first + k for k in range(width) if lanes >> k & 1} <= running:
+                    return condition
+        return None
+
+    def _points(self) -> Iterator[dict[str, int]]:
+        """Give the indices of all work-items of a group, in the order of lanes."""
+        sizes = self.function.locals
+        names = [axis_name(LocalHardwareAxisIndex(axis)) for axis in range(len(sizes))]
+        for point in product(*(range(size) for size in reversed(sizes))):
+            yield dict(zip(names, reversed(point), strict=True))
+
+
+def _lanes_of(mask: Any, lane: int) -> int:
+    """Return the mask that a lane of a warp passes."""
+    if not isinstance(mask, p.Call):
+        return int(mask)
+    parameters: Any = mask.parameters
+    first_row, others = parameters
+    return int(first_row) << (lane & int(others))
 
 
 def _axes_of_rows(exprs: Iterable[Expr], sizes: tuple[int, ...]) -> frozenset[int]:
@@ -100,13 +169,16 @@ def _axes_of_row(mask: Expr, sizes: tuple[int, ...]) -> Iterator[int]:
 
 
 def _visit_lanes(
-    function: DeviceFunction,
+    rows: _Rows,
     node: Node,
-    of_insn: Mapping[str, frozenset[int]],
     unequal: Mapping[str, frozenset[int]],
     around: Mapping[int, str],
+    conditions: tuple[Expr, ...],
 ) -> None:
-    """Check *node*; *unequal* names, and what is *around* it, differ along axes."""
+    """Check *node*; *unequal* names, and what is *around* it, differ along axes.
+
+    Of *conditions* around it as well, it is known which lanes they hold for.
+    """
 
     def differing(*exprs: Expr) -> frozenset[int]:
         return frozenset().union(
@@ -119,15 +191,15 @@ def _visit_lanes(
 
     match node:
         case Run():
-            for axis in of_insn.get(node.insn_id, frozenset()) & around.keys():
-                raise CodegenError(
-                    f"lanes exchange values in '{node.insn_id}' below '{around[axis]}', which is "
-                    "not the same for all of them",
-                    kernel=function.name,
-                    hint="move the exchange out of the condition",
-                )
+            rows.check(node.insn_id, around, conditions)
+        case If() if rows.decides(node):
+            _visit_lanes(rows, node.body, unequal, around, (*conditions, node.condition))
+            if node.orelse is not None:
+                otherwise = (*conditions, p.LogicalNot(node.condition))
+                _visit_lanes(rows, node.orelse, unequal, around, otherwise)
+            return
         case If():
-            data = range(len(function.locals)) if node.reads_data else ()
+            data = range(len(rows.function.locals)) if node.reads_data else ()
             around = inside(f"if {to_text(node.condition)}", {*differing(node.condition), *data})
         case For() if axes := differing(node.first, node.stop):
             around = inside(f"for {node.iname} < {to_text(node.stop)}", axes)
@@ -135,4 +207,4 @@ def _visit_lanes(
         case Let():
             unequal = {**unequal, node.name: differing(node.value)}
     for child in children_of(node):
-        _visit_lanes(function, child, of_insn, unequal, around)
+        _visit_lanes(rows, child, unequal, around, conditions)

@@ -81,6 +81,8 @@ class TargetBase(metaclass=_TargetMeta):
     warp_size: ClassVar[int | None] = None
     #: The kinds of numbers, as numpy has them, of which those read each other's without memory.
     exchanged_kinds: ClassVar[str] = ""
+    #: Functions by which lanes exchange values take a mask of those lanes.
+    masks_lanes: ClassVar[bool] = False
     #: nvcc compiles the code, and says what it needs of a device.
     is_compiled_by_nvcc: ClassVar[bool] = False
     #: ways to copy from global to local memory while work-items go on

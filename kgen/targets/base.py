@@ -120,8 +120,6 @@ class CFamilyLanguage(Target):
     functions: ClassVar[FunctionNames] = FunctionNames()
     #: Functions ``as_int`` and its kin take the bits of one type for another.
     reinterprets: ClassVar[bool] = False
-    #: Functions by which lanes exchange values take a mask of those lanes.
-    masks_lanes: ClassVar[bool] = False
     #: How memory that work-items share is updated in one step.
     atomics: ClassVar[AtomicFunctions] = CAtomics()
     #: How images are read.
