@@ -55,6 +55,7 @@ from tests.random.schedules import (
 from tests.random.steps import (
     STORING,
     ahead_programs,
+    copy_programs,
     device_programs,
     fetch_programs,
     global_programs,
@@ -235,6 +236,10 @@ def test_what_work_items_fetch_is_there(record_property: Any) -> None:
 
 def test_what_is_fetched_ahead_is_there(record_property: Any) -> None:
     judge(draw(ahead_programs, COUNT // 15), "ahead", check_work_items, record_property)
+
+
+def test_copies_are_complete_when_they_are_read(record_property: Any) -> None:
+    judge(draw(copy_programs, COUNT // 25), "copies", check_work_items, record_property)
 
 
 def test_what_windows_keep_is_what_is_read(record_property: Any) -> None:

@@ -25,6 +25,7 @@ from kgen.ir.expr import (
 from kgen.ir.functions import LANE_BEFORE, LANES_OF_ROW, is_of_lane
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import AddressSpace
 from tests.reference import Evaluator, Memory, Point
@@ -160,6 +161,8 @@ class _Item:
         #: all work-items of its group, in the order in which lanes count them
         self.group, self.number = group, len(group)
         self.own: dict[str, Memory] = {}
+        #: groups of copies that go on, the last of which is not complete: where, and what
+        self.copies: list[list[tuple[Memory, Point, Any]]] = [[]]
         #: of the lane that goes on, the scalars that it has set
         self.lane: dict[str, Any] = {}
         self.memory, self.shared, self.gid, self.lid = memory, shared, gid, lid
@@ -240,11 +243,25 @@ class _Item:
 
     def _execute(self, run: Run, names: Mapping[str, int]) -> None:
         insn = self.kernel.id_to_insn[run.insn_id]
+        if insn.tags_of_type(CopyCommitTag):
+            self.copies.append([])
         if isinstance(insn, Assignment):
+            for tag in insn.tags_of_type(CopyWaitTag):
+                self._complete(tag.pending)
             evaluate = self._evaluator(names)
             place = insn.assignee
             assert isinstance(place, p.Variable | p.Subscript)
-            self._home(assignee_name(place))[evaluate.index(place)] = evaluate(insn.expression)
+            home, index = self._home(assignee_name(place)), evaluate.index(place)
+            home[index] = value = evaluate(insn.expression)
+            if insn.tags_of_type(AsyncCopyTag):
+                del home[index]
+                self.copies[-1].append((home, index, value))
+
+    def _complete(self, pending: int) -> None:
+        """Complete copies, but for the last *pending* groups of them."""
+        while len(self.copies) - 1 > pending:
+            for home, index, value in self.copies.pop(0):
+                home[index] = value
 
     # -- lanes ------------------------------------------------------------------------------
 

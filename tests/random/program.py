@@ -126,7 +126,12 @@ class Program:
         )
 
     def transformed(self, name: str = "k", target: Any = None) -> lp.TranslationUnit:
-        """Make what the transformations that were accepted make of the kernel."""
+        """Make what the transformations that were accepted make of the kernel.
+
+        One that copies as only CUDA does is for the *target* afterwards.
+        """
+        if target is not None and any(step.function == "async_copy" for step in self.steps):
+            return self.transform(self.make(name)).copy(target=target)
         return self.transform(self.make(name, target))
 
     def transform(self, unit: lp.TranslationUnit) -> lp.TranslationUnit:

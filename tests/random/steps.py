@@ -22,7 +22,7 @@ from kgen.errors import (
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, Reduction, variable_names, walk
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import AxisTag, InameImplementationTag, LocalInameTag
+from kgen.ir.tags import AsyncCopyTag, AxisTag, InameImplementationTag, LocalInameTag
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.lowering import lower
@@ -49,6 +49,7 @@ from tests.random.windows import draw_window_program
 __all__ = [
     "STORING",
     "ahead_programs",
+    "copy_programs",
     "device_programs",
     "fetch_programs",
     "global_programs",
@@ -77,7 +78,7 @@ _RACES = r".*(from several work-items|based on local IDs)"
 _CHANGED = r".*which (may )?change results"
 
 #: Transformations that store values ahead.
-STORING = frozenset(("add_prefetch", "precompute", "buffer_array", "pipeline"))
+STORING = frozenset(("add_prefetch", "precompute", "buffer_array", "pipeline", "async_copy"))
 
 _SLABS = choices.sampled_from(((0, 0), (0, 0), (0, 1), (1, 0), (1, 1)))
 #: Where values are stored that work-items share, and those that each computes for itself.
@@ -314,6 +315,19 @@ class Transformer:
         options["fetch_outer_inames"] = options.pop("outer")
         sweep = tuple(n for n in more if n != loop)
         return Step("add_prefetch", (name, sweep), (*_given(options), ("window", loop)))
+
+    def async_copy(self) -> Step | None:
+        """Let a copy of what nobody writes go on."""
+        kernel = self.kernel
+        inputs = {arg.name for arg in kernel.args if isinstance(arg, ArrayBase)}
+        found = [
+            str(insn.id)
+            for insn in kernel.instructions
+            for expr in insn.read_exprs()
+            if isinstance(expr, p.Subscript) and not insn.tags_of_type(AsyncCopyTag)
+            if variable_names(expr.aggregate)[0] in inputs - set(kernel.writers)
+        ]
+        return Step("async_copy", (self.draw(choices.sampled_from(found)),)) if found else None
 
     def precompute(self) -> Step | None:
         """Store the values of a rule."""
@@ -828,6 +842,17 @@ def ahead_programs(draw: Draw) -> Program:
         program = attempts.make_some((0, 0, 0, 1, 2))
         on_axes = any(attempts.kernel.has_tag(name, AxisTag) for name in attempts.kernel.inames)
         if on_axes == has_axes and any(step.function == "pipeline" for step in program.steps):
+            return program
+
+
+def copy_programs(draw: Draw) -> Program:
+    """Draw such a kernel whose work-items copy, and go on until they wait."""
+    while True:
+        attempts = _with_fetches(draw, has_axes=True, target="CudaTarget")
+        for kind in (*(Transformer.async_copy,) * 3, *(Transformer.pipeline,) * 2):
+            attempts.make_one_of((kind,))
+        program = attempts.make_some((0, 0, 0, 1, 2))
+        if any(step.function == "async_copy" for step in program.steps):
             return program
 
 
