@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -112,7 +112,8 @@ def iterations(
     :arg axes: one to three loops, as they are or as they were before transformations, or
         expressions of them: ``("i", "j")``. By default the first loops of the kernel as it was
         written that are around the instructions.
-    :arg insns: ids of instructions; by default the one with the most loops
+    :arg insns: ids of instructions; by default the one with the most loops, of those that are in
+        the loops of the axes, and rather one that the user wrote than one that fetches
     :arg tiles: the loops over tiles; by default those in whose steps the axes take strides
     :arg at: values of loops: only iterations with them are in the picture
 
@@ -135,33 +136,57 @@ def iterations(
     more instances than fit into a picture.
     """
     instances = Instances(program, params or {}, entrypoint)
-    finder = _Finder(instances, dict(at or {}), insns)
-    return finder.picture(axes, tiles)
+    finder = _Finder(instances, dict(at or {}), insns, axes)
+    return finder.picture(tiles)
 
 
 class _Finder:
     """Finds what is in a picture of iterations."""
 
     def __init__(
-        self, instances: Instances, at: Mapping[str, int], insns: str | Sequence[str] | None
+        self,
+        instances: Instances,
+        at: Mapping[str, int],
+        insns: str | Sequence[str] | None,
+        axes: Sequence[str] | None,
     ) -> None:
         self.instances = instances
         self.kernel = instances.kernel
         self.at = {name: (self._expression(name), value) for name, value in at.items()}
-        self.insns = self._chosen(insns)
+        given = None if axes is None else {text: self._expression(text) for text in axes}
+        self.insns = self._chosen(insns, variable_names(*(given or {}).values()))
+        if given is None:
+            given = {name: self._expression(name) for name in self._default_axes()[:3]}
+        self.axes = given
 
-    def _chosen(self, insns: str | Sequence[str] | None) -> tuple[InstructionBase, ...]:
-        scheduled = {visit.insn_id: None for visit in self.instances.visits}
-        if insns is None:
-            every = [self.kernel.id_to_insn[name] for name in scheduled]
-            return (max(every, key=lambda insn: len(insn.within_inames)),)
-        names = [insns] if isinstance(insns, str) else insns
-        for name in names:
+    def _chosen(
+        self, insns: str | Sequence[str] | None, names: Iterable[str]
+    ) -> tuple[InstructionBase, ...]:
+        """Return the instructions of the picture, which are in the loops *names*."""
+        loops = self.kernel.all_inames().intersection(names)
+        every = [self.kernel.id_to_insn[visit.insn_id] for visit in self.instances.visits]
+        scheduled = {str(insn.id): insn for insn in every}
+        wanted = [insns] if isinstance(insns, str) else insns
+        for name in wanted or ():
             if name not in scheduled:
                 raise self.instances.error(
                     f"there is no instruction '{name}'", hint=near_names(name, scheduled)
                 )
-        return tuple(self.kernel.id_to_insn[name] for name in names)
+        chosen = every if wanted is None else [scheduled[name] for name in wanted]
+        inside = [insn for insn in chosen if loops <= insn.within_inames]
+        if not inside or (wanted is not None and len(inside) < len(chosen)):
+            raise self.instances.error(
+                f"the loops {', '.join(map(repr, sorted(loops)))} are not around "
+                + (f"'{chosen[0].id}'" if wanted else "any one instruction"),
+                hint="name axes that are loops around the instructions, and these by insns=...",
+            )
+        most = max(inside, key=lambda insn: (self._is_written(insn), len(insn.within_inames)))
+        return (most,) if wanted is None else tuple(inside)
+
+    def _is_written(self, insn: InstructionBase) -> bool:
+        """Tell whether the user wrote an instruction, or one whose id begins its id."""
+        origin = self.kernel.origin or self.kernel
+        return any(str(insn.id).startswith(str(written.id)) for written in origin.instructions)
 
     def _expression(self, text: str) -> Expr:
         """Return an axis in the loops that the kernel has now."""
@@ -191,17 +216,26 @@ class _Finder:
                 covered |= names
         return kept
 
-    def picture(self, axes: Sequence[str] | None, tiles: Sequence[str] | None) -> Iterations:
+    def picture(self, tiles: Sequence[str] | None) -> Iterations:
         """Find iterations and dependences."""
-        chosen = list(axes) if axes is not None else self._default_axes()[:3]
-        if not 1 <= len(chosen) <= 3:
+        exprs = list(self.axes.values())
+        if not 1 <= len(exprs) <= 3:
             raise self.instances.error(
-                f"a picture has one to three axes, not {len(chosen)}",
+                f"a picture has one to three axes, not {len(exprs)}",
                 hint="name them: axes=('i', 'j')",
             )
-        exprs = [self._expression(text) for text in chosen]
-        tiled_by = tuple(tiles) if tiles is not None else self._strided(exprs)
+        for name in tiles or ():
+            if name not in self.kernel.all_inames():
+                raise self.instances.error(
+                    f"there is no loop '{name}'", hint=near_names(name, self.kernel.all_inames())
+                )
+        tiled_by = self._strided(exprs) if tiles is None else tuple(tiles)
         shown = [(k, one) for k, one in enumerate(self.instances.in_order) if self._is_in(one)]
+        if not shown:
+            raise self.instances.error(
+                f"'{self.insns[0].id}' has no iterations there",
+                because="for these sizes its loops are empty, or nothing has the values of at=",
+            )
         numbers = {k: number for number, (k, _) in enumerate(shown)}
         steps = {time: k for k, time in enumerate(dict.fromkeys(one.time for _, one in shown))}
         points = tuple(
@@ -223,7 +257,7 @@ class _Finder:
         return Iterations(
             kernel_name=self.kernel.name,
             params=self.instances.params,
-            axes=tuple(chosen),
+            axes=tuple(self.axes),
             tiled_by=tiled_by,
             points=points,
             dependences=tuple(found),

@@ -121,11 +121,14 @@ class Instances(Execution):
         insn = self.kernel.id_to_insn[visit.insn_id]
         names = self.loops_of(insn)
         domain = fix_param_values(self.kernel.domain_of(names), self.params)
+        domain = restrict(insn, domain)
+        if domain.is_empty():
+            return
         for name in involved_params(domain):
             if name not in self.params:
                 self._reject_size(name, f"the loops around '{insn.id}'")
         try:
-            points = points_of(restrict(insn, domain), MOST, slack=256)
+            points = points_of(domain, MOST, slack=256)
         except TooManyPointsError as err:
             raise self.error(
                 f"the instances of '{insn.id}' cannot be drawn",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kgen.draw.picture import Picture
+from kgen.errors import KgenError
 from kgen.performance.model import Roofline
 
 __all__ = ["Roof", "RoofPoint", "roofline"]
@@ -60,4 +61,7 @@ def roofline(found: Roofline | Sequence[Roofline]) -> Roof:
     >>> picture.points[0].intensity
     0.125
     """
-    return Roof(rooflines=(found,) if isinstance(found, Roofline) else tuple(found))
+    rooflines = (found,) if isinstance(found, Roofline) else tuple(found)
+    if not rooflines:
+        raise KgenError("there is no roofline to draw", hint="lp.draw.roofline(lp.roofline(...))")
+    return Roof(rooflines=rooflines)

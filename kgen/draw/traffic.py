@@ -160,6 +160,12 @@ class Selector:
         at: Mapping[str, int],
     ) -> Accesses:
         """Find what a sub-group accesses."""
+        axes = len(self.instances.kernel.grid.groups)
+        if group is not None and len(group) != axes:
+            raise self.instances.error(
+                f"the index of a work-group has {axes} axes, not {len(group)}",
+                hint=f"group={(0,) * axes}",
+            )
         requests = tuple(self.requests(array, insn, group, subgroup, at))
         if not requests:
             raise self.instances.error(

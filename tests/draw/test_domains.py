@@ -7,7 +7,7 @@ import re
 import pytest
 
 import kgen as lp
-from tests.draw.kernels import product, wave
+from tests.draw.kernels import product, stencil, wave
 
 
 def test_places_and_order_are_those_of_the_loops() -> None:
@@ -76,6 +76,15 @@ def test_axes_may_be_expressions() -> None:
     assert found.points[0].position == (2, 1)
 
 
+def test_the_instruction_is_one_in_the_loops_of_the_axes() -> None:
+    found = lp.draw.iterations(stencil(), {"n": 10})
+    assert found == lp.draw.iterations(stencil(), {"n": 10}, ("i", "j"))
+    assert {point.insn_id for point in found.points} == {"insn"}
+    assert found.tiled_by == ("i_outer", "j_outer")
+    with pytest.raises(lp.KgenError, match="'i_inner', 'i_outer' are not around 'a_fetch_rule'"):
+        lp.draw.iterations(stencil(), {"n": 10}, ("i",), insns="a_fetch_rule")
+
+
 def test_text_of_a_triangle() -> None:
     knl = lp.make_kernel("{ [i, j]: 0 <= j <= i < 3 }", "a[i, j] = 1", target=lp.CTarget())
     text = str(lp.draw.iterations(knl, axes=("i", "j")))
@@ -100,7 +109,12 @@ def test_what_a_condition_excludes_is_not_there() -> None:
         ({"params": {"n": 5}}, "depend on 'm', which has no value"),
         ({"params": {"m": 4, "n": 5}, "axes": ("x",)}, "there is no loop 'x'"),
         ({"params": {"m": 4, "n": 5}, "insns": "isn"}, "did you mean 'insn'?"),
-        ({"params": {"m": 4, "n": 5}, "axes": ("t", "i", "t", "i")}, "one to three axes, not 4"),
+        (
+            {"params": {"m": 4, "n": 5}, "axes": ("t", "i", "t+i", "t-i")},
+            "one to three axes, not 4",
+        ),
+        ({"params": {"m": 4, "n": 5}, "tiles": ("t_outer",)}, "there is no loop 't_outer'"),
+        ({"params": {"m": 1, "n": 5}}, "'insn' has no iterations there"),
         ({"params": {"m": 4000, "n": 5000}}, "choose smaller sizes"),
     ],
 )
