@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import pymbolic.primitives as p
 
-from kgen.ir.expr import CombineMapper, Expr
+from kgen.ir.expr import CombineMapper, Expr, TypeCast
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.sets.dims import Set, bound_dim
 from kgen.ir.sets.quasi_affine import conditions_of
@@ -20,9 +20,9 @@ __all__ = ["conditions_of_values"]
 def conditions_of_values(kernel: DeviceKernel, long_names: AbstractSet[str]) -> tuple[Expr, ...]:
     """Return what sizes must keep to for the code to compute right with loop variables.
 
-    *long_names* are variables of 64 bits. They are right in subscripts, comparisons, sums, products
-    and quotients. To functions, and to variables of 32 bits, each is the int32 that all loop
-    variables are as data.
+    *long_names* are variables of 64 bits. They are right in subscripts, comparisons, sums,
+    products, quotients and conversions to types that hold them. To functions, and to variables of
+    32 bits, each is the int32 that all loop variables are as data.
     """
     long_loops = kernel.all_inames() & long_names
     if not long_loops:
@@ -60,6 +60,8 @@ def _within_functions(expr: Expr) -> frozenset[str]:
             return _within_functions(expr.numerator) | _within_functions(expr.denominator)
         case p.If():
             return _within_functions(expr.then) | _within_functions(expr.else_)
+        case TypeCast() if expr.type.kind in "fc" or expr.type.itemsize > INT32.itemsize:
+            return _within_functions(expr.child)
     return _names_of_data(expr)
 
 

@@ -17,13 +17,25 @@ def conditions(instruction: str, dtype: type = np.float64) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "expression", ["i % 7", "max(i, 3)", "abs(i - 9)", "2*(i // 3)", "if(i < 5, 1, sin(i))"]
+    "expression",
+    [
+        "i % 7",
+        "max(i, 3)",
+        "abs(i - 9)",
+        "2*(i // 3)",
+        "if(i < 5, 1, sin(i))",
+        "cast(np.int32, i)",
+        "cast(np.int64, i % 7)",
+    ],
 )
 def test_functions_take_values_of_32_bits(expression: str) -> None:
     assert conditions(f"out[i % 7] = {expression}") == ["n < 2147483649"]
 
 
-@pytest.mark.parametrize("expression", ["i", "2*i + 1", "i / 3", "if(i < 5, i, 1)", "out[i % 7]"])
+@pytest.mark.parametrize(
+    "expression",
+    ["i", "2*i + 1", "i / 3", "if(i < 5, i, 1)", "out[i % 7]", "3*cast(np.int64, i)"],
+)
 def test_arithmetic_is_right_with_64(expression: str) -> None:
     assert conditions(f"out[i % 7] = {expression}") == []
 
