@@ -22,6 +22,7 @@ from kgen.ir.tags import (
 )
 from kgen.ir.tree import Barrier, has_barrier
 from kgen.ir.types import AddressSpace
+from kgen.schedule.copies import check_copies
 from kgen.schedule.host import on_device
 from kgen.schedule.lanes import join_lanes
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
@@ -64,6 +65,7 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
     cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
     device = on_device(loops, cut.host_inames)
     check_storage(device, cut.launches)
+    check_copies(kernel)
     for launch in cut.launches:
         check_copies_independent(device, insn_ids(launch.body))
     if ends_axes:

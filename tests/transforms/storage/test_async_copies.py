@@ -138,15 +138,19 @@ def without_waits_or_groups(kernel: LoopKernel) -> Iterator[tuple[str, LoopKerne
             yield f"{insn.id} {tags}", kernel.copy(instructions=insns)
 
 
+def is_right(kernel: LoopKernel) -> bool:
+    """Tell whether a kernel has code, and that is right."""
+    try:
+        return all(right for size in (1, 6) for right in results(kernel, size))
+    except lp.KgenError:
+        return False
+
+
 @pytest.mark.parametrize("stages", [1, 3])
 def test_dropped_waits_are_found(stages: int) -> None:
     mutants = dict(without_waits_or_groups(kernel_of(copied(stages=stages))))
     assert len(mutants) == {1: 6, 3: 7}[stages]
-    wrong = {
-        name
-        for name, mutant in mutants.items()
-        if not all(is_right for size in (1, 6) for is_right in results(mutant, size))
-    }
+    wrong = {name for name, mutant in mutants.items() if not is_right(mutant)}
     found = {name for name, mutant in mutants.items() if not lp.verify(mutant).ok}
     assert wrong <= found
     assert found == mutants.keys() or stages == 1
@@ -215,6 +219,40 @@ def test_copies_that_cannot_go_on(text: str, dtype: Any, because: str) -> None:
     )
     with pytest.raises(lp.KgenError, match=re.escape(because)):
         lp.async_copy(lp.tag_inames(knl, "l:l.0"), "f")
+
+
+def test_code_for_copies_without_a_wait_is_rejected() -> None:
+    kernel = kernel_of(copied())
+    (wait,) = (insn for insn in kernel.instructions if insn.id == "a_fetch_rule_wait")
+    others = [
+        insn.copy(depends_on=insn.depends_on - {wait.id})
+        for insn in kernel.instructions
+        if insn is not wait
+    ]
+    with pytest.raises(lp.KgenError, match="does not wait for the copies of 'a_fetch_rule'"):
+        lp.generate_body(kernel.copy(instructions=others))
+
+
+def test_other_work_items_cannot_wait() -> None:
+    knl = lp.make_kernel(
+        "{ [l]: 0 <= l < 8 }",
+        "t[l] = a[l] {id=f}\nb[l] = t[7 - l] {dep=f}",
+        [
+            lp.GlobalArg("a, b", np.float32, shape=8),
+            lp.TemporaryVariable("t", np.float32, shape=8, address_space=lp.AddressSpace.LOCAL),
+            "...",
+        ],
+        target=CUDA,
+    )
+    kernel = kernel_of(lp.async_copy(lp.tag_inames(knl, "l:l.0"), "f"))
+    lp.generate_body(kernel)
+    turned = lp.symbolic.parse("t[7 - l]")
+    others = [
+        insn.copy(assignee=turned, expression=turned) if insn.id == "f_wait" else insn
+        for insn in kernel.instructions
+    ]
+    with pytest.raises(lp.KgenError, match="waits for copies of other work-items"):
+        lp.generate_body(kernel.copy(instructions=others))
 
 
 def test_two_pipelines_of_copies_are_rejected() -> None:

@@ -1,0 +1,73 @@
+"""Copies that go on: what reads their elements waits for them, in the work-items that copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgen.errors import ScheduleError
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.stages import PreparedKernel
+from kgen.ir.tags import AsyncCopyTag, CopyWaitTag
+from kgen.schedule.conflicts import Conflicts
+
+__all__ = ["check_copies"]
+
+
+def check_copies(kernel: PreparedKernel) -> None:
+    """Reject copies that go on and are read without a wait, or waited for by other work-items.
+
+    Raises :class:`ScheduleError`.
+    """
+    if not kernel.target.async_copies:
+        return
+    copies = [insn for insn in kernel.instructions if insn.tags_of_type(AsyncCopyTag)]
+    for copy in copies:
+        (array,) = copy.assignee_var_names()
+        waits = list(_waits(kernel, array))
+        _check_readers(kernel, copy, array, {str(wait.id) for wait in waits})
+        for wait in waits:
+            _check_items(kernel, copy, wait, array)
+
+
+def _waits(kernel: PreparedKernel, array: str) -> Iterator[InstructionBase]:
+    for name in kernel.writers[array]:
+        insn = kernel.id_to_insn[name]
+        if insn.tags_of_type(CopyWaitTag):
+            yield insn
+
+
+def _check_readers(
+    kernel: PreparedKernel, copy: InstructionBase, array: str, waits: set[str]
+) -> None:
+    for name in sorted(set(kernel.readers.get(array, ())) - waits):
+        reader = kernel.id_to_insn[name]
+        if ancestors(kernel, reader).isdisjoint(waits):
+            raise ScheduleError(
+                f"'{name}' reads '{array}', and does not wait for the copies of '{copy.id}'",
+                kernel=kernel.name,
+                where=f"instruction '{reader}'",
+                because="a copy that goes on is complete when its work-item has waited for it",
+                hint=f"add_dependency(kernel, 'id:{name}', 'id:{min(waits)}')"
+                if waits
+                else f"async_copy(kernel, '{copy.id}') adds a wait",
+            )
+
+
+def _check_items(
+    kernel: PreparedKernel, copy: InstructionBase, wait: InstructionBase, array: str
+) -> None:
+    conflicts = Conflicts(kernel)
+    for one in conflicts.accesses.get(str(copy.id), ()):
+        for other in conflicts.accesses.get(str(wait.id), ()):
+            if {one.array, other.array} != {array} or not (one.is_write and other.is_write):
+                continue
+            found = conflicts.between(one, other, (), None)
+            if found is not None:
+                raise ScheduleError(
+                    f"'{wait.id}' waits for copies of other work-items, by '{copy.id}'",
+                    kernel=kernel.name,
+                    where=f"instruction '{wait}'",
+                    because=f"a work-item waits for its own copies only: {found.point}",
+                    hint="tag and split the loops that copy before async_copy",
+                )
