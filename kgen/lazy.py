@@ -8,7 +8,6 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 __all__ = ["public_names"]
@@ -24,8 +23,9 @@ def public_names(
     PEP 562: then it is an attribute like others.
     """
     module = sys.modules[package]
-    stub = Path(str(module.__file__)).with_suffix(".pyi").read_text()
-    origins = {name: place for name, place in _imports(stub).items() if place[0] != package}
+    stub = pkgutil.get_data(package, "__init__.pyi") or b""  # also from a zipped package
+    places = _imports(stub.decode())
+    origins = {name: place for name, place in places.items() if place[0] != package}
 
     def get(name: str) -> Any:
         if name in origins:
