@@ -32,6 +32,7 @@ from kgen.tuning import STRATEGIES, Stop
 from kgen.tuning import replay as replay_file
 from kgen.tuning.records import plain
 from kgen.tuning.result import TuneResult
+from kgen.tuning.strategies import OPTUNA
 from kgen.tuning.tune import HasSpace
 from kgen.tuning.tune import tune as tune_kernel
 
@@ -73,7 +74,7 @@ _positive = click.FloatRange(min=0, min_open=True)
 )
 @click.option(
     "--strategy",
-    type=click.Choice(list(STRATEGIES)),
+    type=click.Choice([*STRATEGIES, OPTUNA]),
     default="auto",
     show_default=True,
     help="What chooses the next configuration.",

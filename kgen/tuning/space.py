@@ -16,7 +16,7 @@ __all__ = ["Configuration", "Rows", "SearchSpace"]
 
 Configuration: TypeAlias = dict[str, Any]
 Rows: TypeAlias = NDArray[np.intp]
-Neighborhood: TypeAlias = Literal["hamming", "adjacent"]
+Neighborhood: TypeAlias = Literal["hamming", "Hamming", "adjacent"]
 
 
 class SearchSpace:
@@ -163,16 +163,18 @@ class SearchSpace:
         """Return the rows of the neighbors of a configuration.
 
         :arg kind: ``"hamming"``: one parameter has another value; ``"adjacent"``: parameters have
-            values that are next to each other in their lists, or the same
+            values that are next to each other in their lists, or the same. Kernel Tuner's
+            ``"Hamming"`` is understood
         """
         here = self.indices[row]
-        if kind == "adjacent":
+        name = kind.lower()
+        if name == "adjacent":
             near = np.ones(len(self), bool)
             for column, place in zip(self._columns, here, strict=True):
                 near &= (column >= place - 1) & (column <= place + 1)
             near[row] = False
             return np.flatnonzero(near)
-        if kind != "hamming":
+        if name != "hamming":
             raise KgenError(
                 f"'{kind}' is no neighborhood", hint=near_names(kind, ["adjacent", "hamming"])
             )

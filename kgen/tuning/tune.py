@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -336,7 +337,8 @@ def _space(
     build: Any, tune_params: Mapping[str, Sequence[Any]] | SearchSpace | None, restrictions: Any
 ) -> SearchSpace:
     if isinstance(build, HasSpace) and not isinstance(tune_params, SearchSpace):
-        listed = [restrictions] if isinstance(restrictions, str) else list(restrictions)
+        is_one = isinstance(restrictions, str) or callable(restrictions)
+        listed = [restrictions] if is_one else list(restrictions)
         return SearchSpace(tune_params or build.tune_params, [*build.restrictions, *listed])
     if tune_params is None:
         raise KgenError(
@@ -390,7 +392,7 @@ def _check_metrics(metrics: Sequence[str]) -> None:
 
 def _check_running(executor: Any, workers: int | None, timeout: float) -> None:
     """Reject what is no executor, and numbers that are not positive."""
-    if executor is not None and not callable(getattr(executor, "submit", None)):
+    if not isinstance(executor, Executor | None):
         raise KgenError(
             f"executor= is a concurrent.futures.Executor, not {executor!r}",
             hint="ProcessPoolExecutor(2), client.get_executor() of dask, MPIPoolExecutor()",

@@ -37,6 +37,10 @@ def test_a_seed_makes_it_repeatable() -> None:
     assert rows_of(Optuna(SPACE, seed=4), 20) == rows_of(Optuna(SPACE, seed=4), 20)
 
 
+def test_it_has_a_name() -> None:
+    assert type(make_strategy("optuna", SPACE, seed=4)) is Optuna
+
+
 def test_a_sampler_is_told_all_times() -> None:
     strategy = make_strategy(Optuna, SPACE, 1, sampler=optuna.samplers.RandomSampler(seed=1))
     assert isinstance(strategy, Optuna)

@@ -146,6 +146,7 @@ def test_neighbors_are_those_of_the_definition() -> None:
     np.testing.assert_array_equal(space.neighbors(row), np.flatnonzero((steps > 0).sum(1) == 1))
     near = np.flatnonzero(steps.max(1) == 1)
     np.testing.assert_array_equal(space.neighbors(row, "adjacent"), near)
+    np.testing.assert_array_equal(space.neighbors(row, "Hamming"), space.neighbors(row))
     with pytest.raises(KgenError, match="'near' is no neighborhood"):
         space.neighbors(row, "near")  # type: ignore[arg-type]
 

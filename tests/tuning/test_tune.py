@@ -101,7 +101,13 @@ def test_what_runs_without_a_tune_is_tried_first(one_worker: Executor) -> None:
     assert untuned_row(lambda block=1, tile=1: None, space) == 0  # which is restricted
     found = lp.auto_space(lp.add_dtypes(twice(), {"a": "float32"}))
     result = lp.tune(
-        found, sizes={"n": 10}, evaluations=1, strategy="random", seed=3, executor=one_worker
+        found,
+        restrictions=lambda config: True,
+        sizes={"n": 10},
+        evaluations=1,
+        strategy="random",
+        seed=3,
+        executor=one_worker,
     )
     assert result.best.configuration == found.start != result.searches[0].space[0]
 
@@ -262,6 +268,7 @@ def test_difference_knows_nan_and_unwritten_elements() -> None:
         ({"tune_params": {}}, "at least one parameter"),
         ({"records": "/"}, "records cannot be written"),
         ({"executor": "dask"}, "executor= is a concurrent.futures.Executor"),
+        ({"executor": threading.Lock()}, "get_executor"),
         ({"workers": 0}, "workers= is a positive number"),
         ({"types": {"a": "float33"}}, "float33"),
         ({"arguments": {"a": threading.Lock()}}, "cannot be made in another process"),

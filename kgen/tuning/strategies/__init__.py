@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgen.errors import KgenError, near_names
+from kgen.ir.optional import load
 from kgen.tuning.space import SearchSpace
 from kgen.tuning.strategies.auto import Auto
 from kgen.tuning.strategies.base import Bound, Strategy
@@ -16,8 +17,18 @@ from kgen.tuning.strategies.heuristic import Heuristic
 from kgen.tuning.strategies.local import Annealing, LocalSearch
 from kgen.tuning.strategies.orthogonal import Orthogonal
 
-__all__ = ["STRATEGIES", "Bound", "Strategy", "check_options", "class_of", "make_strategy"]
+__all__ = [
+    "OPTUNA",
+    "STRATEGIES",
+    "Bound",
+    "Strategy",
+    "check_options",
+    "class_of",
+    "make_strategy",
+]
 
+#: The name of the strategy that needs a package.
+OPTUNA = "optuna"
 STRATEGIES: Mapping[str, type[Strategy]] = {
     "exhaustive": Exhaustive,
     "random": Random,
@@ -38,11 +49,12 @@ def class_of(strategy: object) -> type[Strategy]:
 
     :raises KgenError: there is no such strategy
     """
+    if strategy == OPTUNA:
+        strategy = load("kgen.tuning.strategies.with_optuna", "tune").Optuna
     if isinstance(strategy, str):
         if strategy not in STRATEGIES:
-            raise KgenError(
-                f"there is no strategy '{strategy}'", hint=near_names(strategy, STRATEGIES)
-            )
+            known = (*STRATEGIES, OPTUNA)
+            raise KgenError(f"there is no strategy '{strategy}'", hint=near_names(strategy, known))
         return STRATEGIES[strategy]
     found = strategy if isinstance(strategy, type) else type(strategy)
     if not issubclass(found, Strategy):
