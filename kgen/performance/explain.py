@@ -45,7 +45,7 @@ from kgen.schedule.tree import (
     Sequence,
     Step,
 )
-from kgen.statistics.memory import memory_of
+from kgen.statistics.memory import memory_of, moving
 from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count
 from kgen.targets.base import CFamilyLanguage
@@ -248,7 +248,7 @@ class _Collector:
         insns = [kernel.id_to_insn[insn_id] for insn_id in self.function.insn_ids]
         users: dict[tuple[Any, ...], list[str]] = {}
         examples: dict[tuple[Any, ...], Access] = {}
-        for access in collect_accesses(kernel, insns):
+        for access in collect_accesses(kernel, moving(insns)):
             if memory_of(kernel, access.array) is not None:
                 key = (access.is_write, str(access), self._along(access))
                 examples.setdefault(key, access)

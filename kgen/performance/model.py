@@ -25,7 +25,7 @@ from kgen.statistics.countmap import ToCountMap
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.footprint import gather_access_footprint_bytes
 from kgen.statistics.interval import Interval
-from kgen.statistics.memory import memory_of
+from kgen.statistics.memory import memory_of, moving
 from kgen.statistics.ops import count_ops
 from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, resolve_subgroup_size
@@ -324,7 +324,7 @@ class _Numbers:
         """Return the bytes that work-items load from and store in global arrays."""
         runs = Runs(self.kernel, self.size, redundant=True)
         total = 0
-        for access in collect_accesses(self.kernel):
+        for access in collect_accesses(self.kernel, moving(self.kernel.instructions)):
             if memory_of(self.kernel, access.array) == "global":
                 items = runs.at(access.place, CountGranularity.WORKITEM)
                 size = self.kernel.array_vars[access.array].dtype.itemsize

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pymbolic.primitives as p
@@ -13,9 +13,10 @@ from kgen.ir.affine import expand_products, linear_form, simplify
 from kgen.ir.checked import checked
 from kgen.ir.digits import join_digits
 from kgen.ir.expr import Expr, is_zero, substitute, variable_names
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names
-from kgen.ir.tags import AxisTag, LocalInameTag
+from kgen.ir.tags import AxisTag, CopyWaitTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
@@ -24,7 +25,7 @@ from kgen.statistics.programs import prepared_kernel
 from kgen.statistics.runs import Runs, SubgroupSize, resolve_subgroup_size
 from kgen.transforms.statements import find_instructions
 
-__all__ = ["get_mem_access_map", "memory_of", "steps_of"]
+__all__ = ["get_mem_access_map", "memory_of", "moving", "steps_of"]
 
 _MTYPES = {AddressSpace.GLOBAL: "global", AddressSpace.LOCAL: "local"}
 
@@ -63,7 +64,7 @@ def get_mem_access_map(
     runs = Runs(kernel, size, redundant=count_redundant_work)
     strides = _Strides(kernel)
     numbers: Counter[tuple[MemAccess, Any]] = Counter()
-    for access in collect_accesses(kernel, find_instructions(kernel, within)):
+    for access in collect_accesses(kernel, moving(find_instructions(kernel, within))):
         memory = memory_of(kernel, access.array)
         if memory is not None:
             numbers[_key(kernel, access, memory, strides), access.place] += 1
@@ -138,6 +139,11 @@ class _Strides:
             if step is None or not is_zero(step):
                 (lids if isinstance(tag, LocalInameTag) else gids)[tag.axis] = step
         return lids, gids
+
+
+def moving(insns: Iterable[InstructionBase]) -> list[InstructionBase]:
+    """Return the instructions that move data: waits for copies say only what they wait for."""
+    return [insn for insn in insns if not insn.tags_of_type(CopyWaitTag)]
 
 
 def steps_of(kernel: LoopKernel, access: Access, iname: str) -> Expr:

@@ -24,7 +24,7 @@ from kgen.ir.tags import LocalInameTag
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.interval import Interval
-from kgen.statistics.memory import memory_of
+from kgen.statistics.memory import memory_of, moving
 from kgen.statistics.runs import Runs, with_unused_axes
 
 __all__ = [
@@ -118,7 +118,11 @@ def _offset(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> Ex
 
 def _distinct(kernel: LoopKernel, memory: str) -> tuple[Access, ...]:
     """Return the accesses to a memory; what an instruction loads twice, a compiler loads once."""
-    found = (a for a in collect_accesses(kernel) if memory_of(kernel, a.array) == memory)
+    found = (
+        a
+        for a in collect_accesses(kernel, moving(kernel.instructions))
+        if memory_of(kernel, a.array) == memory
+    )
     return tuple({(a.insn_id, a.array, a.index, a.is_write, a.place): a for a in found}.values())
 
 

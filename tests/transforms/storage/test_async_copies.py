@@ -22,6 +22,7 @@ from tests.oracle import Point
 from tests.targets.support import compile_cuda
 from tests.transforms.helpers import kernel_of
 from tests.transforms.storage.test_pipeline import product
+from tests.transforms.storage.test_window import flat
 
 CUDA = lp.CudaTarget()
 
@@ -92,6 +93,25 @@ def test_lanes_are_copied_at_once() -> None:
         code
     )
     assert code.count("__pipeline_commit()") == 3
+    assert lp.verify(knl).ok
+
+
+def test_waits_move_nothing() -> None:
+    plain = lp.fix_parameters(product(CUDA, tile=4, depth=4), n=32)
+    copies = lp.async_copy(plain, "a_fetch_rule, b_fetch_rule")
+    before, after = (lp.get_mem_access_map(knl, subgroup_size=32) for knl in (plain, copies))
+    for direction in ("load", "store"):
+        counts = [
+            found.filter_by(direction=[direction], mtype=["local"]).eval_and_sum({})
+            for found in (before, after)
+        ]
+        assert counts[0] == counts[1] > 0
+
+
+def test_a_window_may_be_copied() -> None:
+    knl = lp.add_prefetch(flat(), "a", "x_inner", window="z")
+    knl = lp.async_copy(knl, "a_fetch_rule, a_fetch_rule_prologue")
+    assert lp.generate_body(knl).count("__pipeline_wait_prior(0)") == 2
     assert lp.verify(knl).ok
 
 
