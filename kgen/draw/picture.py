@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from abc import ABC, abstractmethod
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -68,5 +69,9 @@ class Picture(ABC):
         return text[text.index("<svg") :]
 
     def _repr_html_(self) -> str:
-        """Show the picture in a notebook."""
+        """Show the picture in a notebook: as text where matplotlib is not installed."""
+        try:
+            load("matplotlib", "plot")
+        except KgenError:
+            return f"<pre>{escape(str(self))}</pre>"
         return self.svg()

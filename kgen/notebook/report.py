@@ -262,7 +262,7 @@ def _type(dtype: object) -> str:
 def picture_html(picture: Picture) -> str:
     """Return a picture as SVG, or nothing where matplotlib is not installed."""
     try:
-        load("kgen.draw.plots", "plot")
+        load("matplotlib", "plot")
         return picture.svg()
     except KgenError:
         return ""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+import pytest
+
 import kgen as lp
 from kgen.draw.graphs import TreeNode
 from tests.draw.kernels import stencil
@@ -51,6 +55,13 @@ def test_graph_leaves_out_what_follows() -> None:
     assert [node.layer for node in nodes.values()] == [0, 1, 2]
     assert nodes["z"].depends_on == ("y",)
     assert nodes["z"].inames == ("i",)
+
+
+def test_without_matplotlib_notebooks_show_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    picture = lp.draw.schedule(stencil())
+    assert picture._repr_html_().startswith("<pre>launch kgen_kernel\n└─ bind i_outer")
+    assert "└─ for i" in lp.report(lp.make_kernel("{ [i]: 0 <= i < 4 }", "a[i] = i")).html
 
 
 def test_roofline() -> None:
