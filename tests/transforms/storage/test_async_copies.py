@@ -131,12 +131,12 @@ def results(kernel: LoopKernel, size: int) -> Iterator[bool]:
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
-@pytest.mark.parametrize("size", [1, 3, 6])
+@pytest.mark.parametrize("size", [1, 5])
 def test_what_is_copied_is_there(stages: int, size: int) -> None:
     assert all(results(kernel_of(copied(stages=stages)), size))
 
 
-@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("stages", [3])
 def test_copies_are_proved_to_be_ordered(stages: int) -> None:
     report = lp.verify(copied(stages=stages))
     assert report.ok
@@ -161,7 +161,7 @@ def without_waits_or_groups(kernel: LoopKernel) -> Iterator[tuple[str, LoopKerne
 def is_right(kernel: LoopKernel) -> bool:
     """Tell whether a kernel has code, and that is right."""
     try:
-        return all(right for size in (1, 6) for right in results(kernel, size))
+        return all(right for size in (1, 3) for right in results(kernel, size))
     except lp.KgenError:
         return False
 
