@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> None:
     check("pixels", float(np.mean(edge != detect_in_numpy(image))), MAX_ERROR)
     device.compare("image", lambda: device.run(knl, image=there), lambda: detect_in_numpy(image))
 
-    draw(given.picture, lambda plt: plt.imshow(np.hstack([image, 1 - edge / 2]), cmap="gray"))
+    draw(given.picture, lambda p: p.imshow(np.hstack([image, 1 - edge / 2]), cmap="gray", vmax=1))
 
 
 if __name__ == "__main__":

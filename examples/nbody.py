@@ -2,9 +2,8 @@
 N-body simulation
 =================
 
-Two clusters of stars that meet, by leapfrog steps. On a GPU, each work-item has a body, and its
-force in registers; the work-items of a group fetch a tile of the other bodies together, wait, and
-go through it. A fetch is one line of the schedule.
+Two clusters of stars that meet, by leapfrog steps. On a GPU, each work-item has a body, and the
+work-items of a group fetch a tile of the others together: a fetch is one line of the schedule.
 
     python examples/nbody.py --device {c,opencl,cuda} [--n 1000] [--picture nbody.png]
 """
@@ -109,7 +108,8 @@ def main(arguments: list[str]) -> None:
     check("momentum", abs(momentum).max(), MAX_ERROR)  # forces between pairs cancel
 
     def paint(plt: Any) -> None:
-        for axes, at in zip(plt.subplots(1, 2, figsize=(9, 4))[1], (start[0], end), strict=True):
+        _, panels = plt.subplots(1, 2, sharex=True, sharey=True, figsize=(9, 4))
+        for axes, at in zip(panels, (start[0], end), strict=True):
             axes.scatter(*at[:, :2].T, s=2, c=np.arange(given.n) % 2, cmap="coolwarm")
 
     draw(given.picture, paint)

@@ -100,7 +100,7 @@ def convection_diffusion(n: int) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Solve for a known solution, and compare with numpy."""
-    given = parse(__doc__, arguments, n=200)
+    given = parse(__doc__, arguments, n=100)
     device = open_device(given.device)
     do: dict[str, Any] = {name: on_device(name, device) for name in KERNELS}
     do["dot"] = lambda x, y: float(device.on_host(DOT(x, y)))
