@@ -80,13 +80,13 @@ def print_table(file: str, seeds: int, budgets: Sequence[int], jobs: int) -> Non
             )
 
 
-def files_of(given: Sequence[str], folder: str) -> Iterator[str]:
-    """Yield the files that are given, or files with synthetic spaces."""
-    yield from given
-    for name, recording in {} if given else synthetic_spaces().items():
-        path = Path(folder) / f"{name}.json.gz"
-        write_recording(recording, path)
-        yield str(path)
+def synthetic_files(seed: int, most: int, folder: str) -> Iterator[str]:
+    """Yield files with synthetic spaces of at most so many configurations."""
+    for name, recording in synthetic_spaces(seed).items():
+        if len(recording.space) <= most:
+            path = Path(folder) / f"{name}.json.gz"
+            write_recording(recording, path)
+            yield str(path)
 
 
 def main() -> None:
@@ -94,11 +94,14 @@ def main() -> None:
     parser.add_argument("files", nargs="*")
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--evaluations", type=int, nargs="+", default=[50, 100, 200])
+    parser.add_argument("--spaces-seed", type=int, default=1, help="of synthetic spaces")
+    parser.add_argument("--most", type=int, default=250_000, help="configurations of a space")
     parser.add_argument("--jobs", type=int, default=2, help="searches at a time")
     options = parser.parse_args()
     peer_python("kernel_tuner")
     with tempfile.TemporaryDirectory() as folder:
-        for file in files_of(options.files, folder):
+        made = synthetic_files(options.spaces_seed, options.most, folder)
+        for file in options.files or made:
             print_table(file, options.seeds, options.evaluations, options.jobs)
 
 
