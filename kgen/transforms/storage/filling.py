@@ -133,11 +133,14 @@ def mentioned_inames(
     """Return the loops that are not swept and on which the values depend, or raise an error."""
     parts = (part for need in needs for part in need.index or () if part is not None)
     mentioned = kernel.inames.keys() & free.union(variable_names(*parts))
+    has_whole_axes = any(part is None for need in needs for part in need.index or ())
     for name in sweep:
         if name not in mentioned:
+            hint = f"axes given as ':' are fetched whole: leave '{name}' out of the sweep inames"
             raise TransformError(
                 f"iname '{name}' cannot be swept",
                 because=f"neither '{rule}' nor its uses depend on it",
+                hint=hint if has_whole_axes else None,
             )
     return frozenset(mentioned.difference(sweep))
 

@@ -543,3 +543,16 @@ def test_axes_of_fetched_arrays_have_the_names_that_were_given() -> None:
     assert fetched.fixed_strides == (1, 9)
     with pytest.raises(lp.TransformError, match="cannot be laid out"):
         lp.tag_array_axes(knl, "a_fetch", {"i": "N2", "y": "N0", "z": "N1"})
+
+
+def test_whole_axes_need_no_sweep() -> None:
+    domain, code = (
+        "{ [e, y, k]: 0 <= e < n and 0 <= y, k < 4 }",
+        "out[e, y] = sum(k, u[e, k])*u[e, y]",
+    )
+    knl = lp.make_kernel(domain, code, [lp.GlobalArg("u", np.float64, shape="n, 4"), ...])
+    knl = lp.tag_inames(knl.copy(target=lp.OpenCLTarget()), "e:g.0, y:l.0")
+    body = lp.generate_body(lp.add_prefetch(knl, "u[e, :]", []))
+    assert "u_fetch[lid(0)] = u[4 * (long) gid(0) + lid(0)];" in body
+    with pytest.raises(lp.TransformError, match="':' are fetched whole: leave 'k' out"):
+        lp.add_prefetch(knl, "u[e, :]", "k")
