@@ -55,6 +55,7 @@ __all__ = [
     "copy_dims",
     "difference",
     "domain_of_copies",
+    "domains_without",
     "drop_dims",
     "equation_set",
     "fix_dims",
@@ -289,6 +290,20 @@ def intersect_domains(domains: Sequence[BasicSet]) -> BasicSet:
     return as_basic_set(from_named(named, tuple(names)))
 
 
+def domains_without(domain: BasicSet, names: Iterable[str]) -> tuple[BasicSet, ...]:
+    """Project dimensions out of a loop domain, if others are left; see :func:`_in_groups`."""
+    dropped = set(names)
+    if dropped.isdisjoint(dim_names(domain)):
+        return (domain,)
+    left = drop_dims(domain, dropped)
+    if not dim_names(left):
+        return ()
+    groups = [set(group) for group in coupled_dims(domain)]
+    if all(group <= dropped or group.isdisjoint(dropped) for group in groups):
+        return (left,)
+    return _in_groups(left, [keep_dims(domain, g - dropped) for g in groups if g - dropped])
+
+
 def drop_dims(domain: BasicSet, names: Iterable[str]) -> BasicSet:
     """Project dimensions out; what they imply for the others stays."""
     dropped = set(names)
@@ -320,13 +335,16 @@ def _map_pieces(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tup
 
 
 def _in_groups(changed: BasicSet, parts: Sequence[BasicSet]) -> tuple[BasicSet, ...]:
-    """Return a *changed* domain, or one for each group of loops if some are not tied any more.
+    """Return a *changed* domain, or one for each group of loops that are tied.
 
-    The *parts* are what it is for those that were tied before.
+    The *parts* are what it is for those that were tied before. It stays one if it says of each
+    group what its part does: of ``i < n`` and ``j = n and n < 5`` without ``j``, ``n < 5`` is left,
+    which is no concern of ``i``.
     """
-    if not changed.is_empty() and all(map(_is_tied, parts)):
+    groups = [group for part in parts for group in _untied(part)]
+    if all(keep_dims(changed, dim_names(g)).to_set().is_equal(g.to_set()) for g in groups):
         return (changed,)
-    return tuple(group for part in parts for group in _untied(part))
+    return tuple(groups)
 
 
 def _untied(part: BasicSet) -> tuple[BasicSet, ...]:
@@ -334,13 +352,6 @@ def _untied(part: BasicSet) -> tuple[BasicSet, ...]:
     groups = coupled_dims(part)
     where = part.params()
     return tuple(keep_dims(part, group).intersect_params(where) for group in groups)
-
-
-def _is_tied(domain: BasicSet) -> bool:
-    """Tell whether the loops of a domain are empty for the same sizes."""
-    groups = coupled_dims(domain)
-    where = domain.params()
-    return len(groups) < 2 or all(keep_dims(domain, g).params().is_equal(where) for g in groups)
 
 
 def coupled_dims(domain: BasicSet) -> list[tuple[str, ...]]:

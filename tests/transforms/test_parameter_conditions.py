@@ -60,3 +60,40 @@ def test_a_condition_on_parameters_stays(
         expected = x[:, None] + np.arange(5) if runs else np.full((5, 5), -1)
         assert (a == expected).all()
         assert (b == (expected + x[:, None] if runs else expected)).all()
+
+
+OF_ONE_LOOP: dict[str, Callable[[lp.TranslationUnit], lp.TranslationUnit]] = {
+    "split_domain": lambda knl: lp.split_domain(knl, "{ [j]: j >= 2 }"),
+    "split_iname": lambda knl: lp.split_iname(knl, "j", 2),
+    "rename_iname": lambda knl: lp.rename_iname(knl, "j", "z"),
+    "duplicate_inames": lambda knl: lp.duplicate_inames(knl, "j", within="id:first"),
+    "affine_map_inames": lambda knl: lp.affine_map_inames(knl, "j", "z", ["z = j + 1"]),
+    "remove_unused_inames": lambda knl: lp.remove_unused_inames(
+        lp.remove_instructions(knl, {"first"})
+    ),
+    "fix_parameters": lambda knl: lp.fix_parameters(knl, m=4),
+}
+
+
+@pytest.mark.parametrize("change", OF_ONE_LOOP.values(), ids=OF_ONE_LOOP.keys())
+def test_what_bounds_one_loop_is_no_concern_of_others(
+    change: Callable[[lp.TranslationUnit], lp.TranslationUnit],
+) -> None:
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i < m and 0 <= j <= i and j < n and 0 <= k < 4 }",
+        "a[i, j] = 1  {id=first, inames=i:j}\nb[k] = 2  {id=second, inames=k}",
+        [
+            lp.ValueArg("n, m", "int32"),
+            lp.GlobalArg("a", "int32", shape=(4, 4)),
+            lp.GlobalArg("b", "int32", shape=(4,)),
+        ],
+        assumptions="0 <= m <= 4 and n >= 0",
+        target=lp.ExecutableCTarget(),
+    )
+    changed = change(knl)
+    given = changed.default_entrypoint.arg_dict
+    for m, n in [(4, 0), (4, 2), (0, 3)]:
+        arguments = {"a": np.zeros((4, 4), np.int32), "n": n, "m": m}
+        b = np.zeros(4, np.int32)
+        changed(b=b, **{name: value for name, value in arguments.items() if name in given})
+        assert (b == 2).all()

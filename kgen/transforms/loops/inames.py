@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any, TypeAlias, TypeVar
 
-from kgen.analysis.domains import drop_dims
+from kgen.analysis.domains import domains_without
 from kgen.analysis.instances import hint_for_axis
 from kgen.errors import TransformError
 from kgen.ir.checked import checked
@@ -137,9 +137,7 @@ def remove_unused_inames(
     domains: list[BasicSet] = []
     for domain in kernel.domains:
         names = dim_names(domain)
-        gone = [name for name in names if name in unused]
-        if len(gone) < len(names):
-            domains.append(drop_dims(domain, gone))
+        domains += domains_without(domain, [name for name in names if name in unused])
     priority = dict.fromkeys(
         tuple(name for name in names if name not in unused) for names in kernel.loop_priority
     )

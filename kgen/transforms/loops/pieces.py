@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 from kgen.analysis.dependences import by_priority
 from kgen.analysis.domains import (
     domain_of_copies,
-    drop_dims,
+    domains_without,
     intersect_domains,
     piece_of_copies,
     rename_params,
@@ -252,8 +252,7 @@ class Pieces:
         for index, domain in enumerate(domains):
             names = dim_names(domain)
             here = [name for name in names if name in gone]
-            if len(here) < len(names) or not names:
-                result.append(drop_dims(domain, here) if here else domain)
+            result += domains_without(domain, here)
             if index == homes[-1]:
                 whole = intersect_domains([domains[home] for home in homes])
                 for piece in self.pieces:

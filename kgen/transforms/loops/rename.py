@@ -9,7 +9,7 @@ from typing import Any
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
-from kgen.analysis.domains import copy_dims, difference, drop_dims, rename_params
+from kgen.analysis.domains import copy_dims, difference, domains_without, drop_dims, rename_params
 from kgen.errors import TransformError
 from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
@@ -282,10 +282,9 @@ def _copied_domains(
             if is_shared:
                 domain, own = copy_dims(domain, here)
         if is_shared:
-            domain = drop_dims(domain, [name for name in here if name not in select.kept])
-        elif here:
-            domain = rename_dims(domain, here)
-        result.append(domain)
+            result += domains_without(domain, here.keys() - select.kept)
+        else:
+            result.append(rename_dims(domain, here) if here else domain)
         if own is not None:
             result.append(own)
     return tuple(result)
@@ -320,10 +319,9 @@ def _merged_domains(
                 )
             domain = rename_params(domain, {old: new})
         if old in dims and not select.kept:
-            domain = drop_dims(domain, (old,))
-            if len(dims) == 1:
-                continue
-        result.append(domain)
+            result += domains_without(domain, (old,))
+        else:
+            result.append(domain)
     return tuple(result)
 
 

@@ -18,7 +18,7 @@ from kgen.analysis.distribution import find_violated_by_distribution
 from kgen.analysis.domains import (
     AffineRow,
     coupled_dims,
-    drop_dims,
+    domains_without,
     intersect_domains,
     replace_dims,
 )
@@ -425,11 +425,11 @@ def replace_in_domains(
                 keep_old=bool(select.kept),
             )
             if select.kept:
-                domain = drop_dims(domain, [n for n in change.old if n not in select.kept])
-            else:
-                around = _around(kernel, change.old)
-                result += around
-                domain = _inside(domain, around)
+                result += domains_without(domain, set(change.old) - select.kept)
+                continue
+            around = _around(kernel, change.old)
+            result += around
+            domain = _inside(domain, around)
         elif bounds_others and bounds_follow(kernel, domain, change.old, select):
             domain = replace_dims(domain, change.values, change.new)
         result.append(domain)
@@ -441,8 +441,7 @@ def _around(kernel: LoopKernel, inames: Sequence[str]) -> list[BasicSet]:
     homes = _homes(kernel, inames)
     tied, _ = _parted(kernel, inames) if homes[1:] else ([], [])
     outer = [domain for domain in tied if set(inames).isdisjoint(param_names(domain))]
-    left = [drop_dims(domain, inames) for domain in outer]
-    return [domain for domain in left if dim_names(domain)]
+    return [left for domain in outer for left in domains_without(domain, inames)]
 
 
 def _inside(domain: BasicSet, around: Sequence[BasicSet]) -> BasicSet:

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.analysis.domains import AffineRow, drop_dims, set_where
+from kgen.analysis.domains import AffineRow, domains_without, set_where
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import BasicSet, dim_names, param_names, project_out_params, to_named
+from kgen.ir.sets.dims import BasicSet, param_names, project_out_params, to_named
 from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
@@ -201,11 +201,10 @@ def _split_evenly(
 
     def new_domains(select: Selection) -> tuple[BasicSet, ...]:
         home = kernel.home_domain[old]
-        rest = kernel.domains[home]
+        rest = kernel.domains[home : home + 1]
         if old not in select.kept:
-            rest = drop_dims(rest, (old,))
-        new = (rest, box) if dim_names(rest) else (box,)
-        return (*kernel.domains[:home], *new, *kernel.domains[home + 1 :])
+            rest = domains_without(kernel.domains[home], (old,))
+        return (*kernel.domains[:home], *rest, box, *kernel.domains[home + 1 :])
 
     result = replace_inames(kernel, change, matcher(kernel, within), new_domains=new_domains)
     return _finish(result, names, tags, slabs)

@@ -8,14 +8,14 @@ from typing import Any, Final
 import pymbolic.primitives as p
 
 from kgen.analysis.address_space import infer_address_spaces
-from kgen.analysis.domains import domain_of_copies, drop_dims
+from kgen.analysis.domains import domain_of_copies, domains_without
 from kgen.analysis.infer import infer_types
 from kgen.errors import TransformError
 from kgen.ir.data import Iname
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import BasicSet, dim_names, project_out_unused_params
+from kgen.ir.sets.dims import BasicSet, project_out_unused_params
 from kgen.ir.tags import (
     AsyncCopyTag,
     AutoFitLocalInameTag,
@@ -150,12 +150,13 @@ def without_waits(kernel: LoopKernel, arrays: Collection[str]) -> LoopKernel:
     used = {name for insn in left for name in insn.within_inames | insn.reduction_inames()}
     loops = {n for wait in waits for n in kernel.id_to_insn[wait].within_inames} - used
     domains = (
-        d if loops.isdisjoint(dim_names(d)) else project_out_unused_params(drop_dims(d, loops))
-        for d in kernel.domains
+        left if left is domain else project_out_unused_params(left)
+        for domain in kernel.domains
+        for left in domains_without(domain, loops)
     )
     return kernel.copy(
         instructions=left,
-        domains=tuple(d for d in domains if dim_names(d)),
+        domains=tuple(domains),
         inames={name: iname for name, iname in kernel.inames.items() if name not in loops},
     )
 

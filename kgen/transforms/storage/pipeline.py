@@ -12,7 +12,7 @@ from pytools.tag import Tag
 
 from kgen.analysis.access import collect_accesses
 from kgen.analysis.ahead import check_ahead
-from kgen.analysis.domains import drop_dims, rename_params
+from kgen.analysis.domains import domains_without, drop_dims, rename_params
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import index_of
@@ -590,10 +590,9 @@ class _Pipeline:
         loops = {name for fetch in self.fetches.values() for name in fetch.own}
         gone = {name for name in loops if self.users[name] <= self.fetches.keys()}
         domains = [
-            domain
-            if gone.isdisjoint(dim_names(domain))
-            else project_out_unused_params(drop_dims(domain, gone))
+            left if left is domain else project_out_unused_params(left)
             for domain in kernel.domains
+            for left in domains_without(domain, gone)
         ]
         nests = [tuple(n for n in chain if n not in gone) for chain in kernel.loop_priority]
         registers = {f.registers.name: f.registers for f in self.fetches.values() if f.registers}
@@ -608,7 +607,7 @@ class _Pipeline:
         return kernel.copy(
             instructions=self._instructions(mapper),
             substitutions={n: mapper.change_rule(r) for n, r in kernel.substitutions.items()},
-            domains=(*(d for d in domains if dim_names(d)), *self.domains),
+            domains=(*domains, *self.domains),
             inames={n: i for n, i in kernel.inames.items() if n not in gone} | self.inames,
             loop_priority=tuple(n for n in dict.fromkeys((*nests, *self.nests)) if len(n) > 1),
             temporary_variables={**kernel.temporary_variables, **buffers, **registers},
