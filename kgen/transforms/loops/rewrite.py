@@ -412,7 +412,7 @@ def replace_in_domains(
     Raises :class:`TransformError` when the bounds of a loop depend on the old inames, and
     both the chosen instructions and others use it.
     """
-    result = []
+    result: list[BasicSet] = []
     bounds_others = not kernel.bounding_names.isdisjoint(change.old)
     for domain in merge_domains(kernel, change.old):
         if not set(change.old).isdisjoint(dim_names(domain)):
