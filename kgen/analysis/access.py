@@ -221,7 +221,8 @@ class _Collector(PlaceMapper):
         self.is_write = was_write
 
     def map_variable(self, expr: p.Variable, place: Place) -> None:
-        self._add(expr, None if self.is_opaque else (), place)
+        if not self._looked_into(expr.name, (), place):
+            self._add(expr, None if self.is_opaque else (), place)
 
     map_tagged_variable = map_variable
 
@@ -244,14 +245,19 @@ class _Collector(PlaceMapper):
 
     def map_call(self, expr: p.Call, place: Place) -> None:
         name = expr.function.name if isinstance(expr.function, p.Variable) else ""
+        if not self._looked_into(name, expr.parameters, place):
+            for argument in expr.parameters:
+                self.rec(argument, place)
+
+    def _looked_into(self, name: str, operands: tuple[Expr, ...], place: Place) -> bool:
+        """Collect what a rule accesses for *operands*; tell whether *name* is that of a rule."""
         rule = self.kernel.substitutions.get(name)
-        if rule is not None and name not in self.inside:
-            around, self.inside = self.inside, (*self.inside, name)
-            self.rec(rule.expand(expr.parameters), place)
-            self.inside = around
-            return
-        for argument in expr.parameters:
-            self.rec(argument, place)
+        if rule is None or name in self.inside or name in self.kept:
+            return False
+        around, self.inside = self.inside, (*self.inside, name)
+        self.rec(rule.expand(operands), place)
+        self.inside = around
+        return True
 
 
 class _CollectorOfOne(_Collector):

@@ -467,15 +467,29 @@ class LoopKernel(Digested, Taggable):
                 found.setdefault(name, []).append(str(insn.id))
         return {name: tuple(ids) for name, ids in found.items()}
 
-    @derived("instructions", "args", "temporary_variables")
+    @derived("instructions", "args", "temporary_variables", "substitutions")
     def readers(self) -> Mapping[str, tuple[str, ...]]:
-        """Ids of the instructions that read each variable, in program order."""
+        """Ids of the instructions that read each variable, be it by rules, in program order."""
         variables = {*self.arg_dict, *self.temporary_variables}
         found: dict[str, list[str]] = {}
         for insn in self.instructions:
-            for name in sorted(insn.read_dependency_names() & variables):
+            reads = insn.read_dependency_names() | self._read_by_rules(insn)
+            for name in sorted(reads & variables):
                 found.setdefault(name, []).append(str(insn.id))
         return {name: tuple(ids) for name, ids in found.items()}
+
+    def _read_by_rules(self, insn: InstructionBase) -> frozenset[str]:
+        """Return what the substitution rules read that an instruction uses."""
+        rules = self.substitutions
+        direct = insn.mentioned & rules.keys()
+        if not direct:
+            return frozenset()
+
+        def inner(name: str) -> list[str]:
+            found = mentions_of(rules[name].expression)
+            return [used for used in (*found.functions, *found.variables) if used in rules]
+
+        return frozenset[str]().union(*(rules[name].free_names for name in closure(direct, inner)))
 
     def writer_map(self) -> dict[str, set[str]]:
         """Return the ids of the writers of each variable."""

@@ -111,3 +111,15 @@ def test_what_depends_on_data_is_a_warning_that_can_be_silenced() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lp.duplicate_inames(knl, "i", "id:r")
+
+
+@pytest.mark.parametrize(
+    "rules", ["f(x) := x + 2*t", "twice := 2*t\nf(x) := x + twice", "g() := t\nf(x) := x + g()"]
+)
+def test_what_a_rule_reads_is_read_by_what_uses_it(rules: str) -> None:
+    text = "<> t = a[i] {id=w}\nb[i] = t {id=r}\nc[i] = f(1) {id=q, dep=w}"
+    data = [lp.GlobalArg("a, b, c", "float64", shape="n"), "..."]
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", f"{rules}\n{text}", data)
+    assert knl.default_entrypoint.readers == {"a": ("w",), "t": ("r", "q")}
+    with pytest.raises(lp.TransformError, match="'q' and 'w' cannot get different loops"):
+        lp.split_domain(knl, "{ [i]: i < 2 }", within="id:w or id:r")

@@ -81,7 +81,7 @@ def assignment_to_subst(
     changed: dict[str, InstructionBase] = {}
     for insn_id in kernel.readers.get(lhs_name, ()):
         insn = kernel.id_to_insn[insn_id]
-        if not test(insn):
+        if lhs_name not in insn.read_dependency_names() or not test(insn):
             continue
         writer = _definition(kernel, insn, lhs_name)
         rule = rules.get(str(writer.id))
