@@ -30,6 +30,7 @@ __all__ = [
     "SizeSource",
     "SizeStep",
     "has_no_gaps",
+    "is_dense",
     "n_bytes_of",
     "solve_for",
     "strides_fit",
@@ -118,6 +119,23 @@ def strides_fit(
             for extent, stride, wanted in zip(shape, strides, expected, strict=True)
         )
     )
+
+
+def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Tell whether an array's elements fill memory from its first one on, in whatever order.
+
+    >>> is_dense((2, 3), (8, 16), 8), is_dense((3,), (16,), 8), is_dense((3,), (-8,), 8)
+    (True, False, False)
+    """
+    if 0 in shape:
+        return True
+    expected = itemsize
+    for stride, extent in sorted(zip(strides, shape, strict=True)):
+        if extent > 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.errors import InvocationError, counted, near_names
-from kgen.host.program import HostProgram, SizeStep, strides_fit
+from kgen.host.program import HostProgram, SizeStep, is_dense, strides_fit
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.options import Options
 from kgen.ir.types import kind_of
@@ -234,6 +234,16 @@ class CallChecker:
                 )
         if arg.strides is not None and len(shape) != len(arg.strides):
             self._explain_axes(arg, array)
+        is_open = arg.shape is None and arg.strides is None
+        if is_open and not is_dense(shape, tuple(array.strides), arg.dtype.itemsize):
+            self.reject(
+                f"argument '{arg.name}' has gaps: strides of {array.strides} bytes between "
+                f"elements of {arg.dtype.itemsize}",
+                because="its shape in the kernel is not known, so elements are taken one after "
+                "the other",
+                hint=f"numpy.ascontiguousarray({arg.name}), or declare its shape and strides: "
+                f"GlobalArg('{arg.name}', shape='n', strides='s')",
+            )
 
     def _explain_extents(self, arg: ArgumentInfo, sizes: Mapping[str, Any]) -> None:
         """Reject sizes with which an output that the call allocates has a negative extent."""

@@ -14,7 +14,14 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.errors import InvocationError
-from kgen.host.program import HostProgram, SizeSource, SizeStep, strides_fit, variable_extents
+from kgen.host.program import (
+    HostProgram,
+    SizeSource,
+    SizeStep,
+    is_dense,
+    strides_fit,
+    variable_extents,
+)
 from kgen.ir.expr import Expr, is_constant
 from kgen.ir.options import Options
 from kgen.ir.types import kind_of
@@ -381,6 +388,10 @@ class WrapperBuilder:
             )
             different = compare(strides, "!=", self.strides_of(arg))
             conditions.append(all_of([different, negate(fit)]))
+        elif arg.shape is None:
+            layout = attribute(array, "shape"), attribute(array, "strides")
+            dense = call(self.known("is_dense", is_dense), *layout, const(arg.dtype.itemsize))
+            conditions.append(negate(dense))
         return any_of(conditions) if conditions else None
 
     def check_inputs(self) -> list[ast.stmt]:

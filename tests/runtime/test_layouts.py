@@ -91,3 +91,16 @@ def test_numpy_views_on_cuda(view: str) -> None:
     a = VIEWS[view](np.random.default_rng(5).random((8, 9)))
     _, (out,) = matrix(lp.PyCudaTarget())(a=a)
     assert (out == 2 * a).all()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_arrays_without_a_shape_have_no_gaps(view: str) -> None:
+    data = [lp.GlobalArg("a", np.float64, shape=None), lp.GlobalArg("b", np.float64, shape=4)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "b[i] = a[i]", data, target=lp.ExecutableCTarget())
+    whole = np.arange(72.0).reshape(8, 9)
+    assert (knl(a=whole)[1][0] == np.arange(4)).all()
+    if view == "transposed":
+        assert (knl(a=whole.T)[1][0] == np.arange(4)).all()
+    else:
+        with pytest.raises(lp.InvocationError, match="argument 'a' has gaps"):
+            knl(a=VIEWS[view](whole))
