@@ -161,6 +161,7 @@ class Records:
         if known is not None and known.is_best and not record.is_best:
             return
         name = record.key if record.code else json.dumps(asdict(record), default=plain)
+        self.found.pop(name, None)  # the last one is the newest
         self.found[name] = record
 
     def refresh(self) -> None:

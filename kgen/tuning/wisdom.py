@@ -77,7 +77,8 @@ class Wisdom:
 
         The device comes first: this one, one of the same interface and maker, of the same kind, any
         other. Then the sizes, by the distance of their logarithms. Tunes of a kernel with other
-        parameters may share a file: each of them has a best record.
+        parameters may share a file: each of them has a best record, the winner of the last
+        comparison.
         """
         best: dict[str, Record] = {}
         for record in self.records:
@@ -85,7 +86,7 @@ class Wisdom:
                 parameters = sorted(record.configuration)
                 key = repr((sorted(record.device.items()), record.problem, parameters))
                 known = best.setdefault(key, record)
-                best[key] = min(known, record, key=_rank)
+                best[key] = record if record.is_best else min(known, record, key=_rank)
         ordered = sorted(
             best.values(),
             key=lambda r: (_farness(r.device, device), _distance(r, sizes), _rank(r)),

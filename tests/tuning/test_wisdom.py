@@ -59,6 +59,16 @@ def test_the_fastest_of_one_problem_is_chosen() -> None:
     assert Wisdom(records).tuned(build).choose(n=10).configuration == {"block": 4}
 
 
+def test_the_winner_of_the_last_comparison_is_chosen(tmp_path: Path) -> None:
+    slower, faster = record(4, time=2.0, n=10, m=10), record(8, time=1.0, n=10, m=10)
+    file = Records(tmp_path / "records")
+    for one in (faster, slower):  # the second comparison was in a slower minute
+        file.add(dataclasses.replace(one, is_best=True))
+    read = lp.load_wisdom(tmp_path / "records")
+    ((best, _),) = read.candidates("twice", HOST, {"n": 10, "m": 10})
+    assert best.configuration == {"block": 4}
+
+
 def test_another_device_is_better_than_none() -> None:
     found = Wisdom((record(8, GPU, n=300),)).tuned(build, {"block": 16}).choose(n=300)
     assert found.configuration == {"block": 8}
