@@ -26,7 +26,7 @@ from kgen.errors import (
     warn,
 )
 from kgen.ir.assignee import assignee_name, index_of
-from kgen.ir.data import TemporaryVariable
+from kgen.ir.data import ArrayArg, TemporaryVariable
 from kgen.ir.expr import subscript, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
@@ -69,7 +69,10 @@ class Undefined:
 def check_reads_defined(
     kernel: PreparedKernel, schedule: Schedule, *, has_axes: bool = True
 ) -> frozenset[tuple[str, str]]:
-    """Reject a read of a temporary's element that no write can have reached before.
+    """Reject a read of an element that no write can have reached before.
+
+    That is asked of temporaries, and of arguments with ``is_input=False``, for which there is a
+    warning: calls may pass them all the same.
 
     Reject one, too, of a value that another work-item has overwritten in a copy of its own.
     Return the instructions and temporaries for which that is not proved; nobody vouches for
@@ -90,7 +93,9 @@ def check_reads_defined(
         if found.point is None or not found.always:
             continue
         silencer = f"read_undefined({found.read.array})"
-        is_certain = found.elsewhere or found.read.array not in kernel.writers
+        is_certain = found.read.array in kernel.temporary_variables and (
+            found.elsewhere or found.read.array not in kernel.writers
+        )
         if is_certain and not is_silenced(silencer, kernel.silenced_warnings):
             raise undefined_error(kernel, found)
         text = str(undefined_error(kernel, found))
@@ -126,10 +131,7 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
         hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
     elif writers:
         because = f"what writes '{name}' ({', '.join(writers[:4])}) does so later, or elsewhere"
-        hint = (
-            f"write {element} before '{found.read.insn_id}', or let it depend on what does: "
-            f"add_dependency(kernel, 'id:{found.read.insn_id}', 'id:{writers[0]}')"
-        )
+        hint = _later_hint(kernel, found.read.insn_id, writers[0], element)
     else:
         because = f"no instruction writes '{name}'"
         hint = f"write '{name}' before, make it an argument, or give it an initializer"
@@ -144,10 +146,25 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
     )
 
 
+def _later_hint(kernel: PreparedKernel, reader: str, writer: str, element: str) -> str:
+    """Say how *reader* can come after *writer*: by a dependency, or by loops of its own."""
+    insn = kernel.id_to_insn[reader]
+    shared = ", ".join(sorted(insn.within_inames & kernel.id_to_insn[writer].within_inames))
+    if writer in insn.depends_on and shared:
+        return (
+            f"let all of '{writer}' run before '{reader}', in a loop of its own: "
+            f"duplicate_inames(kernel, '{shared}', within='id:{reader}')"
+        )
+    return (
+        f"write {element} before '{reader}', or let it depend on what does: "
+        f"add_dependency(kernel, 'id:{reader}', 'id:{writer}')"
+    )
+
+
 def find_undefined(
     kernel: PreparedKernel, schedule: Schedule, *, has_axes: bool = True
 ) -> Iterator[Undefined]:
-    """Give the reads of temporaries that nothing wrote, and those of which that is not known.
+    """Give the reads of elements that nothing wrote, and those of which that is not known.
 
     Reads of a value that another work-item overwrote in its own copy are among them.
     """
@@ -168,7 +185,7 @@ class _Finder:
     def find(self) -> Iterator[Undefined]:
         kernel = self.kernel
         accesses = self.instances.footprints.accesses
-        names = [n for n, t in sorted(kernel.temporary_variables.items()) if _must_be_written(t)]
+        names = [n for n, array in sorted(kernel.array_vars.items()) if _must_be_written(array)]
         if not names:
             return
         self.visits = {visit.insn_id: visit for visit in visits_of(self.schedule.steps)}
@@ -501,6 +518,11 @@ def _is_most(some: Set, sizes: Set) -> bool:
     return bool(endless) and not least.is_infty()
 
 
-def _must_be_written(temporary: TemporaryVariable) -> bool:
-    """Tell whether only instructions give *temporary* its values, under its own name."""
-    return temporary.initializer is None and temporary.base_storage is None
+def _must_be_written(array: object) -> bool:
+    """Tell whether only instructions give *array* its values, under its own name.
+
+    An argument is such an array where the user says that it is no input.
+    """
+    if isinstance(array, TemporaryVariable):
+        return array.initializer is None and array.base_storage is None
+    return isinstance(array, ArrayArg) and array.is_input is False

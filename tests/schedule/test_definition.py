@@ -289,3 +289,17 @@ def test_a_user_can_insist_on_reads_of_what_nothing_wrote(text: str) -> None:
     with pytest.raises(lp.MissingDefinitionError):
         generate()
     assert "float t;" in generate(silenced_warnings="read_undefined(t)")
+
+
+def test_arguments_that_are_no_inputs_are_undefined_at_first() -> None:
+    data = [lp.GlobalArg("t", "float32", shape="n", is_input=False), "..."]
+    text = "t[i] = a[i] {id=w}\nout[i] = t[n - 1 - i] {id=r, dep=w}"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, data, target=lp.CTarget())
+    knl = lp.add_dtypes(knl, {"a": "float32"})
+    (found,) = lp.verify(knl).violated
+    assert (found.check, found.instruction, found.array) == ("definition", "r", "t")
+    hint = r"duplicate_inames\(kernel, 'i', within='id:r'\)"
+    with pytest.warns(lp.KgenWarning, match=hint):
+        lp.generate_code_v2(knl)
+    apart = lp.verify(lp.duplicate_inames(knl, "i", within="id:r"))
+    assert "definition" not in {one.check for one in apart.violated}
