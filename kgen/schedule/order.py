@@ -319,6 +319,14 @@ def _cycle(kernel: PreparedKernel, items: dict[str, _Item], done: set[str]) -> D
             f"duplicate_inames(kernel, '{iname}', within='id:{insn_id}') gives '{insn_id}' a loop "
             f"of its own; or {hint}"
         )
+    plain = [k for k in cycle[1:] if items[k].body is None]
+    loops = [k[4:] for k in cycle[1:] if items[k].body is not None]
+    if len(plain) == len(loops) == 1:
+        inames = ":".join(sorted({*kernel.id_to_insn[plain[0]].within_inames, *loops}))
+        hint = (
+            f"if '{plain[0]}' is for each iteration of '{loops[0]}', say so: "
+            f"{{inames={inames}}}, or 'for {loops[0]} ... end' around it; or {hint}"
+        )
     rule = "a loop waits for all that one of its instructions waits for" if left else None
     return DependencyCycleFound(
         "the dependencies form a cycle: " + " waits for ".join(names),

@@ -230,3 +230,13 @@ def test_copies_of_two_sums_over_one_loop_are_compared_for_all_its_iterations() 
     )
     with pytest.raises(ScheduleError, match=r"'r_k_update' reads .*, and later 'w' writes"):
         lp.generate_code_v2(lp.tag_inames(knl, "i:ilp"))
+
+
+def test_an_instruction_outside_of_a_loop_may_be_meant_for_each_iteration() -> None:
+    text = "<> t = a[i]\nt = t*t {id=square%s}\nb[i] = t"
+    domain, data = "{ [i]: 0 <= i < n }", [lp.GlobalArg("a, b", "float32", shape="n"), "..."]
+    knl = lp.make_kernel(domain, text % "", data, seq_dependencies=True)
+    with pytest.raises(lp.DependencyCycleFound, match=r"for each iteration of 'i', .*{inames=i}"):
+        lp.generate_code_v2(knl)
+    knl = lp.make_kernel(domain, text % ", inames=i", data, seq_dependencies=True)
+    assert "t *= t" in lp.generate_body(knl)
