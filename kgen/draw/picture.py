@@ -31,7 +31,6 @@ class Picture(ABC):
     launch kgen_kernel
     └─ for i
        └─ run insn
-    >>> picture.save("schedule.svg")  # doctest: +SKIP
     """
 
     #: the module of kgen.draw.plots whose function ``plot`` draws it

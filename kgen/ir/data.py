@@ -464,6 +464,11 @@ class TemporaryVariable(ArrayBase):
             base_storage=_read_name(self.base_storage, f"base_storage {what}"),
             read_only=bool(_read_flag(self.read_only, f"read_only {what}")),
         )
+        if not isinstance(self.swizzle, Swizzle | None):
+            raise KernelError(
+                f"swizzle={self.swizzle!r} {what} is none\n"
+                f"  hint: tag_array_axes(kernel, '{self.name}', 'swizzle:128')"
+            )
         values = self.initializer
         if values is not None:
             if not isinstance(values, np.ndarray):

@@ -31,7 +31,14 @@ def load_ipython_extension(shell: Any) -> None:
     ...     print(kind, name)
     >>> load_ipython_extension(SimpleNamespace(register_magic_function=register))
     cell kgen
+
+    Raises :class:`KgenError` for what is no shell of IPython.
     """
+    if not hasattr(shell, "register_magic_function"):
+        raise KgenError(
+            f"a value of type '{type(shell).__name__}' is no shell of IPython",
+            hint="write %load_ext kgen in a notebook",
+        )
 
     def kgen(line: str, cell: str) -> TranslationUnit | None:
         given = _parser().parse_args(shlex.split(line))

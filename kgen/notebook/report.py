@@ -106,7 +106,6 @@ def report(
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]",
     ...     [lp.GlobalArg("a", shape="n"), ...], target=lp.CTarget())
     >>> page = lp.report(knl, {"a": np.zeros(100, np.float32)})
-    >>> page.save("kernel.html")  # doctest: +SKIP
     >>> [title for title in ("Schedule", "Counts", "Checks") if f"<h2>{title}</h2>" in page.html]
     ['Schedule', 'Counts', 'Checks']
     """
