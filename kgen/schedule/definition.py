@@ -40,7 +40,7 @@ from kgen.ir.sets.dims import (
 )
 from kgen.ir.sets.names import SetName, Side
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import GroupInameTag
+from kgen.ir.tags import ConcurrentTag, GroupInameTag
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.schedule.visits import Visit, visits_of
 
@@ -149,11 +149,12 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
 def _later_hint(kernel: PreparedKernel, reader: str, writer: str, element: str) -> str:
     """Say how *reader* can come after *writer*: by a dependency, or by loops of its own."""
     insn = kernel.id_to_insn[reader]
-    shared = ", ".join(sorted(insn.within_inames & kernel.id_to_insn[writer].within_inames))
-    if writer in insn.depends_on and shared:
+    shared = insn.within_inames & kernel.id_to_insn[writer].within_inames
+    loops = ", ".join(sorted(n for n in shared if not kernel.has_tag(n, ConcurrentTag)))
+    if writer in insn.depends_on and loops:
         return (
             f"let all of '{writer}' run before '{reader}', in a loop of its own: "
-            f"duplicate_inames(kernel, '{shared}', within='id:{reader}')"
+            f"duplicate_inames(kernel, '{loops}', within='id:{reader}')"
         )
     return (
         f"write {element} before '{reader}', or let it depend on what does: "
