@@ -177,6 +177,7 @@ def room_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
+@cache
 def allowed_rooms(room: str) -> set[str]:
     facades = {room_of(module_name(path)) for path in SOURCES} - {*MAY_IMPORT, *ON_TOP, ""}
     everything = set(MAY_IMPORT)

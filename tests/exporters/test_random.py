@@ -26,7 +26,7 @@ from tests.random.program import Program
 from tests.random.steps import host_programs, programs
 from tests.reference import to_array
 
-COUNT = int(os.environ.get("KGEN_RANDOM_EXPORTS", "200"))
+COUNT = int(os.environ.get("KGEN_RANDOM_EXPORTS", "100"))
 SEED = int(os.environ.get("KGEN_RANDOM_SEED", "1"))
 KINDS = (programs, programs, programs, host_programs)
 
