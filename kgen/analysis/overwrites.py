@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pymbolic.primitives as p
@@ -12,10 +12,11 @@ from kgen.analysis.footprints import Footprints
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import ExpressionToAffineConversionError, is_silenced, message
 from kgen.ir.affine import linear_form
+from kgen.ir.analyses import Analysis
 from kgen.ir.construction.dependencies import instruction_reads
 from kgen.ir.expansion import RuleExpander
 from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, substitute, to_text, variable_names
-from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, rename_dims, to_named, with_params
 from kgen.ir.sets.effort import answer
@@ -115,30 +116,36 @@ def _candidates(kernel: LoopKernel, insn: Assignment) -> tuple[str, ...]:
     array = insn.assignee_var_names()[0]
     conditions = frozenset(variable_names(*insn.predicates))
     deciding = conditions.union(*insn.assignee_subscript_deps())
-    readers = [i.within_inames for i in kernel.instructions if _reads(kernel, i, array)]
+    names = _LoopNames.of(kernel)
     return tuple(
         iname
         for iname in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
         if not kernel.has_tag(iname, ConcurrentTag)
         and iname not in conditions
-        and not any(iname in around for around in readers)
-        and deciding.isdisjoint(_written_in(kernel, (iname,)))
+        and array not in names.read[iname]
+        and deciding.isdisjoint(names.written[iname])
     )
 
 
-def _reads(kernel: LoopKernel, insn: InstructionBase, array: str) -> bool:
-    """Tell whether *insn* reads an array, be it in a rule that it uses."""
-    in_rules = instruction_reads(kernel, insn).difference(insn.assignee_var_names())
-    return array in insn.read_dependency_names() or array in in_rules
+class _LoopNames:
+    """The names that the instructions in each loop read, be it by rules, and that they write."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.read: dict[str, set[str]] = {iname: set() for iname in kernel.inames}
+        self.written: dict[str, set[str]] = {iname: set() for iname in kernel.inames}
+        for insn in kernel.instructions:
+            written = insn.assignee_var_names()
+            by_rules = instruction_reads(kernel, insn).difference(written)
+            for iname in insn.within_inames:
+                self.read[iname].update(insn.read_dependency_names(), by_rules)
+                self.written[iname].update(written)
+
+    @classmethod
+    def of(cls, kernel: LoopKernel) -> _LoopNames:
+        return kernel.analyses.answer(_LOOP_NAMES, None, lambda: cls(kernel))
 
 
-def _written_in(kernel: LoopKernel, loops: Collection[str]) -> frozenset[str]:
-    return frozenset(
-        name
-        for insn in kernel.instructions
-        if not insn.within_inames.isdisjoint(loops)
-        for name in insn.assignee_var_names()
-    )
+_LOOP_NAMES = Analysis[_LoopNames](LoopKernel)
 
 
 def _undetermined(loops: tuple[str, ...], index: tuple[Expr, ...]) -> tuple[str, ...]:
@@ -257,9 +264,10 @@ class _Differing(WalkMapper):
         writer = writers[0] if len(writers) == 1 else None
         if not isinstance(writer, Assignment):
             return
-        written = _written_in(self.kernel, self.loops)
-        if writer.within_inames <= self.insn.within_inames and written.isdisjoint(
-            writer.read_dependency_names()
+        written = _LoopNames.of(self.kernel).written
+        reads = writer.read_dependency_names()
+        if writer.within_inames <= self.insn.within_inames and all(
+            reads.isdisjoint(written[iname]) for iname in self.loops
         ):
             around, self.inside = self.inside, self.inside | {name}
             self.look_into(writer.expression)

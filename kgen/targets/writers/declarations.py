@@ -106,15 +106,15 @@ class _UseFinder:
         self.kernel = kernel
         self.names = frozenset(temporaries)
         self.scalars = frozenset(name for name in temporaries if _is_scalar(kernel, name))
-        #: by name, and by the scope of the loop over lanes around them, if there is one
-        self.uses: dict[tuple[str, _Scope | None], _Use] = {}
+        #: by name, then by the scope of the loop over lanes around them, if there is one
+        self.uses: dict[str, dict[_Scope | None, _Use]] = {name: {} for name in temporaries}
         self.lanes: _Scope | None = None
         self.runs = 0
         self.scopes = 0
 
     def uses_of(self, name: str) -> list[_Use]:
         """Return the uses of a variable: of each loop over lanes apart, or of all together."""
-        found = {lanes: use for (used, lanes), use in self.uses.items() if used == name}
+        found = self.uses[name]
         if None not in found or len(found) == 1:
             return list(found.values())
         return [reduce(_together, found.values())]
@@ -168,15 +168,15 @@ class _UseFinder:
             if name in self.names:
                 is_plain = isinstance(insn, Assignment) and isinstance(insn.assignee, p.Variable)
                 self._use(name, scope, self.runs if is_plain else None)
-                self.uses[name, self.lanes].assignments += 1
+                self.uses[name][self.lanes].assignments += 1
         self.runs += 1
 
     def _use(self, name: str, scope: _Scope, assignment: int | None) -> None:
-        known = self.uses.get((name, self.lanes))
+        known = self.uses[name].get(self.lanes)
         if known is None:
             if name not in self.scalars:
                 assignment = None
-            self.uses[name, self.lanes] = _Use(scope, scope, assignment)
+            self.uses[name][self.lanes] = _Use(scope, scope, assignment)
             return
         known.scope = _around(known.scope, scope)
 
