@@ -78,11 +78,12 @@ _C_REAL: Final[Mapping[str, str]] = {
     "lround": "llround{f}",
     "rsqrt": "1.0{f} / sqrt{f}",
 }
-_COMPLEX = """
-    abs acos acosh asin asinh atan atanh conj cos cosh exp imag log pow real sin sinh sqrt tan
-    tanh
-"""
-_C_COMPLEX = {name: "c" + name + "{f}" for name in _COMPLEX.split()} | {"conj": "conj{f}"}
+_COMPLEX = "abs conj cos cosh exp imag log pow real sin sinh sqrt tan tanh"
+_C_COMPLEX = {
+    **{name: "c" + name + "{f}" for name in _COMPLEX.split()},
+    **{name: f"c{name}{{f}}" for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh")},
+    "conj": "conj{f}",
+}
 _BESSEL = {f"bessel_{kind}{order}": f"{kind}{order}" for kind in "jy" for order in "01n"}
 
 _SIGNED = ("int8", "int16", "int32", "int64")
@@ -190,8 +191,6 @@ def _from_pyopencl(name: str) -> Need:
 _BESSEL_J = (_from_pyopencl("pyopencl-bessel-j.cl"),)
 _BESSEL_Y = (_from_pyopencl("pyopencl-bessel-y.cl"),)
 
-_OPENCL_COMPLEX = "abs conj cos cosh exp imag log pow real sin sinh sqrt tan tanh"
-
 OPENCL_FUNCTIONS: Final = FunctionNames(
     {
         **{name: name for name in _REAL.split()},
@@ -215,7 +214,7 @@ OPENCL_FUNCTIONS: Final = FunctionNames(
         "lane_before": "sub_group_shuffle_up",
     },
     {"abs": _OPENCL_ABS, **_EXTREMA, "mul_hi": {"uint64": "mul_hi"}},
-    {name: "{t}_" + name for name in _OPENCL_COMPLEX.split()},
+    {name: "{t}_" + name for name in _COMPLEX.split()},
     {
         **{f"bessel_{name}": _BESSEL_J for name in ("j0", "j1", "jv")},
         **{f"bessel_{name}": _BESSEL_Y for name in ("y0", "y1", "yn")},

@@ -108,6 +108,33 @@ def compile_cuda(source: str, folder: Path, nvcc: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+#: What CUDA's words for functions are on the host, where the library has overloads by type.
+_ON_HOST = """
+#undef __device__
+#undef __global__
+#undef __launch_bounds__
+#define __device__
+#define __global__
+#define __launch_bounds__(...)
+#include <cmath>
+using namespace std;
+"""
+
+
+def compile_cuda_for_host(source: str, folder: Path, nvcc: str) -> ctypes.CDLL:
+    """Compile functions of CUDA C++ that use no axes of the device for the host, and load them."""
+    lines = source.split("\n")
+    last = max(at for at, line in enumerate(lines) if line.startswith("#include")) + 1
+    path = folder / "code.cpp"
+    path.write_text("\n".join((*lines[:last], _ON_HOST, *lines[last:])))
+    library = folder / "code.so"
+    flags = ["-x", "c++", "-O1", "-shared", "-cudart=none", "-Xcompiler=-fPIC"]
+    command = [nvcc, *flags, str(path), "-o", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(library))
+
+
 def call(library: ctypes.CDLL, module: Module, values: Mapping[str, Any]) -> None:
     """Call a function of :func:`compile_c`'s library with numpy arrays and integers."""
     arguments: list[Any] = []

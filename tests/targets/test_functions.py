@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,15 @@ from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import Module
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.targets.writers.complex_functions import INVERSES
-from tests.targets.support import call, compile_c, compile_cuda, merge_sources, module_of, value_of
+from tests.targets.support import (
+    call,
+    compile_c,
+    compile_cuda,
+    compile_cuda_for_host,
+    merge_sources,
+    module_of,
+    value_of,
+)
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -227,8 +235,8 @@ def test_a_function_that_a_language_lacks_is_an_error() -> None:
         value_of("bessel_jn(2, a[i])", {"a": "float64"}, CTarget())
 
 
-@pytest.mark.parametrize("dtype", COMPLEX)
-def test_inverse_functions_everywhere_and_on_their_cuts(dtype: str, device: Any) -> None:
+def numbers_of_all_sizes(dtype: str) -> np.ndarray[Any, Any]:
+    """Return complex numbers of all sizes, on the cuts of inverse functions, and near to 1."""
     draw = np.random.default_rng(0)
     spread = 10.0 ** draw.integers(-6, 6, 2000)
     numbers = spread * (draw.normal(size=2000) + 1j * draw.normal(size=2000))
@@ -239,17 +247,39 @@ def test_inverse_functions_everywhere_and_on_their_cuts(dtype: str, device: Any)
         for parts in ((big, zero), (zero, big))
     ]
     near_one = [1 - 1e-5 + 1e-6j, -1 + 1e-5 - 1e-6j, 1e-6 + (1 - 1e-5) * 1j, 1e-6 - 1.00001j]
-    values = np.array([*numbers, *zeros, *near_one]).astype(dtype)
+    return np.array([*numbers, *zeros, *near_one]).astype(dtype)
+
+
+def check_inverses(values: np.ndarray[Any, Any], results: Sequence[np.ndarray[Any, Any]]) -> None:
+    tolerance = {"complex64": 1e-4, "complex128": 1e-12}[values.dtype.name]
+    for name, found in zip(INVERSES, results, strict=True):
+        right = getattr(np, f"arc{name[1:]}")(values.astype(np.complex128))
+        assert np.max(np.abs(found - right) / np.abs(right)) < tolerance, name
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_inverse_functions_everywhere_and_on_their_cuts(dtype: str, device: Any) -> None:
+    values = numbers_of_all_sizes(dtype)
     knl = lp.make_kernel(
         "{ [i]: 0 <= i < n }",
         [f"of_{name}[i] = {name}(a[i])" for name in INVERSES],
         [lp.GlobalArg("a", dtype, shape="n"), ...],
     )
     _, results = device(knl, a=values)
-    tolerance = {"complex64": 1e-4, "complex128": 1e-12}[dtype]
-    for name, found in zip(INVERSES, results, strict=True):
-        right = getattr(np, f"arc{name[1:]}")(values.astype(np.complex128))
-        assert np.max(np.abs(found - right) / np.abs(right)) < tolerance, name
+    check_inverses(values, results)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_inverse_functions_of_cuda_computed_on_the_host(
+    dtype: str, nvcc: str, tmp_path: Path
+) -> None:
+    lines = [f"of_{name}[i] = {name}(a[i])" for name in INVERSES]
+    module = module_of(lines, {"a": dtype}, target=CudaTarget())
+    values = numbers_of_all_sizes(dtype)
+    results = {f"of_{name}": np.empty_like(values) for name in INVERSES}
+    library = compile_cuda_for_host(module.device_source, tmp_path, nvcc)
+    call(library, module, {"a": values, "n": len(values), **results})
+    check_inverses(values, list(results.values()))
 
 
 @pytest.mark.parametrize("dtype", REALS)

@@ -366,7 +366,7 @@ class CallWriter:
 
     def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
         """Write a call of a function that is defined in front of the code."""
-        has_inverses = self.target.complex_style is ComplexStyle.FUNCTIONS
+        has_inverses = self.target.complex_style is not ComplexStyle.BUILTIN
         if has_inverses and dtype.is_complex() and name in INVERSES:
             self.writer.type_name(dtype)
             self.writer.preamble.add(inverse_need(self.target, name, dtype))

@@ -1,6 +1,9 @@
-"""Inverse functions of complex numbers for OpenCL C, whose library lacks them.
+"""Inverse functions of complex numbers for OpenCL C and CUDA C++.
 
-They are Kahan's formulas (1987): on either side of a cut the sign of a zero decides.
+OpenCL's library lacks them. CUDA's, ``cuda::std``, takes logarithms of ``z + sqrt(z*z - 1)``,
+which cancels and overflows: for ``z = -18397 + 945j`` in 32 bits, its ``acos`` is infinite.
+They are Kahan's formulas (Branch cuts for complex elementary functions, 1987): on either side of a
+cut the sign of a zero decides.
 """
 
 from __future__ import annotations
@@ -62,23 +65,26 @@ def inverse_name(name: str, dtype: NumpyType) -> str:
 def inverse_need(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Need:
     """Return the definition of the function *name* for *dtype*."""
     roots, real, imaginary = INVERSES[name]
-    kind, part, root = target.type_name(dtype), target.type_name(real_part(dtype)), stem(dtype)
-    body: list[cgen.Generable] = [
-        cgen.Initializer(cgen.Const(cgen.Value(part, "x")), f"{root}_real(a)"),
-        cgen.Initializer(cgen.Const(cgen.Value(part, "y")), f"{root}_imag(a)"),
-    ]
+    kind, part = target.type_name(dtype), target.type_name(real_part(dtype))
+
+    def constant(kind: str, place: str, value: str) -> cgen.Generable:
+        return cgen.Initializer(cgen.Const(cgen.Value(kind, place)), value)
+
+    def library(function: str, operand: str) -> str:
+        pattern = target.functions.complex[function].format(t=stem(dtype))
+        return f"{pattern}({operand})"
+
+    def number(*parts: str) -> str:
+        return f"{target.complex_constructors[dtype.dtype]}({', '.join(parts)})"
+
+    body = [constant(part, "x", library("real", "a")), constant(part, "y", library("imag", "a"))]
     for letter, parts in zip("pq", roots, strict=False):
-        value = f"{root}_sqrt({root}_new({', '.join(parts)}))"
-        body.append(cgen.Initializer(cgen.Const(cgen.Value(kind, letter)), value))
+        body.append(constant(kind, letter, library("sqrt", number(*parts))))
         # on the cut of the root, its sign is that of the zero, which pyopencl's drops
-        signed = f"copysign({root}_imag({letter}), {parts[1]})"
-        for name_of_part, text in (
-            ("real", f"fabs({root}_real({letter}))"),
-            ("imag", signed),
-        ):
-            place = cgen.Const(cgen.Value(part, f"{letter}_{name_of_part}"))
-            body.append(cgen.Initializer(place, text))
-    body.append(cgen.Statement(f"return {root}_new({real}, {imaginary})"))
+        signed = f"copysign({library('imag', letter)}, {parts[1]})"
+        body.append(constant(part, f"{letter}_real", f"fabs({library('real', letter)})"))
+        body.append(constant(part, f"{letter}_imag", signed))
+    body.append(cgen.Statement(f"return {number(real, imaginary)}"))
     called = inverse_name(name, dtype)
     declaration = cgen.FunctionDeclaration(
         cgen.Value(f"{target.helper_qualifier} {kind}", called), [cgen.Value(kind, "a")]
