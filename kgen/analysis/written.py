@@ -16,7 +16,7 @@ from kgen.ir.sets.effort import answer
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import aff_from_expr, compare
 
-__all__ = ["Unwritten", "allocated_outputs", "find_unwritten"]
+__all__ = ["Unwritten", "allocated_outputs", "find_unwritten", "is_read_as_written"]
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,23 @@ def allocated_outputs(kernel: LoopKernel) -> tuple[ArrayArg, ...]:
     )
 
 
+def is_read_as_written(kernel: LoopKernel, name: str) -> bool:
+    """Tell whether the program reads array *name* as the user wrote it.
+
+    A buffer gets values that no instruction wrote, and stores them to where they were.
+    """
+    written = kernel.origin or kernel
+    return name in kernel.get_read_variables() and name in written.get_read_variables()
+
+
 def find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
     """Return ``None`` if every element of *array* is proved to be written by each call.
 
-    The types and shapes of *kernel* are known.
+    The types and shapes of *kernel* are known. An array that only a transformation reads may get
+    back what it had.
     """
+    if array.name in kernel.get_read_variables() and not is_read_as_written(kernel, array.name):
+        return Unwritten(array.name)
     found = answer(lambda: (_find_unwritten(kernel, array),))
     return Unwritten(array.name) if found is None else found[0]
 

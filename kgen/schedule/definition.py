@@ -18,6 +18,7 @@ from kgen.analysis.instances import (
 )
 from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.analysis.points import describe, example
+from kgen.analysis.written import is_read_as_written
 from kgen.errors import (
     ExpressionToAffineConversionError,
     KgenWarning,
@@ -186,7 +187,9 @@ class _Finder:
     def find(self) -> Iterator[Undefined]:
         kernel = self.kernel
         accesses = self.instances.footprints.accesses
-        names = [n for n, array in sorted(kernel.array_vars.items()) if _must_be_written(array)]
+        names = [
+            n for n, array in sorted(kernel.array_vars.items()) if _must_be_written(kernel, array)
+        ]
         if not names:
             return
         self.visits = {visit.insn_id: visit for visit in visits_of(self.schedule.steps)}
@@ -519,11 +522,15 @@ def _is_most(some: Set, sizes: Set) -> bool:
     return bool(endless) and not least.is_infty()
 
 
-def _must_be_written(array: object) -> bool:
+def _must_be_written(kernel: PreparedKernel, array: object) -> bool:
     """Tell whether only instructions give *array* its values, under its own name.
 
-    An argument is such an array where the user says that it is no input.
+    An argument is such an array where the user says that it is no input, and reads it.
     """
     if isinstance(array, TemporaryVariable):
         return array.initializer is None and array.base_storage is None
-    return isinstance(array, ArrayArg) and array.is_input is False
+    return (
+        isinstance(array, ArrayArg)
+        and array.is_input is False
+        and is_read_as_written(kernel, array.name)
+    )

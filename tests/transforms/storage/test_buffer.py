@@ -224,3 +224,19 @@ def test_elements_that_only_other_instructions_write_are_refused() -> None:
     )
     both = unfilled(lp.split_iname(knl, "e", 4), "e_inner,i,j")
     assert len(both.default_entrypoint.instructions) == 3
+
+
+def test_what_nothing_writes_is_zero_where_a_buffer_holds_it() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 5000 }",
+        "out[i] = 2*a[i] {if=a[i] > 0}",
+        [lp.GlobalArg("a, out", "float32", shape="5000"), "..."],
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 10)
+    knl = lp.buffer_array(knl, "out", "i_inner", default_tag=None)
+    assert not lp.verify(knl).violated
+    a = np.resize(np.float32([1, -1, 2]), 5000)
+    np.empty(5000, np.float32)[:] = 7  # memory that is likely to be allocated again
+    _, (out,) = knl(a=a)
+    np.testing.assert_array_equal(out, np.where(a > 0, 2 * a, 0))
