@@ -118,7 +118,7 @@ def _read_suffixes(given: Sequence[str]) -> tuple[str, str]:
 def _split_domain(
     kernel: LoopKernel, subset: Any, within: Any, suffixes: tuple[str, str], in_launches: bool
 ) -> LoopKernel:
-    split = Pieces(kernel, subset, within, suffixes)
+    split = Pieces(_without_idle_loops(kernel), subset, within, suffixes)
     return split.with_launches() if in_launches else split.result
 
 
@@ -127,12 +127,18 @@ def _only_side(
     kernel: LoopKernel, subset: Any, within: Any, suffixes: tuple[str, str], side: int
 ) -> LoopKernel:
     """Return one side of a split kernel as a kernel of its own."""
-    split = Pieces(kernel, subset, within, suffixes)
+    split = Pieces(_without_idle_loops(kernel), subset, within, suffixes)
     split.require_free_sides()
     return _reduced(
         split.result.copy(name=f"{kernel.name}_{suffixes[side]}"),
         {insn_id for piece in split.pieces if piece.side == side for insn_id in piece.ids.values()},
     )
+
+
+def _without_idle_loops(kernel: LoopKernel) -> LoopKernel:
+    """Remove loops that no instruction uses where others bound them, which may get new names."""
+    bounded = (n for n in kernel.inames if len(kernel.with_outer_inames(frozenset((n,)))) > 1)
+    return remove_unused_inames(kernel, tuple(bounded))
 
 
 def _reduced(kernel: LoopKernel, ids: Collection[str]) -> LoopKernel:

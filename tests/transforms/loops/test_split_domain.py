@@ -410,3 +410,17 @@ def test_pieces_of_rows_have_the_iterations_of_the_rows(subset: str) -> None:
     assert proved(split)
     for m, n in [(6, 4), (6, 5), (6, 6), (7, 0), (2, 3)]:
         assert_same_results(knl, split, {"m": m, "n": n, "a": np.full(m + 1, -1.0)})
+
+
+def test_loops_that_nothing_uses_do_not_bind_it() -> None:
+    knl = make(
+        ["{ [k, i]: 0 <= k, i < n }", "{ [r]: 0 <= r <= i }"],
+        "out[k, i] = sum(r, a[k, r])",
+        a="n, n",
+        out="n, n",
+    )
+    knl = lp.realize_reduction(knl, force_scan=True)
+    parts = lp.split_domain(knl, "{ [k]: k mod 3 = 0 }")
+    assert not lp.verify(parts).violated
+    a = np.random.default_rng(3).random((5, 5))
+    np.testing.assert_allclose(parts(a=a)[1][0], np.cumsum(a, axis=1))
