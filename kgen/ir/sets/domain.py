@@ -248,21 +248,30 @@ def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) ->
 
 
 def static_bounds(value: PwAff, assumptions: Set, *, largest: bool) -> Iterator[isl.Aff]:
-    """Give the pieces of *value* that bound it everywhere, from above or from below."""
+    """Give the pieces of *value*, whole numbers, that bound it everywhere, or round them."""
     value = value.coalesce()
     pieces = _simplified(value, assumptions)
     if not pieces:  # of nothing: any value is a bound
         yield isl.Aff.zero_on_domain(isl.LocalSpace.from_space(value.get_domain_space()))
-    if len(pieces) == 1:
-        yield pieces[0][1]
-        return
     context = value.domain().intersect_params(assumptions)
-    for _, candidate in pieces:
+    if len(pieces) == 1:
+        yield _whole(pieces[0][1], context, largest=largest)
+        return
+    for _, piece in pieces:
+        candidate = _whole(piece, context, largest=largest)
         is_bound = answer(partial(_bounds, value, candidate, context, largest=largest))
         if is_bound is None:  # nor are there answers for the other pieces of such a value
             return
         if is_bound:
             yield candidate
+
+
+def _whole(piece: isl.Aff, context: Set, *, largest: bool) -> isl.Aff:
+    """Round ``n/2`` down, or up for a lower bound, but where *n* is a multiple of 2 anyway."""
+    down = piece.floor()
+    if largest or piece.get_denominator_val().is_one() or context.is_subset(down.eq_set(piece)):
+        return down
+    return piece.ceil()
 
 
 def _bounds(value: PwAff, candidate: isl.Aff, context: Set, *, largest: bool) -> bool:

@@ -99,13 +99,12 @@ class LoopRange:
     def largest_extent(self, low: Aff) -> int | None:
         """Return how many values there are at most, counted from *low*; 0 for an empty set.
 
-        ``None`` where there is no such number for all parameters. *low* is over the parameters.
+        ``None`` where there is no such number for all parameters. *low* is over the parameters,
+        and a whole number.
         """
         named = to_named(self._assumed).params()
         space = named.get_space()
-        above = param_variable(space, self.name).sub(low.align_params(space))
-        whole = above.get_denominator_val()  # of n/4 where n is a multiple of 4
-        last = named.max_val(above.scale_val(whole)).div(whole).floor()
+        last = named.max_val(param_variable(space, self.name).sub(low.align_params(space)))
         if last.is_nan():
             return 0
         return int(last.to_python()) + 1 if last.is_int() else None

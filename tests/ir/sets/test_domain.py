@@ -6,7 +6,8 @@ import islpy as isl
 import pytest
 
 from kgen.ir.sets import domain
-from kgen.ir.sets.domain import sample_point, static_bounds
+from kgen.ir.sets.domain import dim_min, sample_point, static_bounds
+from kgen.ir.sets.quasi_affine import aff_to_expr
 
 #: In reverse order, isl's ``lexmin`` takes these for empty: ``c = 1, d = 3`` is implicit.
 ROWS = (
@@ -43,3 +44,16 @@ def test_conditions_on_parameters_alone_stay_by_quotients_too() -> None:
     loops = isl.BasicSet("[n, m] -> { [i, j] : 0 <= i < m and 0 <= j < 4 and n mod 2 = 0 }")
     rows = isl.BasicSet("[n, m] -> { [i] : 0 <= i < m and n mod 2 = 0 }")
     assert domain.keep_dims(loops, ["i"]).is_equal(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("[n] -> { [i]: n mod 4 = 0 and n <= 4i and i <= n }", "n // 4"),
+        ("[n] -> { [i]: n mod 2 = 1 and n - 2 <= 2i <= n + 9 }", "(n + 1) // 2 + -1"),
+    ],
+)
+def test_static_bounds_are_whole_numbers(text: str, wanted: str) -> None:
+    domain = isl.Set(text)
+    (low,) = static_bounds(dim_min(domain, "i"), isl.Set("[n] -> { : n >= 0 }"), largest=False)
+    assert str(aff_to_expr(low)) == wanted

@@ -556,3 +556,20 @@ def test_whole_axes_need_no_sweep() -> None:
     assert "u_fetch[lid(0)] = u[4 * (long) gid(0) + lid(0)];" in body
     with pytest.raises(lp.TransformError, match="':' are fetched whole: leave 'k' out"):
         lp.add_prefetch(knl, "u[e, :]", "k")
+
+
+def test_a_tile_begins_at_a_whole_number() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n - 2 }",
+        "out[i] = a[i // 4]",
+        [lp.GlobalArg("a", "int32", shape="n"), lp.GlobalArg("out", "int32", shape="n"), "..."],
+        assumptions="n >= 3",
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 5)
+    knl = lp.add_prefetch(knl, "a", "i_inner", default_tag=None)
+    knl = lp.split_iname(knl, "i_outer", 2)
+    knl = lp.add_prefetch(knl, "a", "i_outer_inner, a_dim_0", default_tag=None)
+    assert not lp.verify(knl).violated
+    a = np.arange(31, dtype=np.int32)
+    np.testing.assert_array_equal(knl(a=a)[1][0][:29], a[np.arange(29) // 4])
