@@ -566,8 +566,9 @@ class _Pipeline:
         outer = [name for name in dim_names(domain) if name not in copies]
         inside = [name for name in outer if name not in fetch.insn.within_inames]
         domain = drop_dims(domain, inside)
-        said = to_named(drop_dims(domain, copies))
-        values = _given(at_iteration(to_named(domain), self.loop, tile.value), said)
+        values = at_iteration(to_named(domain), self.loop, tile.value)
+        if len(outer) > len(inside):  # the loops around say the same
+            values = _given(values, to_named(drop_dims(domain, copies)))
         return rename_params(values, {old: new for old, new in copies.items() if old != new})
 
     def _name(self, fetch: _Fetch, name: str, suffix: str) -> str:

@@ -293,3 +293,22 @@ def test_work_items_store_what_they_have_loaded() -> None:
     )
     with pytest.raises(lp.KgenError, match="starts at 0 or 2, by the tile"):
         lp.pipeline(lp.tag_inames(knl, "l:l.0"), "k", 2)
+
+
+def test_tiles_of_tiles_keep_the_condition_on_sizes_that_both_have() -> None:
+    knl = lp.make_kernel(
+        "{ [i, k]: 0 <= i < m - 1 and 0 <= k < 8 }",
+        "out[k, i] = a[k % 3]",
+        [lp.GlobalArg("a", "int32", shape="3"), lp.GlobalArg("out", "int32", shape="8, m"), "..."],
+        target=lp.ExecutableCTarget(),
+        loop_priority="k, i",
+        assumptions="m >= 0",
+    )
+    knl = lp.split_iname(knl, "k", 4)
+    settings = {"default_tag": None, "fetch_bounding_box": True}
+    knl = lp.add_prefetch(knl, "a", "k_inner", fetch_outer_inames="k_outer", **settings)
+    knl = lp.add_prefetch(knl, "a", "a_dim_0", fetch_outer_inames=(), **settings)
+    knl = lp.pipeline(knl, "k_outer", 2, "a_fetch")
+    for m in (0, 1, 4):
+        (out,) = knl(a=np.int32([5, 6, 7]), m=m, out=np.zeros((8, m), np.int32))[1]
+        assert all((out[k, : m - 1] == 5 + k % 3).all() for k in range(8) if m)
