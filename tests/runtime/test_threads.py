@@ -256,3 +256,21 @@ def test_silenced() -> None:
 def test_a_wrong_number_of_threads(threads: Any) -> None:
     with pytest.raises(lp.KgenError, match="threads"):
         lp.ExecutableCTarget(threads=threads)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_loop_around_launches_may_have_no_iteration(steps: int) -> None:
+    knl = lp.make_kernel(
+        "{ [t, i]: 0 <= t < m and 0 <= i < 8 }",
+        "for t, i\nb[i] = a[i] + t {id=f}\n... gbarrier {id=w, dep=f}\na[i] = b[7-i] + 1 {dep=w}\nend",
+        [lp.GlobalArg("a, b", "float64", shape="8"), "..."],
+        seq_dependencies=True,
+        target=lp.ExecutableCTarget(threads=2),
+    )
+    knl = lp.tag_inames(lp.fix_parameters(knl, m=steps), "i:g.0")
+    a = np.arange(8.0)
+    expected = a.copy()
+    for t in range(steps):
+        expected = expected[::-1] + t + 1
+    knl(a=a, b=np.zeros(8))
+    np.testing.assert_array_equal(a, expected)

@@ -97,7 +97,7 @@ def emit_module(
         for launch in launches:
             _check_argument_size(kernel, launch, target.argument_limit)
     passed = [arg for arg in kernel.args if arg.name not in host_inames]
-    driver = host_driver(builder, writer, functions, launches, host, code_names)
+    driver = host_driver(builder, writer, functions, launches, host, passed, code_names)
     preamble.add_user_code(kernel, builder.preamble_generators())
     return Module(
         name=kernel.name,

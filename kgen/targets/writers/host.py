@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import cgen
@@ -10,7 +10,8 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON
 
-from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, runs_in, variables_in
+from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run
+from kgen.ir.data import KernelArgument
 from kgen.ir.expr import Expr, TruncQuotient, is_constant, substitute, variable_names
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import exprs_of, nodes_in
@@ -81,19 +82,19 @@ def host_driver(
     functions: tuple[DeviceFunction, ...],
     launches: tuple[Launch, ...],
     host: Node,
+    passed: Collection[KernelArgument],
     code_names: Mapping[str, str],
 ) -> HostDriver | None:
     """Write a function that makes all launches, where the host can call them as functions.
 
-    *code_names* are what launches are called in the code.
+    *passed* are the arguments of a call, *code_names* what launches are called in the code.
     """
     if not builder.has_host_function(launches, is_single=isinstance(host, Run)):
         return None
     kernel = writer.kernel
     used = {name for function in functions for name in function.arguments} | _read_by(host)
     used |= {name for launch in launches for name in variable_names(*launch.groups)}
-    used -= _loops_of(host)
-    names = [arg.name for arg in kernel.args if arg.name in used]
+    names = [arg.name for arg in passed if arg.name in used]
     names += [name for name in sorted(kernel.temporary_variables) if name in used]
     written = set(kernel.get_written_variables())
     name = _driver_name(kernel.name, functions)
@@ -163,8 +164,3 @@ def _driver_name(name: str, functions: tuple[DeviceFunction, ...]) -> str:
 def _read_by(node: Node) -> set[str]:
     """Return the variables in the bounds and conditions of the host."""
     return {name for part in nodes_in(node) for name in variable_names(*exprs_of(part))}
-
-
-def _loops_of(node: Node) -> set[str]:
-    """Return the variables that have a value on the host alone."""
-    return {*variables_in(node), *(name for run in runs_in(node) for name in run.values)}
