@@ -260,9 +260,10 @@ def test_a_wrong_number_of_threads(threads: Any) -> None:
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_a_loop_around_launches_may_have_no_iteration(steps: int) -> None:
+    text = "b[i] = a[i] + t {id=f}\n... gbarrier {id=w, dep=f}\na[i] = b[7 - i] + 1 {dep=w}"
     knl = lp.make_kernel(
         "{ [t, i]: 0 <= t < m and 0 <= i < 8 }",
-        "for t, i\nb[i] = a[i] + t {id=f}\n... gbarrier {id=w, dep=f}\na[i] = b[7-i] + 1 {dep=w}\nend",
+        f"for t, i\n{text}\nend",
         [lp.GlobalArg("a, b", "float64", shape="8"), "..."],
         seq_dependencies=True,
         target=lp.ExecutableCTarget(threads=2),

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON
 
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run
-from kgen.ir.data import KernelArgument
+from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.expr import Expr, TruncQuotient, is_constant, substitute, variable_names
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import exprs_of, nodes_in
@@ -82,7 +82,7 @@ def host_driver(
     functions: tuple[DeviceFunction, ...],
     launches: tuple[Launch, ...],
     host: Node,
-    passed: Collection[KernelArgument],
+    passed: Collection[ArrayArg | ValueArg],
     code_names: Mapping[str, str],
 ) -> HostDriver | None:
     """Write a function that makes all launches, where the host can call them as functions.
