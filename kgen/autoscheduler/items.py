@@ -24,6 +24,10 @@ __all__ = ["OnItems"]
 GROUPS = 1024
 #: Adjacent elements of a scan that a work-item adds up.
 EACH = 4
+#: Rows of a stencil that a work-item computes.
+ROWS = 8
+#: Warps side by side in such a row.
+WARPS = 4
 #: The sides of a tile of a matrix product.
 BLOCK = 16
 #: Those of the tile of a work-group whose work-items have many sums each.
@@ -50,12 +54,28 @@ class OnItems:
             self.product_in_tiles,
             self.transposition_in_tiles,
             self.sums_of_rows,
+            self.rows_of_items,
         ):
             yield from recipe(nest, loops)
         yield self.spread_out(nest, loops)
         yield (step(split_iname, loops[0], self.warp, outer_tag="g.0", inner_tag="l.0"),)
 
     # -- every iteration by itself ----------------------------------------------------------
+
+    def rows_of_items(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedule of a stencil: work-items compute rows that share what they read."""
+        lane = nest.lane(loops)
+        found = [name for name in loops if name != lane and nest.are_neighbours_read(name)]
+        if lane is None or nest.inner or not found or not nest.are_long(lane, found[-1]):
+            return
+        rows, width = found[-1], min(self.items, WARPS * self.warp)
+        others = [name for name in loops if name not in (lane, rows)]
+        yield (
+            step(split_iname, lane, width, outer_tag="g.0", inner_tag="l.0"),
+            step(split_iname, rows, ROWS * (self.items // width), outer_tag="g.1"),
+            step(split_iname, f"{rows}_inner", ROWS, outer_tag="l.1", inner_tag="ilp"),
+            *(step(tag_inames, f"{name}:g.2") for name in others[-1:]),
+        )
 
     def spread_out(self, nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
         """Give adjacent elements to adjacent work-items, and rows to the other axes."""

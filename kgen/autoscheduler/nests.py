@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
+
+import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.errors import KgenError
+from kgen.ir.affine import simplify
 from kgen.ir.data import ArrayArg
 from kgen.ir.expr import Expr, is_constant, is_zero, variable_names
 from kgen.ir.instruction import InstructionBase
@@ -175,6 +179,14 @@ class Nest:
         array = self.kernel.array_vars[name]
         return isinstance(array, ArrayArg) and name not in self.kernel.writers
 
+    def are_neighbours_read(self, iname: str) -> bool:
+        """Tell whether iterations of a loop read elements that others nearby read as well."""
+        reads = [access for access in self.accesses if not access.is_write]
+        return any(
+            one.array == other.array and _is_shifted(one, other, iname)
+            for one, other in combinations(reads, 2)
+        )
+
     def find_product(self, loops: Sequence[str]) -> tuple[str, str, str, str] | None:
         """Return rows, columns and sum of a matrix product, and the array that is read in panels.
 
@@ -230,6 +242,17 @@ class Nest:
     def deeper(self) -> Iterator[Nest]:
         """Yield the nests inside of the band."""
         yield from _nests(self.given, self.kernel, self.body, (*self.around, *self.band))
+
+
+def _is_shifted(one: Access, other: Access, iname: str) -> bool:
+    """Tell whether two subscripts differ by numbers only, and by one along a loop."""
+    if one.index is None or other.index is None or len(one.index) != len(other.index):
+        return False
+    pairs = list(zip(one.index, other.index, strict=True))
+    by = [simplify(p.Sum((after, p.Product((-1, before))))) for before, after in pairs]
+    moved = (iname in variable_names(before) for before, _ in pairs)
+    is_along = any(here and not is_zero(step) for here, step in zip(moved, by, strict=True))
+    return is_along and all(map(is_constant, by))
 
 
 def find_nests(given: LoopKernel, kernel: PreparedKernel, schedule: Schedule) -> Iterator[Nest]:

@@ -79,3 +79,16 @@ def test_a_gpu_updates_atomically_in_parallel() -> None:
     code = "count[at[i]] = count[at[i]] + 1 {atomic}"
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", code, data, target=lp.CudaTarget())
     assert tags(lp.autoschedule(knl)) == "i_inner:l.0 i_outer:g.0"
+
+
+def test_rows_of_a_stencil_share_what_they_read() -> None:
+    knl = lp.make_kernel(
+        "{ [k, i, j]: 1 <= k, i, j < n - 1 }",
+        "out[k, i, j] = a[k, i-1, j] + a[k, i+1, j] + a[k-1, i, j] + a[k, i, j+1]",
+        [lp.GlobalArg("a, out", np.float32, shape="n, n, n"), ...],
+        assumptions="n >= 3",
+    )
+    schedule = str(lp.find_schedule(knl, lp.CudaTarget()))
+    assert "'i_inner', 8, outer_tag='l.1', inner_tag='ilp'" in schedule
+    assert "'k:g.2'" in schedule
+    assert "ilp" not in str(lp.find_schedule(lp.fix_parameters(knl, n=40), lp.CudaTarget()))
