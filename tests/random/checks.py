@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ __all__ = [
     "check_large",
     "check_large_alone",
     "check_large_threads",
+    "check_on_cuda",
     "check_on_opencl",
     "check_results",
     "check_threads",
@@ -272,25 +274,37 @@ def check_lanes(program: Program, mutant: lp.TranslationUnit | None = None) -> N
         check_alone(program, mutant, flags=CCompiler().compile_flags)
 
 
-# -- OpenCL ---------------------------------------------------------------------------------------
+# -- devices --------------------------------------------------------------------------------------
 
 
 def check_on_opencl(queue: Any, program: Program, mutant: lp.TranslationUnit | None = None) -> None:
     """Run on a device, arrays in place, against the kernel's meaning."""
-    plain = program.meant()
     unit = program.transformed(target=lp.PyOpenCLTarget()) if mutant is None else mutant
     module = _generate(unit)
     if module.has_fragile_barriers and module.device_source.count("barrier(") > MANY_BARRIERS:
         raise LeftOut("barriers under conditions, which take PoCL minutes")
-    to_device, compared = importlib.import_module("pyopencl.array").to_device, 0
+    to_device = partial(importlib.import_module("pyopencl.array").to_device, queue)
+    _check_on_device(program, module, to_device, partial(unit, queue))
+
+
+def check_on_cuda(program: Program, mutant: lp.TranslationUnit | None = None) -> None:
+    """Run on a GPU, arrays in place, against the kernel's meaning."""
+    unit = program.transformed(target=lp.PyCudaTarget()) if mutant is None else mutant
+    to_gpu = importlib.import_module("pycuda.gpuarray").to_gpu
+    _check_on_device(program, _generate(unit), to_gpu, unit)
+
+
+def _check_on_device(
+    program: Program, module: Module, to_device: Callable[..., Any], run: Callable[..., Any]
+) -> None:
+    plain, compared = program.meant(), 0
     for seed, parameters in enumerate(program.parameter_sets(plain)):
         arrays = allocate(module, parameters, value_ranges(program), seed)
         want = meaning(plain, parameters, arrays)
         if want is None or not all(array.size for array in arrays.values()):
             continue
-        there = {name: to_device(queue, array) for name, array in arrays.items()}
-        sizes = {a.name: parameters[a.name] for a in module.arguments if not a.is_array}
-        unit(queue, **there, **sizes)
+        there = {name: to_device(array) for name, array in arrays.items()}
+        run(**there, **{a.name: parameters[a.name] for a in module.arguments if not a.is_array})
         _compare(want, {name: array.get() for name, array in there.items()}, parameters)
         compared += 1
     _require(compared)

@@ -21,6 +21,7 @@ from tests.random.checks import (
     check_lanes,
     check_large_alone,
     check_large_threads,
+    check_on_cuda,
     check_on_opencl,
     check_threads,
     check_work_items,
@@ -38,7 +39,7 @@ from tests.random.schedules import (
 
 __all__ = ["KINDS", "TARGETS", "Outcome", "Task", "attempt", "shrink", "try_program"]
 
-TARGETS = ("c", "threads", "tree", "opencl")
+TARGETS = ("c", "threads", "tree", "opencl", "cuda")
 
 #: What the verifier takes programs to run on.
 _MODELS: dict[str, Any] = {
@@ -46,6 +47,7 @@ _MODELS: dict[str, Any] = {
     "threads": lp.CTarget(threads=None),
     "tree": lp.OpenCLTarget(),
     "opencl": lp.OpenCLTarget(),
+    "cuda": lp.CudaTarget(),
 }
 
 Check = Callable[[Program, lp.TranslationUnit | None], None]
@@ -59,7 +61,7 @@ class Kind:
     #: where they run without a device: of those with work-items, the code tree is interpreted
     target: str = "c"
     check: Check = check_alone
-    #: of how many programs one is run on OpenCL, too
+    #: of how many programs one is run on OpenCL, too; 0 where devices have no such programs
     opencl: int = 1
 
 
@@ -156,6 +158,17 @@ def _on_opencl(program: Program, mutant: lp.TranslationUnit | None) -> None:
     check_on_opencl(_queue(), program, mutant)
 
 
+def _on_cuda(program: Program, mutant: lp.TranslationUnit | None) -> None:
+    """Run on the first GPU; ends the process where CUDA fails, whose context is lost then."""
+    importlib.import_module("pycuda.autoprimaryctx")
+    driver = importlib.import_module("pycuda.driver")
+    try:
+        check_on_cuda(program, mutant)
+    except driver.Error as error:
+        print(f"{error}\n{program}", flush=True)
+        os._exit(1)
+
+
 def _instances(program: Program, mutant: lp.TranslationUnit | None) -> None:
     check_instances(program)
 
@@ -172,6 +185,8 @@ def _checks(task: Task, program: Program, targets: Sequence[str]) -> Iterator[tu
         yield "tree", _instances
     if "opencl" in targets and kind.opencl and task.number % kind.opencl == 0:
         yield "opencl", _on_opencl
+    if "cuda" in targets and kind.opencl and _AXES.search(str(program.steps)):
+        yield "cuda", _on_cuda
 
 
 def _verdict(unit: lp.TranslationUnit) -> tuple[str, str]:
