@@ -13,7 +13,7 @@ from kgen.runtime.wrapper import WrapperBuilder
 __all__ = ["BoundCall", "Calls", "RecordingBuilder"]
 
 #: What makes each launch, and its arguments.
-Calls = list[tuple[Callable[..., Any], tuple[Any, ...]]]
+Calls = list[tuple[Any, tuple[Any, ...]]]
 
 
 class BoundCall:

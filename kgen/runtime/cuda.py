@@ -6,16 +6,13 @@ import ast
 import atexit
 import contextlib
 import ctypes
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from operator import attrgetter
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import pycuda.driver as drv
-from pycuda._pvt_struct import pack
 from pycuda.gpuarray import GPUArray
 
 from kgen.errors import CodegenError, InvocationError
@@ -23,7 +20,16 @@ from kgen.ir.expr import Expr
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.bound import Calls, RecordingBuilder
-from kgen.runtime.cuda_streams import handle_of, in_order_of, load_driver
+from kgen.runtime.cuda_driver import (
+    LoadedFunction,
+    LoadedProgram,
+    PackedLaunch,
+    check,
+    is_capturing,
+    load_driver,
+)
+from kgen.runtime.cuda_graphs import CudaGraph, GraphMaker
+from kgen.runtime.cuda_streams import handle_of, put_in_order
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
 from kgen.runtime.foreign import CudaMemory, cuda_memory
@@ -70,11 +76,13 @@ __all__ = [
 ]
 
 EVENT: Final = PREFIX + "event"
-_POINTER_SIZE: Final = 8
+STREAM: Final = PREFIX + "stream"
 #: What a work-item has at most: the CUDA C++ Programming Guide, "Technical Specifications".
 _REGISTERS_OF_ITEM: Final = 255
 #: A stream that does not wait for the default one, nor that for it.
 _NON_BLOCKING: Final = 1
+#: For how many streams a bound call keeps its launches.
+_STREAMS_OF_LAUNCHER: Final = 16
 #: How other libraries number CUDA's default stream.
 _LEGACY_STREAM: Final = 1
 
@@ -148,8 +156,7 @@ def _position_in_use() -> int:
     """Return the device whose context another library has made current; by default the first."""
     device = ctypes.c_int(0)
     with contextlib.suppress(OSError):
-        driver = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-        ctypes.CDLL(driver).cuCtxGetDevice(ctypes.byref(device))
+        load_driver().cuCtxGetDevice(ctypes.byref(device))
     return device.value
 
 
@@ -227,7 +234,8 @@ class CudaExecutor(ExecutorBase):
     """Runs a kernel in a CUDA context: ``evt, (out,) = knl(a=x)``.
 
     * ``stream``: a stream of pycuda, PyTorch, CuPy or numba, an object with ``__cuda_stream__``, or
-      the address of a stream; ``None`` is the default one
+      the address of a stream; ``None`` is the default one. The launches of a stream that is being
+      captured become a part of its graph, and the event of the call is ``None``
     * ``allocator``: called with a number of bytes; makes the memory of outputs that are not
       passed, and of temporaries: pycuda's, or an array of another library
     * ``out_host``: return outputs as numpy arrays; ``None``: if numpy arrays and no device
@@ -264,29 +272,58 @@ class CudaExecutor(ExecutorBase):
         flags = (f"-arch=sm_{major}{minor}", *module.build_options)
         flags += self.kernel.options.build_options
         cubin = compile_cubin(self.caches.disk, source, flags, self.entrypoint)
-        program = drv.module_from_buffer(cubin)
+        context = drv.Context.get_current().handle
+        program = LoadedProgram(load_driver(), context, cubin, self.entrypoint)
         for launch in module.launches:
-            function = program.get_function(launch.function)
-            limit = function.get_attribute(drv.function_attribute.MAX_THREADS_PER_BLOCK)
-            reject_group_size(launch, limit)
+            reject_group_size(launch, program.work_items(launch.function))
             if launch.local_memory:
-                _reserve(function, launch)
+                _reserve(program, launch)
         return program
 
     def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
         return partial(CudaWrapperBuilder, compiled)
 
-    def recording(self, calls: Calls) -> ExecutorBase:
+    def recording(self, calls: Calls) -> CudaExecutor:
         return _Recorder(self.t_unit, self.entrypoint, calls, self.context, caches=self.caches)
 
+    def capture(self, /, *args: Any, **kwargs: Any) -> CudaGraph:
+        calls: Calls = []
+        executor = self.recording(calls)
+
+        def bind(arguments: Mapping[str, Any]) -> tuple[Calls, Mapping[str, Any], Any]:
+            calls.clear()
+            outputs, kept = executor.recorded(*args, **arguments)
+            return calls, outputs, kept
+
+        made = GraphMaker(
+            driver=load_driver(),
+            bind=bind,
+            stream=drv.Stream(_NON_BLOCKING),
+            address_of=address_of_stream,
+            event_in=event_in,
+        )
+        return CudaGraph(made, kwargs)
+
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
+        driver = load_driver()
+        enqueue = driver.cuLaunchKernelEx
+        packed: dict[int, list[PackedLaunch]] = {}
+        for function, (grid, _) in calls:
+            function.check_grid(grid)
+
+        def pack(address: int) -> list[PackedLaunch]:
+            if len(packed) >= _STREAMS_OF_LAUNCHER:
+                packed.clear()
+            made = [function.pack(grid, address, *values) for function, (grid, values) in calls]
+            return packed.setdefault(address, made)
+
         def launch(stream: Any = None, *, event: bool = False) -> Any:
-            if stream is not None and not isinstance(stream, drv.Stream):
-                with _own_stream(stream) as own:
-                    return launch(own, event=event)
-            for function, (grid, block, parameters, local_memory) in calls:
-                function(grid, block, parameters, local_memory, stream)
-            return drv.Event().record(stream) if event else None
+            address = address_of_stream(stream)
+            for config, function, parameters, _ in packed.get(address) or pack(address):
+                error = enqueue(config, function, parameters, None)
+                if error:
+                    check(driver, "cuLaunchKernelEx", error, kernel=self.entrypoint)
+            return event_in(stream) if event else None
 
         return launch
 
@@ -299,7 +336,7 @@ class CudaExecutor(ExecutorBase):
             )
 
 
-def _reserve(function: Any, launch: Launch) -> None:
+def _reserve(program: LoadedProgram, launch: Launch) -> None:
     """Let launches have more local memory than declarations may take, or reject that."""
     most = limits_of().local_memory
     if launch.local_memory > most:
@@ -310,8 +347,7 @@ def _reserve(function: Any, launch: Launch) -> None:
             because=f"it has at most {most} bytes for a work-group",
             hint="make the tiles smaller, or prefetch fewer arrays",
         )
-    size = drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-    function.set_attribute(size, launch.local_memory)
+    program.reserve(launch.function, launch.local_memory)
 
 
 class _Recorder(CudaExecutor):
@@ -327,21 +363,36 @@ class _Recorder(CudaExecutor):
         return partial(_RecordingBuilder, self.calls, compiled)
 
 
-@contextlib.contextmanager
-def _own_stream(stream: Any) -> Iterator[Any]:
-    """Give a stream of pycuda, whose work is work in a *stream* of another library."""
-    handle = handle_of(stream)
-    if handle in (0, _LEGACY_STREAM):
-        yield None
-        return
-    own = _stream_beside(handle, drv.Context.get_current())
-    with in_order_of(load_driver(), handle, int(own.handle)):
-        yield own
+# -- streams ----------------------------------------------------------------------------------
+
+
+def address_of_stream(stream: Any) -> int:
+    """Return the address of a stream of any library; ``None`` is the default one."""
+    if stream is None:
+        return 0
+    if isinstance(stream, drv.Stream):
+        address: int = stream.handle
+        return address
+    return handle_of(stream)
+
+
+def event_in(stream: Any) -> Any:
+    """Return an event after what is in a stream; ``None`` where that is being captured."""
+    if stream is None or isinstance(stream, drv.Stream):
+        return drv.Event().record(stream)
+    address, driver = handle_of(stream), load_driver()
+    if address in (0, _LEGACY_STREAM):
+        return drv.Event().record()
+    if is_capturing(driver, address):
+        return None
+    own = _stream_beside(address, drv.Context.get_current())
+    put_in_order(driver, first=address, then=int(own.handle))
+    return drv.Event().record(own)
 
 
 @lru_cache(maxsize=16)
-def _stream_beside(handle: int, context: Any) -> Any:
-    """Return a stream of pycuda for work in the order of another one."""
+def _stream_beside(address: int, context: Any) -> Any:
+    """Return a stream of pycuda for events of another one."""
     return drv.Stream(_NON_BLOCKING)
 
 
@@ -359,8 +410,9 @@ def as_array(value: Any, stream: Any = None, allocator: Any = None) -> GPUArray 
     if memory is None:
         return None
     _current_context()
-    if memory.stream not in (None, own):  # what fills the array may be under way there
-        drv.Context.synchronize()
+    driver = load_driver()
+    if memory.stream not in (None, own) and not is_capturing(driver, own):
+        put_in_order(driver, first=memory.stream, then=own)  # it may be filled there now
     return GPUArray(
         memory.shape,
         memory.dtype,
@@ -405,7 +457,7 @@ def new_array(
     memory = new_memory(allocator, shape, strides, dtype.itemsize)
     if fill is not None and memory is not None:
         n_items = extent_in_bytes(shape, strides, dtype.itemsize) // dtype.itemsize
-        drv.memcpy_htod(memory, np.full(n_items, fill, dtype))
+        _copy_to_device(memory, np.full(n_items, fill, dtype))
     if isinstance(memory, _Borrowed):
         return GPUArray(shape, dtype, base=memory.owner, gpudata=int(memory), strides=strides)
     return GPUArray(shape, dtype, allocator or drv.mem_alloc, gpudata=memory, strides=strides)
@@ -416,7 +468,7 @@ def upload(allocator: Any, argument: str, array: np.ndarray[Any, Any]) -> Any:
     flat, first = memory_of(argument, array)
     memory = new_memory(allocator, flat.shape, (1,), 1)
     if memory is not None:
-        drv.memcpy_htod(memory, flat)
+        _copy_to_device(memory, flat)
     start = memory if first == 0 else int(memory) + first
     return GPUArray(
         array.shape,
@@ -426,6 +478,14 @@ def upload(allocator: Any, argument: str, array: np.ndarray[Any, Any]) -> Any:
         gpudata=start,
         strides=array.strides,
     )
+
+
+def _copy_to_device(memory: Any, array: np.ndarray[Any, Any]) -> None:
+    """Copy an array to memory of the device, and wait: other streams may read it next."""
+    drv.memcpy_htod(memory, array)
+    driver = load_driver()
+    done = driver.cuStreamSynchronize(ctypes.c_void_p(_LEGACY_STREAM))
+    check(driver, "cuStreamSynchronize", done)
 
 
 def download(array: Any, target: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
@@ -472,26 +532,48 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
                 hint="set_options(knl, guard_accesses=False), or test the kernel on those",
             )
         body = [
-            *self.go_to_stream(),
             *self.go_through_host(),
+            assign(STREAM, call(self.known("address_of", address_of_stream), name("stream"))),
+            *self.refuse_allocation(),
             *self.make_outputs(),
             *self.allocate_temporaries(),
         ]
         body += self.take_steps(self.host.steps)
-        made = call(self.known("Event", drv.Event))
-        recorded = call(attribute(made, "record"), name("stream"))
-        return [*body, assign(EVENT, recorded), self.make_result(name(EVENT))]
+        made = call(self.known("event_in", event_in), name("stream"))
+        return [*body, assign(EVENT, made), self.make_result(name(EVENT))]
 
-    def go_to_stream(self) -> list[ast.stmt]:
-        """Leave calls with streams of other libraries to the slow way."""
-        is_own = call(builtin("isinstance"), name("stream"), self.known("Stream", drv.Stream))
-        leave = self.hand_over(self.own("in_stream", attrgetter("in_stream")))
-        return [if_(all_of([self.is_given("stream"), negate(is_own)]), leave)]
+    def refuse_allocation(self) -> list[ast.stmt]:
+        """Reject calls that need new memory while their stream is being captured.
 
-    def in_stream(self, /, *, stream: Any, **arguments: Any) -> Any:
-        """Run a call in a stream of another library."""
-        with _own_stream(stream) as own:
-            return self.other(stream=own, **arguments)
+        An allocator of the caller may be made for that, but elements of outputs are set by a copy.
+        """
+        optional = self.host.optional_arrays
+        missing = any_of(self.is_none(arg.name) for arg in optional)
+        filled = [self.is_none(arg.name) for arg in optional if arg.is_filled]
+        own = self.is_none("allocator")
+        needs = [all_of([own, missing])] if optional else []
+        needs = [own] if self.host.buffers else needs
+        if not (needs or filled):
+            return []
+        refused = self.own("refuse_allocation", lambda builder: builder.refuse_if_capturing)
+        return [if_(any_of([*needs, *filled]), [do(call(refused, name(STREAM)))])]
+
+    def refuse_if_capturing(self, address: int) -> None:
+        """Reject what a stream that is being captured does not allow."""
+        if is_capturing(load_driver(), address):
+            names = ", ".join(f"{arg.name}=..." for arg in self.host.outputs)
+            has_buffers = " and executor.bind or capture, which keep temporaries,"
+            raise InvocationError(
+                "memory is to be allocated or copied while the stream is being captured",
+                kernel=self.host.kernel,
+                because="CUDA does that at once, and a graph when it is launched",
+                hint=f"pass arrays of the device for all arguments ({names})"
+                + (has_buffers if self.host.buffers else ""),
+            )
+
+    def through_host(self, /, *positional: Any, out_host: bool | None, **arguments: Any) -> Any:
+        self.refuse_if_capturing(address_of_stream(arguments["stream"]))
+        return super().through_host(*positional, out_host=out_host, **arguments)
 
     def go_through_host(self) -> list[ast.stmt]:
         """Leave calls with numpy arrays, or for numpy arrays, to the slow way."""
@@ -518,22 +600,16 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         launched = call(
             self.own(f"launch{number}", lambda builder: builder.function(launch)),
             tuple_(map(from_expr, groups)),
-            self.known(f"block{number}", (*launch.locals, 1, 1, 1)[:3]),
-            name("stream"),
+            name(STREAM),
             *(e for text in launch.parameters for e in self.parts_of(text)),
         )
         is_launched = self.is_launched(launch)
         return [do(launched) if is_launched is None else if_(is_launched, [do(launched)])]
 
     def function(self, launch: Launch) -> Callable[..., Any]:
-        """Return what makes a launch, given the grid, the block, the stream and parameters."""
-        function = self.program.get_function(launch.function)
+        """Return what makes a launch, given the grid, the address of a stream and parameters."""
         types = [self.host.parameter_dtype(text) for text in launch.parameters]
-        function.prepare(parameter_formats(types))
-        enqueue: Callable[..., Any] = function.prepared_async_call
-        if launch.local_memory:
-            return partial(enqueue, shared_size=launch.local_memory)
-        return enqueue
+        return LoadedFunction(self.program, launch, types)
 
     def parts_of(self, text: str) -> list[ast.expr]:
         """Return what is passed for one parameter: two numbers for a complex one."""
@@ -555,13 +631,10 @@ class _RecordingBuilder(RecordingBuilder, CudaWrapperBuilder):
     """Notes launches with their parameters as the driver takes them."""
 
     def function(self, launch: Launch) -> Callable[..., Any]:
-        function = self.program.get_function(launch.function)
-        types = [self.host.parameter_dtype(text) for text in launch.parameters]
-        layout = "".join(parameter_formats(types))
+        function = super().function(launch)
 
-        def note(grid: Any, block: Any, stream: Any, *parameters: Any) -> None:
-            packed = pack(layout, *parameters)
-            self.calls.append((function._launch_kernel, (grid, block, packed, launch.local_memory)))
+        def note(grid: Any, stream: int, *parameters: Any) -> None:
+            self.calls.append((function, (grid, parameters)))
 
         return note
 
@@ -569,24 +642,3 @@ class _RecordingBuilder(RecordingBuilder, CudaWrapperBuilder):
 def bits_of(dtype: np.dtype[Any], number: Any) -> int:
     """Return the bits of a number in a type of 16 bits."""
     return int(np.asarray(number, dtype).view(np.uint16))
-
-
-def parameter_formats(types: list[np.dtype[Any] | None]) -> list[str]:
-    """Return the formats of parameters, of which ``None`` is an array, each well aligned.
-
-    A complex number is two real ones, aligned to both.
-    """
-    formats: list[str] = []
-    position = 0
-    for dtype in types:
-        size = _POINTER_SIZE if dtype is None else dtype.itemsize
-        gap = -position % size
-        if gap:
-            formats.append(f"{gap}x")
-        if dtype is None:
-            formats.append("P")
-        else:
-            is_half = NumpyType(dtype).is_half
-            formats.append("H" if is_half else {"F": "ff", "D": "dd"}.get(dtype.char, dtype.char))
-        position += gap + size
-    return formats

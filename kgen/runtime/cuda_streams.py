@@ -1,27 +1,18 @@
-"""Streams of other libraries on CUDA: their handles, and work of ours in their order."""
+"""Streams of other libraries on CUDA: their handles, and the order of work in them."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import sys
-from collections.abc import Iterator
-from functools import cache
 from typing import Any, Final
 
 from kgen.errors import InvocationError
+from kgen.runtime.cuda_driver import check
 
-__all__ = ["handle_of", "in_order_of", "load_driver"]
+__all__ = ["handle_of", "put_in_order"]
 
 #: Attributes in which libraries have the address of a stream: PyTorch, CuPy, pycuda and numba.
 _HANDLES: Final = ("cuda_stream", "ptr", "handle")
 _DISABLE_TIMING: Final = 2
-
-
-@cache
-def load_driver() -> Any:
-    """Return the functions of CUDA's driver."""
-    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
 def handle_of(stream: Any) -> int:
@@ -33,8 +24,8 @@ def handle_of(stream: Any) -> int:
     >>> handle_of(None), handle_of(1)
     (0, 1)
     """
-    if stream is None:
-        return 0
+    if stream is None or type(stream) is int:
+        return stream or 0
     protocol = getattr(stream, "__cuda_stream__", None)
     found = protocol() if callable(protocol) else protocol
     if found is not None:
@@ -52,34 +43,14 @@ def handle_of(stream: Any) -> int:
     )
 
 
-@contextlib.contextmanager
-def in_order_of(driver: Any, other: int, own: int) -> Iterator[None]:
-    """Let work in the stream *own* be work in the stream *other*.
-
-    It waits for what is in that before, and what comes later waits for it. That holds while
-    *other* is being captured, too: the work becomes a part of the graph.
-    """
-    _order(driver, first=other, then=own)
-    try:
-        yield
-    finally:
-        _order(driver, first=own, then=other)
-
-
-def _order(driver: Any, first: int, then: int) -> None:
+def put_in_order(driver: Any, first: int, then: int) -> None:
     """Let what comes into the stream *then* wait for what is in the stream *first*."""
     event = ctypes.c_void_p()
-    _check("cuEventCreate", driver.cuEventCreate(ctypes.byref(event), _DISABLE_TIMING))
+    check(driver, "cuEventCreate", driver.cuEventCreate(ctypes.byref(event), _DISABLE_TIMING))
     try:
-        _check("cuEventRecord", driver.cuEventRecord(event, ctypes.c_void_p(first)))
-        _check("cuStreamWaitEvent", driver.cuStreamWaitEvent(ctypes.c_void_p(then), event, 0))
+        recorded = driver.cuEventRecord(event, ctypes.c_void_p(first))
+        check(driver, "cuEventRecord", recorded)
+        waited = driver.cuStreamWaitEvent(ctypes.c_void_p(then), event, 0)
+        check(driver, "cuStreamWaitEvent", waited)
     finally:
         driver.cuEventDestroy_v2(event)
-
-
-def _check(function: str, error: int) -> None:
-    if error:
-        raise InvocationError(
-            f"{function} failed with error {error} of CUDA",
-            hint="the stream must be one of the current context, and still exist",
-        )

@@ -182,11 +182,27 @@ class ExecutorBase:
         raises, and :class:`kgen.errors.InvocationError` where it would copy arrays to a device.
         """
         calls: Calls = []
-        executor = self.recording(calls)
-        kept, results = executor(*args, **kwargs)
-        names = (arg.name for arg in next(iter(executor._generated.values()))[1].outputs)
-        outputs = results if isinstance(results, dict) else dict(zip(names, results, strict=True))
+        outputs, kept = self.recording(calls).recorded(*args, **kwargs)
         return BoundCall(self.launcher(calls, *args), outputs, kept)
+
+    def recorded(self, /, *args: Any, **kwargs: Any) -> tuple[Mapping[str, Any], Any]:
+        """Note the launches of a call; return its outputs by name, and what the launches use."""
+        kept, results = self(*args, **kwargs)
+        names = (arg.name for arg in next(iter(self._generated.values()))[1].outputs)
+        outputs = results if isinstance(results, dict) else dict(zip(names, results, strict=True))
+        return outputs, kept
+
+    def capture(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Check a call once, and return its launches as a CUDA graph.
+
+        See :class:`kgen.runtime.cuda_graphs.CudaGraph`. Raises what :meth:`bind` raises, and
+        :class:`kgen.errors.InvocationError` on other targets, which have no graphs.
+        """
+        self._reject(
+            f"{type(self.kernel.target).__name__} has no graphs of launches",
+            hint="executor.bind(...) checks a call once, and launches it many times; graphs are "
+            "for knl.copy(target=kgen.PyCudaTarget())",
+        )
 
     # -- for the backends -------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ class Launch:
     ``is_serial``: threads must not run the work-groups at once; ``is_uneven``: these take different
     times; ``is_long``: there may be more of them than 32 bits can count. ``local_memory`` are the
     bytes of local memory that the launch has to ask for, 0 where declarations do.
+    ``is_cooperative``: work-groups wait for each other, so that all of them must run at once.
     """
 
     function: str
@@ -62,6 +63,7 @@ class Launch:
     is_uneven: bool = False
     is_long: bool = False
     local_memory: int = 0
+    is_cooperative: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.runtime.cuda_streams import handle_of, in_order_of
+from kgen.runtime.cuda_driver import load_driver
+from kgen.runtime.cuda_streams import handle_of, put_in_order
+from tests.runtime.fake_cuda import FakeDriver
 
 
 class WithMethod:
@@ -40,39 +42,24 @@ def test_what_is_no_stream_is_refused(stream: Any) -> None:
         handle_of(stream)
 
 
-class FakeDriver:
-    """Notes what it is asked for, with the first number of the arguments; *fails* fails."""
-
-    def __init__(self, fails: str = "") -> None:
-        self.calls: list[tuple[str, int]] = []
-        self.fails = fails
-
-    def __getattr__(self, name: str) -> Any:
-        def call(*args: Any) -> int:
-            handles = [arg.value for arg in args if isinstance(arg, ctypes.c_void_p) and arg.value]
-            self.calls.append((name, handles[0] if handles else 0))
-            return 400 if name == self.fails else 0
-
-        return call
-
-
-def test_work_waits_for_the_other_stream_which_waits_for_it() -> None:
+def test_work_in_a_stream_waits_for_another_stream() -> None:
     driver = FakeDriver()
-    with in_order_of(driver, other=7, own=9):
-        driver.calls.append(("launch", 9))
-    record, wait = "cuEventRecord", "cuStreamWaitEvent"
-    ordered = [call for call in driver.calls if call[1]]
-    assert ordered == [(record, 7), (wait, 9), ("launch", 9), (record, 9), (wait, 7)]
-    for name in ("cuEventCreate", "cuEventDestroy_v2"):
-        assert driver.calls.count((name, 0)) == 2
+    put_in_order(driver, first=7, then=9)
+    assert driver.names == [
+        "cuEventCreate",
+        "cuEventRecord",
+        "cuStreamWaitEvent",
+        "cuEventDestroy_v2",
+    ]
+    assert driver.calls[1][2].value == 7
+    assert driver.calls[2][1].value == 9
 
 
 def test_errors_of_the_driver_are_told_and_events_freed() -> None:
-    driver = FakeDriver("cuEventRecord")
-    error = pytest.raises(lp.InvocationError, match="cuEventRecord failed with error 400")
-    with error, in_order_of(driver, other=7, own=9):
-        raise AssertionError("runs")
-    assert driver.calls[-1][0] == "cuEventDestroy_v2"
+    driver = FakeDriver(cuEventRecord=400)
+    with pytest.raises(lp.InvocationError, match="cuEventRecord failed with error 400"):
+        put_in_order(driver, first=7, then=9)
+    assert driver.names[-1] == "cuEventDestroy_v2"
 
 
 def doubled() -> lp.TranslationUnit:
@@ -125,3 +112,57 @@ def test_calls_are_captured_in_graphs_of_other_libraries() -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert out.tolist() == [2.0 * k for k in range(9)]
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("library", ["torch", "cupy", "pycuda"])
+def test_calls_are_captured_and_what_cannot_be_is_refused(library: str) -> None:
+    array = pytest.importorskip("pycuda.gpuarray")
+    stream = streams_of(library)
+    knl = doubled()
+    a, out = array.to_gpu(np.arange(9.0)), array.to_gpu(np.zeros(9))
+    knl(a=a, out=out)
+    out.fill(0)
+    pytest.importorskip("pycuda.driver").Context.synchronize()
+    with Captured(stream) as graph:
+        knl(a=a, out=out, stream=stream)
+        knl(a=out, out=a, stream=stream)
+        with pytest.raises(lp.InvocationError, match="stream is being captured"):
+            knl(a=a, stream=stream)
+        with pytest.raises(lp.InvocationError, match="stream is being captured"):
+            knl(a=np.arange(9.0), out=out, stream=stream)
+    assert not out.get().any()
+    graph.launch()
+    np.testing.assert_array_equal(out.get(), 2 * np.arange(9.0))
+    np.testing.assert_array_equal(a.get(), 4 * np.arange(9.0))
+
+
+def streams_of(library: str) -> Any:
+    module = pytest.importorskip("pycuda.driver" if library == "pycuda" else library)
+    if library == "pycuda":
+        return module.Stream()
+    return module.cuda.Stream() if library == "torch" else module.cuda.Stream(non_blocking=True)
+
+
+class Captured:
+    """``with Captured(stream) as graph``: what comes into the stream is in the graph."""
+
+    def __init__(self, stream: Any) -> None:
+        self.driver = load_driver()
+        self.stream = ctypes.c_void_p(handle_of(stream))
+
+    def __enter__(self) -> Captured:
+        assert self.driver.cuStreamBeginCapture_v2(self.stream, 0) == 0
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.graph, self.executable = ctypes.c_void_p(), ctypes.c_void_p()
+        assert self.driver.cuStreamEndCapture(self.stream, ctypes.byref(self.graph)) == 0
+
+    def launch(self) -> None:
+        """Launch the graph, and wait."""
+        made = ctypes.byref(self.executable)
+        flags = ctypes.c_ulonglong(0)
+        assert self.driver.cuGraphInstantiateWithFlags(made, self.graph, flags) == 0
+        assert self.driver.cuGraphLaunch(self.executable, self.stream) == 0
+        assert self.driver.cuStreamSynchronize(self.stream) == 0

@@ -1,0 +1,233 @@
+"""CUDA's driver: loaded programs, and launches of their functions in streams of any library."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+import weakref
+from collections.abc import Sequence
+from functools import cache, cached_property
+from struct import Struct
+from typing import Any, Final
+
+import numpy as np
+
+from kgen.errors import InvocationError
+from kgen.ir.types import NumpyType
+from kgen.targets.module import Launch
+
+__all__ = ["LoadedFunction", "LoadedProgram", "check", "is_capturing", "load_driver"]
+
+#: ``CUlaunchConfig``: grid, block, shared memory, stream, attributes and their number.
+_CONFIG: Final = "7I4xPPI4x"
+_CONFIG_SIZE: Final = Struct(_CONFIG).size
+_POINTER_SIZE: Final = 8
+#: ``CUfunction_attribute`` and ``CUlaunchAttributeID``
+_MAX_WORK_ITEMS: Final = 0
+_DYNAMIC_LOCAL_MEMORY: Final = 8
+_COOPERATIVE: Final = 2
+#: ``CUdevice_attribute``
+_MULTIPROCESSORS: Final = 16
+#: ``CUstreamCaptureMode``: what this thread does breaks no capture.
+_RELAXED: Final = 2
+#: Errors of calls that a stream that is being captured does not allow.
+_OF_CAPTURE: Final = range(900, 909)
+
+
+@cache
+def load_driver() -> Any:
+    """Return the functions of CUDA's driver."""
+    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    # numbers are taken as they are: a launch makes no object for each of its arguments
+    driver.cuLaunchKernelEx.argtypes = [ctypes.c_void_p] * 4
+    driver.cuGraphLaunch.argtypes = [ctypes.c_void_p] * 2
+    return driver
+
+
+def check(driver: Any, function: str, error: int, **labels: Any) -> None:
+    """Raise :class:`InvocationError` for an *error* that a function of the driver returned."""
+    if not error:
+        return
+    text = ctypes.c_char_p()
+    driver.cuGetErrorString(error, ctypes.byref(text))
+    reason = f", {text.value.decode()}" if text.value else ""
+    hint = "the stream must be one of the current context, and still exist"
+    if error in _OF_CAPTURE:
+        hint = (
+            "a stream is being captured: launch in that stream, stream=..., call executor.prepare "
+            "or the kernel once before, and pass arrays for all outputs"
+        )
+    raise InvocationError(
+        f"{function} failed with error {error} of CUDA{reason}", **{"hint": hint, **labels}
+    )
+
+
+def is_capturing(driver: Any, stream: int) -> bool:
+    """Tell whether what comes into a stream becomes a part of a graph, or breaks its capture."""
+    status = ctypes.c_int(0)
+    error = driver.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+    return bool(error in _OF_CAPTURE or status.value)
+
+
+class LoadedProgram:
+    """Code of a kernel, loaded into the context that is current, whose handle is *context*."""
+
+    def __init__(self, driver: Any, context: int, code: bytes, kernel: str) -> None:
+        self.driver = driver
+        module = ctypes.c_void_p()
+        error = driver.cuModuleLoadData(ctypes.byref(module), code)
+        check(driver, "cuModuleLoadData", error, kernel=kernel)
+        self._module = module
+        weakref.finalize(self, _unload, driver, context, module).atexit = False
+
+    def function(self, name: str) -> int:
+        """Return the handle of a function."""
+        found = ctypes.c_void_p()
+        error = self.driver.cuModuleGetFunction(ctypes.byref(found), self._module, name.encode())
+        check(self.driver, "cuModuleGetFunction", error, kernel=name)
+        return found.value or 0
+
+    def work_items(self, name: str) -> int:
+        """Return how many work-items of a function a group may have."""
+        number = ctypes.c_int()
+        function = ctypes.c_void_p(self.function(name))
+        error = self.driver.cuFuncGetAttribute(ctypes.byref(number), _MAX_WORK_ITEMS, function)
+        check(self.driver, "cuFuncGetAttribute", error, kernel=name)
+        return number.value
+
+    def reserve(self, name: str, n_bytes: int) -> None:
+        """Let launches of a function ask for so much local memory."""
+        function = ctypes.c_void_p(self.function(name))
+        error = self.driver.cuFuncSetAttribute(function, _DYNAMIC_LOCAL_MEMORY, n_bytes)
+        check(self.driver, "cuFuncSetAttribute", error, kernel=name)
+
+    def fitting_groups(self, name: str, n_items: int, local_memory: int) -> int:
+        """Return how many groups of *n_items* work-items run at once on the current device."""
+        driver, device, here, count = (self.driver, *(ctypes.c_int() for _ in range(3)))
+        check(driver, "cuCtxGetDevice", driver.cuCtxGetDevice(ctypes.byref(device)))
+        error = driver.cuDeviceGetAttribute(ctypes.byref(count), _MULTIPROCESSORS, device)
+        check(driver, "cuDeviceGetAttribute", error)
+        error = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            ctypes.byref(here),
+            ctypes.c_void_p(self.function(name)),
+            n_items,
+            ctypes.c_size_t(local_memory),
+        )
+        check(driver, "cuOccupancyMaxActiveBlocksPerMultiprocessor", error, kernel=name)
+        return here.value * count.value
+
+
+def _unload(driver: Any, context: int, module: ctypes.c_void_p) -> None:
+    """Unload a program, in its context; nothing is to be done where that has ended."""
+    mode = ctypes.c_int(_RELAXED)
+    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    if driver.cuCtxPushCurrent_v2(ctypes.c_void_p(context)) == 0:
+        driver.cuModuleUnload(module)
+        driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute`` with a number as its value, which has room for 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("_gap", ctypes.c_int), ("value", ctypes.c_int * 16))
+
+
+_IS_COOPERATIVE: Final = _Attribute(_COOPERATIVE, 0, (1,))
+
+#: A launch: the addresses of its configuration, function and parameters, and what keeps them.
+PackedLaunch = tuple[int, int, int, Any]
+
+
+class LoadedFunction:
+    """Launches a function of a program: ``function((4, 1, 1), stream, address, 1.5)``.
+
+    The streams are addresses, and *types* those of the parameters: ``None`` is a pointer, and a
+    complex number is passed as two real ones. What a launch needs is one piece of memory: its
+    ``CUlaunchConfig``, the addresses of parameters, and these.
+    """
+
+    def __init__(
+        self, program: LoadedProgram, launch: Launch, types: Sequence[np.dtype[Any] | None]
+    ) -> None:
+        self.program = program
+        self.launch = launch
+        self._handle = program.function(launch.function)
+        layout, offsets = parameter_layout(types)
+        start = _CONFIG_SIZE + len(offsets) * _POINTER_SIZE
+        self._offsets = tuple(start + offset for offset in offsets)
+        self._struct = Struct(f"{_CONFIG}{len(offsets)}P{layout}")
+        self._memory = ctypes.c_char * self._struct.size
+        self._block = (*launch.locals, 1, 1, 1)[:3]
+        attributes = ctypes.addressof(_IS_COOPERATIVE) if launch.is_cooperative else 0
+        self._attributes = (attributes, int(launch.is_cooperative))
+
+    def pack(self, grid: Sequence[int], stream: int, *parameters: Any) -> PackedLaunch:
+        """Return a launch in a stream, for many times."""
+        memory = self._memory()
+        start = ctypes.addressof(memory)
+        self._struct.pack_into(
+            memory,
+            0,
+            *grid,
+            *self._block,
+            self.launch.local_memory,
+            stream,
+            *self._attributes,
+            *map(start.__add__, self._offsets),
+            *parameters,
+        )
+        return start, self._handle, start + _CONFIG_SIZE, memory
+
+    def __call__(self, grid: Sequence[int], stream: int, *parameters: Any) -> None:
+        """Launch the function."""
+        self.check_grid(grid)
+        start, handle, at, _memory = self.pack(grid, stream, *parameters)
+        error = self.program.driver.cuLaunchKernelEx(start, handle, at, None)
+        if error:
+            check(self.program.driver, "cuLaunchKernelEx", error, kernel=self.launch.function)
+
+    def check_grid(self, grid: Sequence[int]) -> None:
+        """Reject more work-groups than run at once, where these wait for each other."""
+        if not self.launch.is_cooperative:
+            return
+        wanted, fitting = math.prod(grid), self.n_fitting
+        if wanted > fitting:
+            raise InvocationError(
+                f"a cooperative launch has {wanted} work-groups, and {fitting} of them run at once",
+                kernel=self.launch.function,
+                because="a group that waits for all others keeps its multiprocessor",
+                hint="let each group do more: split the loop over groups by a number that fits, "
+                f"split_iname(knl, group, {fitting}, inner_tag='g.0'), make groups smaller, or "
+                "set_options(knl, cooperative=False)",
+            )
+
+    @cached_property
+    def n_fitting(self) -> int:
+        """How many work-groups run at once."""
+        n_items = math.prod(self._block)
+        return self.program.fitting_groups(self.launch.function, n_items, self.launch.local_memory)
+
+
+def parameter_layout(types: Sequence[np.dtype[Any] | None]) -> tuple[str, tuple[int, ...]]:
+    """Return the layout of parameters for :mod:`struct`, and where each begins.
+
+    >>> parameter_layout([None, np.dtype("int32"), np.dtype("complex128")])
+    ('Pi4xdd', (0, 8, 16))
+    """
+    layout, offsets, position = "", list[int](), 0
+    for dtype in types:
+        size = _POINTER_SIZE if dtype is None else dtype.itemsize
+        gap = -position % size
+        layout += (f"{gap}x" if gap else "") + _format_of(dtype)
+        offsets.append(position + gap)
+        position += gap + size
+    return layout, tuple(offsets)
+
+
+def _format_of(dtype: np.dtype[Any] | None) -> str:
+    if dtype is None:
+        return "P"
+    is_half = NumpyType(dtype).is_half  # whose bits are passed
+    return "H" if is_half else {"F": "ff", "D": "dd"}.get(dtype.char, dtype.char)
