@@ -29,7 +29,7 @@ from kgen.ir.data import (
     ValueArg,
 )
 from kgen.ir.digest import Digested, digest
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, same_objects
 from kgen.ir.fields import stored_fields
 from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase
@@ -230,12 +230,17 @@ class LoopKernel(Digested, Taggable):
     ) -> LoopKernel:
         """Return this with what *change* makes of each instruction, and with other changes.
 
+        The same object where nothing changes.
+
         >>> import kgen as lp
         >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]").default_entrypoint
         >>> print(*knl.map_instructions(lambda insn: insn.copy(priority=3)).instructions)
         out[i] = 2*a[i]  {id=insn, priority=3}
         """
-        return self.copy(instructions=tuple(map(change, self.instructions)), **changes)
+        instructions = tuple(map(change, self.instructions))
+        if not changes and same_objects(instructions, self.instructions):
+            return self
+        return self.copy(instructions=instructions, **changes)
 
     def _settle(self, names: Collection[str]) -> None:
         """Make constants of what the fields *names* hold; reject what fits none."""

@@ -132,14 +132,16 @@ def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
     text = f"{module.device_source}\n{module.host_source}"
     if any(mark in text for mark in ('"', "//", "/*")):
         text = _COMMENT.sub("", text)
-    called = Counter(name[::-1] for name in _CALLED.findall(text[::-1]))
-    called.subtract(launch.function for launch in module.launches)  # these are definitions
+    names = {*kernel.inames, *kernel.arg_dict, *kernel.temporary_variables} - target.reserved_words
+    variables = {name[::-1]: name for name in names}
+    called = Counter(variables[word] for word in _CALLED.findall(text[::-1]) if word in variables)
+    defined = [launch.function for launch in module.launches]
+    found = {name for name, times in called.items() if times > defined.count(name)}
     directives = "\n".join([line for line in text.split("\n") if line.startswith("#")])
-    found = frozenset(+called).difference(_FUNCTION_MACRO.findall(directives))
+    found.difference_update(_FUNCTION_MACRO.findall(directives))
     for header in _INCLUDED.findall(directives):
-        found |= target.words_of_headers.get(header, frozenset())
-    variables = (*kernel.inames, *kernel.arg_dict, *kernel.temporary_variables)
-    return found.intersection(variables) - target.reserved_words
+        found |= names & target.words_of_headers.get(header, frozenset())
+    return frozenset(found)
 
 
 # -- names that callers know -------------------------------------------------------------------

@@ -7,14 +7,13 @@ answer on every machine.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Sized
 from typing import Any, Protocol, TypeVar, cast
 
 import islpy as isl
 
-from kgen.errors import KgenError, naming_kernel
+from kgen.errors import KgenError
 
 __all__ = ["STEP", "answer", "isl_limit", "limited"]
 
@@ -67,7 +66,9 @@ class isl_operations:  # noqa: N801
         _CONTEXT.reset_operations()
         _CONTEXT.set_max_operations(min(self.most, self.around) if self.around else self.most)
 
-    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, *trace: object
+    ) -> None:
         try:
             if (kind is None or issubclass(kind, Exception)) and _is_exhausted():
                 raise OutOfOperationsError from None
@@ -93,24 +94,35 @@ def answer(question: Callable[[], T], most: int = QUESTION) -> T | None:
         return None
 
 
-@contextlib.contextmanager
-def isl_limit(step: str, kernel: HasInstructions, error: type[KgenError]) -> Iterator[None]:
+class isl_limit(isl_operations):  # noqa: N801
     """Reject a *step* of a kernel for which isl would need too long, with that *error*.
 
     Errors inside that name no kernel get the name of this one.
     """
-    most = STEP + STEP_PER_INSTRUCTION * len(kernel.instructions)
-    try:
-        with naming_kernel(kernel.name), isl_operations(most):
-            yield
-    except OutOfOperationsError:
-        raise error(
-            f"{step} takes isl too long",
-            kernel=kernel.name,
-            because="loops, conditions or subscripts are tied to many others by quotients",
-            hint="split fewer of these loops, split them by multiples of each other, or do "
-            "this step before they are split",
-        ) from None
+
+    __slots__ = ("error", "kernel", "step")
+
+    def __init__(self, step: str, kernel: HasInstructions, error: type[KgenError]) -> None:
+        super().__init__(STEP + STEP_PER_INSTRUCTION * len(kernel.instructions))
+        self.step = step
+        self.kernel = kernel
+        self.error = error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, *trace: object
+    ) -> None:
+        try:
+            super().__exit__(kind, raised, *trace)
+        except OutOfOperationsError:
+            raise self.error(
+                f"{self.step} takes isl too long",
+                kernel=self.kernel.name,
+                because="loops, conditions or subscripts are tied to many others by quotients",
+                hint="split fewer of these loops, split them by multiples of each other, or do "
+                "this step before they are split",
+            ) from None
+        if isinstance(raised, KgenError):
+            raised.name_kernel(self.kernel.name)
 
 
 def limited(step: str, error: type[KgenError]) -> Callable[[F], F]:

@@ -110,18 +110,18 @@ def typed_integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tupl
 
 
 def _real(target: CFamilyLanguage, value: float, dtype: NumpyType) -> tuple[str, int]:
-    name = dtype.dtype.name
     sign = "-" if math.copysign(1, value) < 0 else ""
     if not math.isfinite(value):
+        name = dtype.dtype.name
         text = target.nan[name] if math.isnan(value) else sign + target.infinity[name]
         return text, PREC_UNARY if text[0] in "-(" else PREC_CALL
     if dtype.itemsize < 8 and abs(value) > largest_real(dtype.dtype):
         raise CodegenError(
-            f"the constant {value} is too large for {name}\n"
+            f"the constant {value} is too large for {dtype.dtype.name}\n"
             "  hint: make it numpy.float64(...), or declare the result float64"
         )
     if dtype.is_half:
-        before, behind = target.half_forms[name]
+        before, behind = target.half_forms[dtype.dtype.name]
         number = str(np.float32(dtype.dtype.type(value)))
         text = f"{before}{number}{behind}"
         return text, PREC_UNARY if sign and not before else PREC_CALL
