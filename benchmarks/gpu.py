@@ -2,16 +2,23 @@
 
 Prints GB/s of minimal traffic (each array read or written once) as the median of many launches,
 and the fraction of what a device-to-device copy of 1 GiB reaches in the same run. Results are
-checked against numpy on a sample of rows. Needs pycuda and a device.
+checked against numpy on a sample of rows. Then the kernels of examples/gpu with their schedules,
+with those of ``autoschedule``, and the same in PyTorch (cuBLAS, cuSPARSE, cuDNN, CUB), all in
+turns; each result is checked against numpy for a small size and for the one that is timed. Needs
+pycuda and a device; PyTorch where it is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
 import statistics
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +31,7 @@ from sectors import in_padded_tiles
 import kgen as lp
 
 F32 = np.dtype(np.float32)
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "gpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,10 +240,79 @@ def run(case: Case, rounds: int) -> float:
     return float(sum(a.nbytes for a in (*arrays.values(), out))) / duration
 
 
+def examples() -> Iterator[Any]:
+    """Yield the cases of examples/gpu."""
+    sys.path.insert(0, str(EXAMPLES))
+    for path in sorted(EXAMPLES.glob("*.py")):
+        yield from getattr(importlib.import_module(path.stem), "CASES", ())
+
+
+def compare(example: Any, rounds: int) -> dict[str, float]:
+    """Return the seconds of an example by its schedule, by autoschedule, and in PyTorch."""
+    rng, target = np.random.default_rng(1), lp.PyCudaTarget()
+    plain = example.kernel(example.size, target)
+    programs = {"kgen": example.schedule(plain), "autoschedule": lp.autoschedule(plain)}
+    _check_small(example)
+    given = example.inputs(rng, example.size)
+    (output,) = (a for a in plain.default_entrypoint.args if a.name == example.result)
+    shape = tuple(int(extent) for extent in output.shape)
+    calls: dict[str, Callable[[], object]] = {}
+    for name, program in programs.items():
+        arrays = {key: gpuarray.to_gpu(value) for key, value in given.items()}
+        arrays.setdefault(example.result, gpuarray.zeros(shape, output.dtype.dtype))
+        executor = program.executor()
+        executor(**arrays)
+        worst = example.error(arrays[example.result].get(), given)
+        if not worst <= example.tolerance:
+            raise SystemExit(f"{example.title}, {name}: wrong by {worst}")
+        calls[name] = partial(executor, **arrays)
+    if example.peer is not None and importlib.util.find_spec("torch"):
+        calls["PyTorch"] = _in_torch(example, given, shape, output.dtype.dtype)
+    return {name: seconds(call, rounds) for name, call in calls.items()}
+
+
+def _check_small(example: Any) -> None:
+    given = example.inputs(np.random.default_rng(2), example.small)
+    program = example.scheduled(example.small, lp.PyCudaTarget())
+    names = [arg.name for arg in program.default_entrypoint.args if arg.is_output]
+    found = dict(zip(names, program(**given)[1], strict=True))[example.result]
+    worst = example.error(np.asarray(found), given)
+    if not worst <= example.tolerance:
+        raise SystemExit(f"{example.title}, {example.small}: wrong by {worst}")
+
+
+def _in_torch(
+    example: Any, given: dict[str, Any], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Callable[[], object]:
+    torch = importlib.import_module("torch")
+    torch.cuda.set_stream(torch.cuda.default_stream())
+    arrays = {name: torch.from_numpy(value).cuda() for name, value in given.items()}
+    arrays.setdefault(example.result, torch.from_numpy(np.zeros(shape, dtype)).cuda())
+    call: Callable[[], object] = example.peer(torch, arrays)
+    return call
+
+
+def print_examples(limit: float, rounds: int, only: str) -> dict[str, dict[str, float]]:
+    """Compare the examples, and print rates, and ratios to the copy or to PyTorch."""
+    found = {}
+    for example in examples():
+        if only not in example.title:
+            continue
+        times = found[example.title] = compare(example, rounds)
+        scale = 1e9 if example.unit == "GB/s" else 1e12
+        work = example.work(example.size)
+        rates = [f"{name} {work / time / scale:7.1f}" for name, time in times.items()]
+        of = f"{work / times['kgen'] / limit:5.2f} of the copy" if scale == 1e9 else ""
+        peer = f"{times['PyTorch'] / times['kgen']:5.2f} x PyTorch" if "PyTorch" in times else ""
+        print(f"{example.title:34} {example.unit:8} {'; '.join(rates)}  {of}  {peer}", flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--only", metavar="WORDS", help="examples whose title has these words")
     options = parser.parse_args()
     limit = copy_bandwidth(options.rounds)
     print(f"{drv.Context.get_device().name()}: copy {limit / 1e9:.0f} GB/s")
@@ -256,12 +333,13 @@ def main() -> None:
         lambda: laplacian(8192, auto=True),
         lambda: sparse_product(2048, auto=True),
     )
-    for make_case in cases:
+    for make_case in cases if options.only is None else ():
         case = make_case()
         rate = figures[case.title] = run(case, options.rounds)
         print(f"{case.title:46} {rate / 1e9:7.0f} GB/s  {rate / limit:5.2f} of the copy")
+    times = print_examples(limit, options.rounds, options.only or "")
     if options.json:
-        options.json.write_text(json.dumps(figures, indent=1))
+        options.json.write_text(json.dumps({"rates": figures, "seconds": times}, indent=1))
 
 
 if __name__ == "__main__":

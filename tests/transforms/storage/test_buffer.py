@@ -236,7 +236,7 @@ def test_what_nothing_writes_is_zero_where_a_buffer_holds_it() -> None:
     knl = lp.split_iname(knl, "i", 10)
     knl = lp.buffer_array(knl, "out", "i_inner", default_tag=None)
     assert not lp.verify(knl).violated
-    a = np.resize(np.float32([1, -1, 2]), 5000)
+    a = np.resize(np.array([1, -1, 2], np.float32), 5000)
     np.empty(5000, np.float32)[:] = 7  # memory that is likely to be allocated again
     _, (out,) = knl(a=a)
     np.testing.assert_array_equal(out, np.where(a > 0, 2 * a, 0))

@@ -305,10 +305,10 @@ def test_tiles_of_tiles_keep_the_condition_on_sizes_that_both_have() -> None:
         assumptions="m >= 0",
     )
     knl = lp.split_iname(knl, "k", 4)
-    settings = {"default_tag": None, "fetch_bounding_box": True}
+    settings: Any = {"default_tag": None, "fetch_bounding_box": True}
     knl = lp.add_prefetch(knl, "a", "k_inner", fetch_outer_inames="k_outer", **settings)
     knl = lp.add_prefetch(knl, "a", "a_dim_0", fetch_outer_inames=(), **settings)
     knl = lp.pipeline(knl, "k_outer", 2, "a_fetch")
     for m in (0, 1, 4):
-        (out,) = knl(a=np.int32([5, 6, 7]), m=m, out=np.zeros((8, m), np.int32))[1]
+        (out,) = knl(a=np.array([5, 6, 7], np.int32), m=m, out=np.zeros((8, m), np.int32))[1]
         assert all((out[k, : m - 1] == 5 + k % 3).all() for k in range(8) if m)

@@ -1,0 +1,49 @@
+"""What the examples for GPUs share: a kernel, its schedule, its data, and what it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import kgen as lp
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One kernel for one size, and the best schedule that is known for it.
+
+    *kernel* makes the kernel without a schedule for a size and a target, *schedule* adds the
+    schedule. *inputs* draws arrays, *expected* computes the result in numpy. *work* is what a call
+    has to do at least: bytes read and written, or operations, as *unit* says.
+    """
+
+    title: str
+    kernel: Callable[[int, Any], lp.TranslationUnit]
+    schedule: Callable[[lp.TranslationUnit], lp.TranslationUnit]
+    inputs: Callable[[np.random.Generator, int], Arrays]
+    expected: Callable[[Arrays], np.ndarray[Any, Any]]
+    work: Callable[[int], float]
+    unit: str = "GB/s"
+    #: the size that is timed, and one that is quick to check
+    size: int
+    small: int
+    tolerance: float = 1e-4
+    #: the result's name
+    result: str = "out"
+    #: the same in PyTorch, with the arrays as tensors
+    peer: Callable[[Any, Mapping[str, Any]], Callable[[], object]] | None = None
+
+    def scheduled(self, size: int, target: Any) -> lp.TranslationUnit:
+        """Return the kernel with its schedule."""
+        return self.schedule(self.kernel(size, target))
+
+    def error(self, found: np.ndarray[Any, Any], arrays: Arrays) -> float:
+        """Return the largest error of a result, relative to the largest number in it."""
+        expected = self.expected(arrays)
+        scale = max(1e-30, float(np.max(np.abs(expected))))
+        return float(np.max(np.abs(found.astype(np.float64) - expected))) / scale

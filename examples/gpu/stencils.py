@@ -1,0 +1,154 @@
+"""Stencils of 5 points in the plane and of 7 and 25 in space, from registers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from case import Arrays, Case
+
+import kgen as lp
+
+F32 = np.float32
+#: Numbers around the grid along the last axis, so that vectors of four are aligned.
+SIDE = 4
+#: The weights of the middle and of the points in distance 1, 2...
+WEIGHTS = {1: (-6.0, 1.0), 4: (-8.5, 1.6, -0.2, 0.025, -0.0018)}
+
+
+def plane(n: int, target: Any) -> lp.TranslationUnit:
+    data = [lp.GlobalArg("u", F32, shape=(n + 2, n + 8)), lp.GlobalArg("out", F32, shape=(n, n))]
+    text = "out[i, j] = u[i+2, j+4] + u[i, j+4] + u[i+1, j+5] + u[i+1, j+3] - 4*u[i+1, j+4]"
+    return lp.make_kernel(f"{{ [i, j]: 0 <= i, j < {n} }}", text, data, target=target)
+
+
+def rows_of_vectors(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Compute four numbers in each of eight rows; all that they need is read as vectors first."""
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.1")
+    knl = lp.split_iname(knl, "i_inner", 8, outer_tag="l.1", inner_tag="unr")
+    knl = lp.split_iname(knl, "j", 128, outer_tag="g.0")
+    knl = lp.split_iname(knl, "j_inner", 4, outer_tag="l.0", outer_iname="jl", inner_tag="vec")
+    knl = lp.add_prefetch(
+        knl,
+        "u",
+        "i_inner_inner, j_inner_inner",
+        "row, column",
+        default_tag=None,
+        fetch_bounding_box=True,
+        fetch_outer_inames="i_outer, i_inner_outer, j_outer, jl",
+    )
+    knl = lp.affine_map_inames(knl, "column", "at", "at = column + 3")  # where vectors are aligned
+    knl = lp.split_iname(knl, "at", 4, inner_tag="vec", outer_tag="unr")
+    return lp.tag_inames(knl, "row:unr")
+
+
+def star(radius: int, n: int, target: Any) -> lp.TranslationUnit:
+    """Make a star in space, whose reads along an axis are tagged with its name."""
+    middle = [f"z + {radius}", f"y + {radius}", f"x + {SIDE}"]
+    terms = [f"({WEIGHTS[radius][0]})*u$x[{', '.join(middle)}]"]
+    for distance in range(1, radius + 1):
+        for axis, tag in enumerate("zyx"):
+            for by in (-distance, distance):
+                index = [f"{at} + {by}" if k == axis else at for k, at in enumerate(middle)]
+                terms.append(f"({WEIGHTS[radius][distance]})*u${tag}[{', '.join(index)}]")
+    shape = (n + 2 * radius, n + 2 * radius, n + 2 * SIDE)
+    data = [lp.GlobalArg("u", F32, shape=shape), lp.GlobalArg("out", F32, shape=(n, n, n))]
+    domain = f"{{ [z, y, x]: 0 <= z, y, x < {n} }}"
+    return lp.make_kernel(domain, f"out[z, y, x] = {' + '.join(terms)}", data, target=target)
+
+
+def columns_of_vectors(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Compute four numbers in each of eight planes, from registers that hold the three arms."""
+    knl = lp.split_iname(knl, "z", 8, outer_tag="g.2", inner_tag="unr")
+    knl = lp.split_iname(knl, "y", 8, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "x", 128, outer_tag="g.0")
+    knl = lp.split_iname(knl, "x_inner", 4, outer_tag="l.0", outer_iname="xl", inner_tag="vec")
+    outer = "z_outer, y_outer, y_inner, x_outer, xl"
+    for arm, begin in (("x", SIDE - radius), ("y", 0), ("z", 0)):
+        axes, sweep = [f"{arm}_z", f"{arm}_y", f"{arm}_x"], "z_inner, x_inner_inner"
+        box: Any = {"default_tag": None, "fetch_bounding_box": True, "fetch_outer_inames": outer}
+        knl = lp.add_prefetch(knl, f"u${arm}", sweep, axes, temporary_name=f"arm_{arm}", **box)
+        knl = lp.affine_map_inames(knl, axes[2], f"at_{arm}", f"at_{arm} = {axes[2]} + {begin}")
+        knl = lp.split_iname(knl, f"at_{arm}", 4, inner_tag="vec", outer_tag="unr")
+        knl = lp.tag_inames(knl, f"{arm}_z:unr, {arm}_y:unr")
+    return knl
+
+
+def moving_columns(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Go along z with the column in registers and each plane in shared memory."""
+    knl = lp.split_iname(knl, "z", 64, outer_tag="g.2")
+    knl = lp.split_iname(knl, "y", 16, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "x", 32, outer_tag="g.0", inner_tag="l.0")
+    return lp.add_prefetch(knl, "u$z", window="z_inner")
+
+
+def _star_of(radius: int, given: Arrays) -> np.ndarray[Any, Any]:
+    u = given["u"].astype(np.float64)
+    n = u.shape[0] - 2 * radius
+    around = (radius, radius, SIDE)
+
+    def moved(axis: int, by: int) -> np.ndarray[Any, Any]:
+        starts = [at + by * (k == axis) for k, at in enumerate(around)]
+        return u[tuple(slice(start, start + n) for start in starts)]
+
+    total = WEIGHTS[radius][0] * moved(0, 0)
+    for distance in range(1, radius + 1):
+        arms = (moved(axis, by) for axis in range(3) for by in (-distance, distance))
+        total = total + WEIGHTS[radius][distance] * sum(arms)
+    return total
+
+
+def _plane_of(given: Arrays) -> np.ndarray[Any, Any]:
+    u = given["u"][:, 3:-3].astype(np.float64)
+    around = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2]
+    result: np.ndarray[Any, Any] = around - 4 * u[1:-1, 1:-1]
+    return result
+
+
+def _grid(radius: int, rng: np.random.Generator, n: int) -> Arrays:
+    shape = (n + 2 * radius, n + 2 * radius, n + 2 * SIDE)
+    return {"u": rng.random(shape, dtype=F32)}
+
+
+def _convolution(torch: Any, on: Any) -> Any:
+    """Return a convolution by cuDNN, the way to write a stencil in PyTorch."""
+    ndim = on["u"].ndim
+    weights = torch.rand((1, 1) + (3,) * ndim, device="cuda")
+    convolve = torch.nn.functional.conv2d if ndim == 2 else torch.nn.functional.conv3d
+    return lambda: convolve(on["u"][None, None], weights)
+
+
+CASES = (
+    Case(
+        title="5 points",
+        kernel=plane,
+        schedule=rows_of_vectors,
+        inputs=lambda rng, n: {"u": rng.random((n + 2, n + 8), dtype=F32)},
+        expected=_plane_of,
+        work=lambda n: 8 * n * n,
+        size=8192,
+        small=256,
+        peer=_convolution,
+    ),
+    Case(
+        title="7 points",
+        kernel=partial(star, 1),
+        schedule=partial(columns_of_vectors, 1),
+        inputs=partial(_grid, 1),
+        expected=partial(_star_of, 1),
+        work=lambda n: 8 * n**3,
+        size=512,
+        small=128,
+    ),
+    Case(
+        title="25 points",
+        kernel=partial(star, 4),
+        schedule=partial(moving_columns, 4),
+        inputs=partial(_grid, 4),
+        expected=partial(_star_of, 4),
+        work=lambda n: 8 * n**3,
+        size=512,
+        small=64,
+    ),
+)

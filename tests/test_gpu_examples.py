@@ -1,0 +1,74 @@
+"""Schedules of examples/gpu compute the same as numpy, on small sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import all_pairs
+import derivatives
+import numpy as np
+import product
+import pytest
+import running_sums
+import small_matrices
+import softmax
+import sparse_rows
+import stencils
+import streams
+from case import Case
+
+import kgen as lp
+
+MODULES = (
+    all_pairs,
+    derivatives,
+    product,
+    running_sums,
+    small_matrices,
+    softmax,
+    sparse_rows,
+    stencils,
+    streams,
+)
+CASES: dict[str, Case] = {case.title: case for module in MODULES for case in module.CASES}
+#: Those that PoCL compiles at once.
+SHORT = ("z = 2x + y", "sum", "transposition", "25 points", "sparse matrix (CSR), 5 in a row")
+
+
+def check(case: Case, target: Any, *queue: Any) -> None:
+    given = case.inputs(np.random.default_rng(1), case.small)
+    program = case.scheduled(case.small, target)
+    names = [arg.name for arg in outputs(program)]
+    found = dict(zip(names, program(*queue, **given)[1], strict=True))[case.result]
+    assert case.error(np.asarray(found), given) <= case.tolerance
+
+
+def outputs(program: lp.TranslationUnit) -> Iterator[Any]:
+    return (arg for arg in program.default_entrypoint.args if getattr(arg, "is_output", False))
+
+
+@pytest.mark.parametrize("title", SHORT)
+def test_on_opencl(title: str, opencl_queue: Any) -> None:
+    check(CASES[title], lp.PyOpenCLTarget(), opencl_queue)
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("title", CASES)
+def test_on_cuda(title: str) -> None:
+    check(CASES[title], lp.PyCudaTarget())
+
+
+def test_every_file_has_a_case_and_is_listed() -> None:
+    folder = Path(__file__).parents[1] / "examples" / "gpu"
+    listed = (folder / "README.md").read_text()
+    names = {path.stem for path in folder.glob("*.py")} - {"case"}
+    assert names == {module.__name__ for module in MODULES}
+    assert all(f"[{name}.py]({name}.py)" in listed for name in names)
+
+
+def test_errors_are_seen() -> None:
+    case = CASES["sum"]
+    given = case.inputs(np.random.default_rng(1), 16)
+    assert case.error(np.array(given["a"].sum() + 1), given) > case.tolerance
