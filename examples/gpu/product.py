@@ -35,7 +35,9 @@ def tiles_of_vectors(lanes: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
         knl = lp.split_array_axis(knl, f"{name}_tile", axis, 16 * lanes)
     knl = in_registers(knl, "a_tile", "ip, iv", ["ap", "av"])
     knl = in_registers(knl, "b_tile", "jp, jv", ["bk", "bp", "bv"])
-    return lp.tag_inames(knl, "k_inner:unr, ap:unr, av:vec, bp:unr, bv:vec")
+    knl = lp.tag_inames(knl, "k_inner:unr, ap:unr, av:vec, bp:unr, bv:vec")
+    knl = lp.add_padding_to_avoid_bank_conflicts(knl, "a_tile")
+    return lp.pipeline(knl, "k_outer", 2, "a_tile, b_tile")
 
 
 def fetched(

@@ -124,17 +124,30 @@ def _best(kernel: LoopKernel, ways: Iterable[TemporaryVariable]) -> TemporaryVar
 
 
 def _paddings(array: TemporaryVariable) -> Iterator[TemporaryVariable]:
-    """Give layouts with longer rows, the shortest first."""
+    """Give layouts with longer rows or planes, each aligned as *array* is, the shortest first."""
     yield array
-    inner, *outer = sorted(range(len(array.shape)), key=lambda k: array.dim_tags[k].stride)
-    for more in range(1, _MOST_PADDING + 1):
-        tags, stride = list(array.dim_tags), array.dim_tags[inner].stride * array.shape[inner]
-        for axis in outer:
-            stride += more if axis == outer[0] else 0
-            tags[axis] = FixedStrideArrayDimTag(stride, tags[axis].layout_nesting_level)
-            stride *= array.shape[axis]
-        if outer:
-            yield array.copy(dim_tags=tuple(tags))
+    order = sorted(range(len(array.shape)), key=lambda k: array.dim_tags[k].stride)
+    assert isinstance(array.dtype, NumpyType)
+    unit = max(1, (array.alignment or 1) // array.dtype.itemsize)
+    ways = [
+        _padded(array, order, axis, more)
+        for more in range(unit, _MOST_PADDING + 1, unit)
+        for axis in order[1:]
+    ]
+    yield from sorted(ways, key=lambda way: int(way.dim_tags[order[-1]].stride))
+
+
+def _padded(array: TemporaryVariable, order: list[int], axis: int, more: int) -> TemporaryVariable:
+    """Return a layout in which a step along *axis* is longer, and so are those after it."""
+    tags, stride = list(array.dim_tags), 0
+    for k in order:
+        if k == axis:
+            stride += more
+        tags[k] = FixedStrideArrayDimTag(
+            max(stride, array.dim_tags[k].stride), tags[k].layout_nesting_level
+        )
+        stride = tags[k].stride * array.shape[k]
+    return array.copy(dim_tags=tuple(tags))
 
 
 # -- what is known of temporaries ------------------------------------------------------------------

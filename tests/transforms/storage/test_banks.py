@@ -148,3 +148,20 @@ def test_groups_of_one_work_item_and_arrays_of_one_row() -> None:
     knl = lp.add_dtypes(lp.tag_inames(knl, "i:g.0"), {"a": np.float32})
     body = lp.generate_body(lp.tag_array_axes(knl, "t", "swizzle:32"))
     assert "t[0] - t[1]" in body
+
+
+def test_padding_keeps_vectors_aligned() -> None:
+    space = lp.AddressSpace.LOCAL
+    store = "tile[4*(j % 4) + k, 4*i + j // 4] = a[i, j, k] {id=w}"
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i, j < 16 and 0 <= k < 4 }",
+        f"{store}\nb[j, i, k] = tile[j, 4*i + k] {{dep=w}}",
+        [
+            lp.GlobalArg("a, b", "float32", shape="16, 16, 4"),
+            lp.TemporaryVariable("tile", "float32", shape=(16, 128), address_space=space),
+        ],
+        target=lp.CudaTarget(),
+    )
+    knl = lp.align_temporaries(lp.tag_inames(knl, "i:l.1, j:l.0, k:unr"), "tile", 16)
+    padded = lp.add_padding_to_avoid_bank_conflicts(knl, "tile").default_entrypoint
+    assert padded.temporary_variables["tile"].dim_tags[0].stride == 132
