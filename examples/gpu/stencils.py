@@ -62,25 +62,44 @@ def columns_of_vectors(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUn
     """Compute four numbers in each of eight planes, from registers that hold the three arms."""
     knl = lp.split_iname(knl, "z", 8, outer_tag="g.2", inner_tag="unr")
     knl = lp.split_iname(knl, "y", 8, outer_tag="g.1", inner_tag="l.1")
-    knl = lp.split_iname(knl, "x", 128, outer_tag="g.0")
-    knl = lp.split_iname(knl, "x_inner", 4, outer_tag="l.0", outer_iname="xl", inner_tag="vec")
+    knl = in_vectors(knl)
     outer = "z_outer, y_outer, y_inner, x_outer, xl"
     for arm, begin in (("x", SIDE - radius), ("y", 0), ("z", 0)):
-        axes, sweep = [f"{arm}_z", f"{arm}_y", f"{arm}_x"], "z_inner, x_inner_inner"
-        box: Any = {"default_tag": None, "fetch_bounding_box": True, "fetch_outer_inames": outer}
-        knl = lp.add_prefetch(knl, f"u${arm}", sweep, axes, temporary_name=f"arm_{arm}", **box)
-        knl = lp.affine_map_inames(knl, axes[2], f"at_{arm}", f"at_{arm} = {axes[2]} + {begin}")
-        knl = lp.split_iname(knl, f"at_{arm}", 4, inner_tag="vec", outer_tag="unr")
-        knl = lp.tag_inames(knl, f"{arm}_z:unr, {arm}_y:unr")
+        knl = with_arm(knl, arm, begin, "z_inner, xx", outer)
     return knl
 
 
 def moving_columns(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Go along z with the column in registers and each plane in shared memory."""
+    """Go along z with the column in registers, and read the other arms in each plane."""
     knl = lp.split_iname(knl, "z", 64, outer_tag="g.2")
-    knl = lp.split_iname(knl, "y", 16, outer_tag="g.1", inner_tag="l.1")
-    knl = lp.split_iname(knl, "x", 32, outer_tag="g.0", inner_tag="l.0")
-    return lp.add_prefetch(knl, "u$z", window="z_inner")
+    knl = lp.split_iname(knl, "y", 16, outer_tag="g.1")
+    knl = lp.split_iname(knl, "y_inner", 2, outer_tag="l.1", inner_iname="yy", inner_tag="unr")
+    knl = in_vectors(knl)
+    column: Any = {"window": "z_inner", "temporary_address_space": lp.AddressSpace.PRIVATE}
+    knl = lp.add_prefetch(knl, "u$z", "yy, xx", "zz, zy, zx", **column)
+    knl = lp.tag_inames(knl, "zx:vec, zx_prologue:vec", force=True)
+    outer = "z_outer, z_inner, y_outer, y_inner_outer, x_outer, xl"
+    knl = with_arm(knl, "x", SIDE - radius, "yy, xx", outer)
+    return with_arm(knl, "y", 0, "yy, xx", outer)
+
+
+def in_vectors(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Give each work-item four numbers side by side."""
+    knl = lp.split_iname(knl, "x", 128, outer_tag="g.0")
+    names: Any = {"outer_iname": "xl", "inner_iname": "xx"}
+    return lp.split_iname(knl, "x_inner", 4, outer_tag="l.0", inner_tag="vec", **names)
+
+
+def with_arm(
+    knl: lp.TranslationUnit, arm: str, begin: int, sweep: str, outer: str
+) -> lp.TranslationUnit:
+    """Read an arm into registers as vectors, the first of which begins so many numbers before."""
+    axes = [f"{arm}_z", f"{arm}_y", f"{arm}_x"]
+    box: Any = {"default_tag": None, "fetch_bounding_box": True, "fetch_outer_inames": outer}
+    knl = lp.add_prefetch(knl, f"u${arm}", sweep, axes, temporary_name=f"arm_{arm}", **box)
+    knl = lp.affine_map_inames(knl, axes[2], f"at_{arm}", f"at_{arm} = {axes[2]} + {begin}")
+    knl = lp.split_iname(knl, f"at_{arm}", 4, inner_tag="vec", outer_tag="unr")
+    return lp.tag_inames(knl, f"{arm}_z:unr, {arm}_y:unr")
 
 
 def _star_of(radius: int, given: Arrays) -> np.ndarray[Any, Any]:
@@ -149,6 +168,6 @@ CASES = (
         expected=partial(_star_of, 4),
         work=lambda n: 8 * n**3,
         size=512,
-        small=64,
+        small=128,
     ),
 )

@@ -54,7 +54,7 @@ from kgen.transforms.uses import inames_used
 __all__ = ["Window", "find_window", "slide"]
 
 #: Registers of a work-item are named one by one, in unrolled loops, up to this number of them.
-_MAX_REGISTERS: Final = 64
+_MAX_REGISTERS: Final = 128
 #: How many planes are looked for that a later iteration needs.
 _MAX_PLANES: Final = 256
 
