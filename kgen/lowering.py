@@ -16,12 +16,13 @@ from kgen.analysis.ordering import check_accesses_ordered
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
 from kgen.analysis.written import allocated_outputs, find_unwritten
 from kgen.ast.build import build_code
+from kgen.ast.cooperative import as_one_launch
 from kgen.ast.definite import check_definite_assignment
 from kgen.ast.host import build_host
 from kgen.ast.items import with_item_loops
 from kgen.ast.lanes import lanes_in_scalars
 from kgen.ast.masks import mask_lanes
-from kgen.ast.nodes import DeviceFunction, Node, print_tree
+from kgen.ast.nodes import DeviceFunction, Node, Run, print_tree
 from kgen.ast.verify import verify_barriers, verify_lanes
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
@@ -182,6 +183,12 @@ def _with_barrier(kernel: LoopKernel, need: MissingBarrier) -> LoopKernel:
     )
 
 
+def is_cooperative(kernel: LoopKernel, schedule: Schedule) -> bool:
+    """Tell whether the launches of a schedule become one, in which work-groups wait."""
+    is_asked = kernel.options.cooperative and getattr(kernel.target, "grid_barrier", None)
+    return bool(is_asked) and (len(schedule.launches) > 1 or bool(schedule.host_inames))
+
+
 @limited("code generation", CodegenError)
 def lower(
     kernel: LoopKernel,
@@ -208,6 +215,9 @@ def lower(
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
     functions = tuple(verify_lanes(kernel, f) for f in functions)
     functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
+    if is_cooperative(kernel, schedule):
+        functions = (as_one_launch(kernel, functions, host, schedule.host_inames),)
+        host = Run(functions[0].name, {})
     check_device_limits(kernel, functions, target.limits())
     if observe is not None:
         observe("code tree", "\n".join(print_tree(f.body) for f in functions))

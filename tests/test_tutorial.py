@@ -171,7 +171,6 @@ NO_EXAMPLES = {
     "compare_numba.md",
     "compare_triton.md",
     "contributing.md",
-    "cuda.md",
     "faq.md",
     "glossary.md",
     "gpu.md",

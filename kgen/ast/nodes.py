@@ -111,7 +111,7 @@ class DeviceFunction:
     ``locals`` the work-items per group and axis. ``temporaries`` are the private and local
     temporaries that it declares; ``arguments`` all it is passed, in order, global
     temporaries last. ``is_serial``: its groups must not run at once on threads; ``is_long``:
-    there may be more of them than 32 bits can count.
+    there may be more of them than 32 bits can count; ``is_cooperative``: they wait for each other.
     """
 
     name: str
@@ -123,6 +123,7 @@ class DeviceFunction:
     insn_ids: tuple[str, ...]
     is_serial: bool = False
     is_long: bool = False
+    is_cooperative: bool = False
 
 
 def parts_of(node: Node) -> list[Node]:
@@ -177,7 +178,8 @@ def print_tree(node: Node, indent: str = "") -> str:
             values = ", ".join(f"{name}={to_text(value)}" for name, value in node.values.items())
             return f"{indent}{node.insn_id}({values})"
         case Barrier():
-            return f"{indent}barrier {node.memory}  # {node.reason}"
+            memory = "of all groups" if node.of_groups else node.memory
+            return f"{indent}barrier {memory}  # {node.reason}"
         case Comment():
             head = f"# {node.text}"
             return indent + head + "\n" + print_tree(node.body, indent)

@@ -168,8 +168,9 @@ class CudaLauncherWriter(LauncherWriter):
             array = cgen.Pointer(cgen.Value("void", f"kg_passed[{len(passed)}]"))
             body.append(cgen.Initializer(array, f"{{{', '.join(passed)}}}"))
         function = self.device_functions.index(launch.function)
-        given = f"&{_CALL}, {function}, kg_groups, kg_threads, {launch.local_memory}, {parameters}"
-        body.append(cgen.Statement(f"kgen_cuda_launch({given})"))
+        waits = "true" if launch.is_cooperative else "false"
+        given = f"{function}, kg_groups, kg_threads, {launch.local_memory}, {parameters}, {waits}"
+        body.append(cgen.Statement(f"kgen_cuda_launch(&{_CALL}, {given})"))
         condition = self.is_launched(launch)
         if condition is None:
             return [cgen.Block(body)]

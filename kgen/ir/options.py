@@ -50,6 +50,8 @@ class Options(metaclass=_Named):
     * ``disable_global_barriers``, ``allow_fp_reordering``: for programs that pass them. A
       ``... gbarrier`` always ends a launch, and sums are reordered by transformations alone
     * ``ignore_boostable_into``: for programs that pass it; loops are chosen without such hints
+    * ``cooperative``: on CUDA, a kernel with global barriers is one launch, whose work-groups wait
+      for each other; without it, and on other targets, a global barrier ends a launch
     * ``restrict``: promise the compiler that array arguments do not overlap
     * ``allow_terminal_colors``: colour printed code
 
@@ -78,6 +80,7 @@ class Options(metaclass=_Named):
     disable_global_barriers: bool = False
     allow_fp_reordering: bool = True
     ignore_boostable_into: bool = False
+    cooperative: bool = False
     restrict: bool = True
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -44,11 +44,15 @@ TreeT = TypeVar("TreeT", bound=Tree)
 
 @dataclass(frozen=True)
 class Barrier(Tree):
-    """All work-items of a group wait; made consistent: *memory*. *insn_id* asks for it, if any."""
+    """All work-items of a group wait; made consistent: *memory*. *insn_id* asks for it, if any.
+
+    ``of_groups``: the work-items of all groups wait.
+    """
 
     memory: Memory
     reason: str
     insn_id: str | None = None
+    of_groups: bool = False
 
 
 def children_of(node: Tree) -> tuple[Any, ...]:

@@ -304,6 +304,15 @@ class CudaExecutor(ExecutorBase):
         )
         return CudaGraph(made, kwargs)
 
+    def fitting_groups(self, /, *args: Any, **kwargs: Any) -> dict[str, int]:
+        """Return how many work-groups of each function run at once on the device.
+
+        The functions are those that a call with these arguments launches.
+        """
+        calls: Calls = []
+        self.recording(calls).recorded(*args, **kwargs)
+        return {function.launch.function: function.n_fitting for function, _ in calls}
+
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         driver = load_driver()
         enqueue = driver.cuLaunchKernelEx

@@ -80,8 +80,11 @@ class CudaGraph:
         try:
             for function, (grid, parameters) in calls:
                 function(grid, own, *parameters)
-        finally:
-            error = driver.cuStreamEndCapture(stream, ctypes.byref(graph))
+        except BaseException:
+            driver.cuStreamEndCapture(stream, ctypes.byref(graph))
+            driver.cuGraphDestroy(graph)
+            raise
+        error = driver.cuStreamEndCapture(stream, ctypes.byref(graph))
         check(driver, "cuStreamEndCapture", error)
         return graph
 

@@ -12,7 +12,7 @@ from kgen.ir.sets.dims import dims_to_params
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.unit import TranslationUnit
-from kgen.lowering import schedule_prepared
+from kgen.lowering import is_cooperative, schedule_prepared
 from kgen.schedule.threads import has_axes
 from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Step
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
@@ -47,6 +47,8 @@ def get_synchronization_map(
     kernel, schedule = schedule_prepared(kernel, has_axes=has_axes(kernel))
     counter = _SyncCounter(kernel)
     counter.look_into_steps(schedule.steps, ())
+    if is_cooperative(kernel, schedule):
+        counter.count_one_launch()
     known = Keys.of(Sync, kernel_name=(kernel.name,))
     return ToCountPolynomialMap.of(counter.found, counter.runs.space, known)
 
@@ -66,6 +68,11 @@ class _SyncCounter:
                 self.look_into_steps(step.steps, (*loops, step.iname))
             else:
                 self._launch(step, loops)
+
+    def count_one_launch(self) -> None:
+        """Count one launch in place of those that global barriers end."""
+        self.found = [(sync, often) for sync, often in self.found if sync.kind != "kernel_launch"]
+        self._add("kernel_launch", (), ())
 
     def _launch(self, launch: Launch, loops: tuple[str, ...]) -> None:
         if launch.barriers:

@@ -108,6 +108,9 @@ class CFamilyLanguage(Target):
     local_needs: ClassVar[tuple[Need, ...]] = ()
     #: The statement that makes the work-items of a group wait, by the memory made consistent.
     barriers: ClassVar[Mapping[Memory, str]] = {}
+    #: The statement that makes the work-items of all groups wait, if there is one.
+    grid_barrier: ClassVar[str | None] = None
+    grid_barrier_needs: ClassVar[tuple[Need, ...]] = ()
     #: What asks the compiler to make a loop of few trips straight code.
     unroll_pragma: ClassVar[str | None] = None
     #: What asks the compiler to unroll a loop N times over: this and N.

@@ -168,6 +168,8 @@ class CudaTarget(CFamilyTarget):
         Memory.GLOBAL: "__syncthreads()",
         Memory.LOCAL | Memory.GLOBAL: "__syncthreads()",
     }
+    grid_barrier: ClassVar[str | None] = "cooperative_groups::this_grid().sync()"
+    grid_barrier_needs: ClassVar[tuple[Need, ...]] = (include("cooperative_groups.h"),)
     streaming_store: ClassVar[str | None] = "__stcs"
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS

@@ -3,6 +3,7 @@
 #include <string.h>
 
 int fake_loaded, fake_unloaded, fake_allocated, fake_freed, fake_launched;
+int fake_cooperative;
 unsigned int fake_groups[16], fake_threads[16];
 int fake_numbers[16];
 /* which parameter is noted, an int */
@@ -71,6 +72,17 @@ CUresult cuLaunchKernel(
   if (fake_position > 0)
     memcpy(&fake_numbers[n], parameters[fake_position], sizeof(int));
   return (CUresult) fake_error;
+}
+
+CUresult cuLaunchCooperativeKernel(
+    CUfunction function, unsigned int groups_x, unsigned int groups_y, unsigned int groups_z,
+    unsigned int threads_x, unsigned int threads_y, unsigned int threads_z, unsigned int shared,
+    CUstream stream, void **parameters)
+{
+  fake_cooperative++;
+  return cuLaunchKernel(
+      function, groups_x, groups_y, groups_z, threads_x, threads_y, threads_z, shared, stream,
+      parameters, NULL);
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t n_bytes, CUstream stream)

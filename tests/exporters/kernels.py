@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import kgen as lp
@@ -38,7 +40,7 @@ def turned() -> lp.TranslationUnit:
     return in_groups(lp.make_kernel(domain, code, args, name="turned"), "i", "j", "k")
 
 
-def steps() -> lp.TranslationUnit:
+def steps(name: str = "steps", **options: Any) -> lp.TranslationUnit:
     """Return a kernel that the host launches m times: a loop around a global barrier."""
     code = """
     ... gbarrier {id=wait, inames=t}
@@ -46,7 +48,7 @@ def steps() -> lp.TranslationUnit:
     """
     args = [lp.GlobalArg("a", np.float64, shape="m + 1, n"), "..."]
     domain = "{ [t, i]: 0 <= t < m and 0 <= i < n }"
-    return in_groups(lp.make_kernel(domain, code, args, name="steps"), "i")
+    return in_groups(lp.make_kernel(domain, code, args, name=name, options=options), "i")
 
 
 def rotated() -> lp.TranslationUnit:

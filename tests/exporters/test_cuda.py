@@ -71,7 +71,8 @@ def load(
 @pytest.fixture(scope="module")
 def loaded(nvcc: str, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("demo")
-    return load(nvcc, folder, [scale(), turned(), steps()], None, str(FAKE))
+    cooperative = steps("cooperative", cooperative=True)
+    return load(nvcc, folder, [scale(), turned(), steps(), cooperative], None, str(FAKE))
 
 
 @pytest.fixture
@@ -118,6 +119,13 @@ def test_loops_of_the_host_pass_their_variable(fake: ctypes.CDLL) -> None:
     assert fake.demo_steps_cuda(None, at(0x10000), 5, 70) == 0
     assert number(fake, "launched").value == 5
     assert noted(fake, "numbers", 5) == [0, 1, 2, 3, 4]
+
+
+def test_cooperative_kernels_are_launched_once(fake: ctypes.CDLL) -> None:
+    number(fake, "cooperative").value = 0
+    assert fake.demo_cooperative_cuda(None, at(0x10000), 5, 70) == 0
+    assert (number(fake, "launched").value, number(fake, "cooperative").value) == (1, 1)
+    assert noted(fake, "groups", 1) == [3]
 
 
 def test_empty_grids_are_not_launched(fake: ctypes.CDLL) -> None:

@@ -82,7 +82,7 @@ def test_a_capture_ends_where_a_launch_fails() -> None:
     )
     with pytest.raises(lp.InvocationError, match="no launch"):
         CudaGraph(made, {})
-    assert driver.names == ["cuStreamBeginCapture_v2", "cuStreamEndCapture"]
+    assert driver.names == ["cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphDestroy"]
 
 
 def program(target: lp.TargetBase) -> lp.TranslationUnit:

@@ -77,9 +77,10 @@ KGEN_UNUSED static inline bool kgen_cuda_is_short(CUdeviceptr array, int64_t n_b
 
 KGEN_UNUSED static inline void kgen_cuda_launch(
     kgen_cuda_call *call, size_t function, int64_t const *groups, unsigned int const *threads,
-    unsigned int local_memory, void **parameters)
+    unsigned int local_memory, void **parameters, bool is_cooperative)
 {
-  CUresult error = CUDA_ERROR_INVALID_VALUE;
+  CUresult error = CUDA_SUCCESS;
+  char const *name = is_cooperative ? "cuLaunchCooperativeKernel" : "cuLaunchKernel";
   if (call->error != CUDA_SUCCESS)
     return;
   if (local_memory > 0
@@ -90,12 +91,19 @@ KGEN_UNUSED static inline void kgen_cuda_launch(
               (int) local_memory),
           "cuFuncSetAttribute"))
     return;
-  if (groups[0] <= INT32_MAX && groups[1] <= INT32_MAX && groups[2] <= INT32_MAX)
+  if (groups[0] > INT32_MAX || groups[1] > INT32_MAX || groups[2] > INT32_MAX)
+    error = CUDA_ERROR_INVALID_VALUE;
+  else if (is_cooperative) /* reports CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE if not all fit */
+    error = cuLaunchCooperativeKernel(
+        call->functions[function], (unsigned int) groups[0], (unsigned int) groups[1],
+        (unsigned int) groups[2], threads[0], threads[1], threads[2], local_memory, call->stream,
+        parameters);
+  else
     error = cuLaunchKernel(
         call->functions[function], (unsigned int) groups[0], (unsigned int) groups[1],
         (unsigned int) groups[2], threads[0], threads[1], threads[2], local_memory, call->stream,
         parameters, NULL);
-  kgen_cuda_check(call, error, "cuLaunchKernel");
+  kgen_cuda_check(call, error, name);
 }
 
 #endif

@@ -251,6 +251,9 @@ class BodyEmitter:
         return cgen.Block(inner)
 
     def _barrier(self, node: Barrier) -> cgen.Generable:
+        if node.of_groups:
+            self.writer.preamble.add(*self.writer.target.grid_barrier_needs)
+            return self.builder.emit_barrier(self.writer.target.grid_barrier or "", node.reason)
         text = self.writer.target.barriers.get(node.memory)
         if text is None:
             raise CodegenError(

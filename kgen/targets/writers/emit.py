@@ -90,6 +90,7 @@ def emit_module(
             _is_uneven(kernel, f),
             f.is_long,
             local_layout(kernel, f.temporaries, target.static_local_memory)[1],
+            f.is_cooperative,
         )
         for f in functions
     )
