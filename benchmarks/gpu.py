@@ -249,17 +249,18 @@ def examples() -> Iterator[Any]:
 
 def compare(example: Any, rounds: int) -> dict[str, float]:
     """Return the seconds of an example by its schedule, by autoschedule, and in PyTorch."""
-    rng, target = np.random.default_rng(1), lp.PyCudaTarget()
-    plain = example.kernel(example.size, target)
-    programs = {"kgen": example.schedule(plain), "autoschedule": lp.autoschedule(plain)}
+    plain = example.kernel(example.size, lp.PyCudaTarget())
+    programs = {"kgen": example.schedule(plain)}
+    if len(found := lp.find_schedule(plain)):
+        programs["autoschedule"] = found(plain)
     _check_small(example)
-    given = example.inputs(rng, example.size)
-    (output,) = (a for a in plain.default_entrypoint.args if a.name == example.result)
-    shape = tuple(int(extent) for extent in output.shape)
+    given = example.inputs(np.random.default_rng(1), example.size)
+    outputs = {a.name: a for a in plain.default_entrypoint.args if getattr(a, "is_output", False)}
     calls: dict[str, Callable[[], object]] = {}
     for name, program in programs.items():
         arrays = {key: gpuarray.to_gpu(value) for key, value in given.items()}
-        arrays.setdefault(example.result, gpuarray.zeros(shape, output.dtype.dtype))
+        for key, arg in outputs.items():
+            arrays.setdefault(key, gpuarray.zeros(arg.shape, arg.dtype.dtype))
         executor = program.executor()
         executor(**arrays)
         worst = example.error(arrays[example.result].get(), given)
@@ -267,14 +268,16 @@ def compare(example: Any, rounds: int) -> dict[str, float]:
             raise SystemExit(f"{example.title}, {name}: wrong by {worst}")
         calls[name] = partial(executor, **arrays)
     if example.peer is not None and importlib.util.find_spec("torch"):
-        calls["PyTorch"] = _in_torch(example, given, shape, output.dtype.dtype)
+        result = outputs[example.result]
+        calls["PyTorch"] = _in_torch(example, given, result.shape, result.dtype.dtype)
     return {name: seconds(call, rounds) for name, call in calls.items()}
 
 
 def _check_small(example: Any) -> None:
     given = example.inputs(np.random.default_rng(2), example.small)
     program = example.scheduled(example.small, lp.PyCudaTarget())
-    names = [arg.name for arg in program.default_entrypoint.args if arg.is_output]
+    args = program.default_entrypoint.args
+    names = [arg.name for arg in args if getattr(arg, "is_output", False)]
     found = dict(zip(names, program(**given)[1], strict=True))[example.result]
     worst = example.error(np.asarray(found), given)
     if not worst <= example.tolerance:

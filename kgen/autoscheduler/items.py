@@ -54,6 +54,7 @@ class OnItems:
             self.product_in_tiles,
             self.transposition_in_tiles,
             self.sums_of_rows,
+            self.rows_of_groups,
             self.rows_of_items,
         ):
             yield from recipe(nest, loops)
@@ -132,6 +133,24 @@ class OnItems:
         ]
         steps += [step(tag_inames, f"{n}:g.{axis}") for axis, n in enumerate(outer[:2], start=1)]
         yield steps
+
+    def rows_of_groups(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedule of sums over rows and of what is made of them, as in a softmax.
+
+        All work-items of a group go along a row, in each of several loops one after the other.
+        """
+        inner = nest.inner
+        if len(inner) < 2 or not all(map(nest.is_free, inner)) or not nest.are_long(*inner):
+            return
+        along = all(any(nest.is_unit(a, k) for a in nest.accesses) for k in inner)
+        if not along or any(nest.is_unit(a, n) for a in nest.accesses for n in loops):
+            return
+        *others, rows = loops
+        tags = [f"{rows}:g.0", *(f"{n}:g.{axis}" for axis, n in enumerate(others[-2:], start=1))]
+        yield (
+            step(tag_inames, ", ".join(tags)),
+            *(step(split_iname, k, self.items, inner_tag="l.0") for k in inner),
+        )
 
     def running_sums(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedules of scans: across work-groups, or of a row for each work-item."""

@@ -92,3 +92,23 @@ def test_rows_of_a_stencil_share_what_they_read() -> None:
     assert "'i_inner', 8, outer_tag='l.1', inner_tag='ilp'" in schedule
     assert "'k:g.2'" in schedule
     assert "ilp" not in str(lp.find_schedule(lp.fix_parameters(knl, n=40), lp.CudaTarget()))
+
+
+def test_a_group_goes_along_a_row_for_several_sums(opencl_queue: Any) -> None:
+    text = """
+    for r
+        <> most = max(i, a[r, i])
+        <> total = sum(j, exp(a[r, j] - most))
+        out[r, k] = exp(a[r, k] - most)/total
+    end
+    """
+    domain = "{ [r, i, j, k]: 0 <= r < m and 0 <= i, j, k < n }"
+    data = [lp.GlobalArg("a", np.float64, shape="m, n"), ...]
+    target = lp.PyOpenCLTarget()
+    knl = lp.make_kernel(domain, text, data, seq_dependencies=True, target=target)
+    fast = lp.autoschedule(knl, GPU)
+    assert tags(fast).count("l.0") == 3
+    a = np.random.default_rng(0).random((5, 700))
+    powers = np.exp(a - a.max(axis=1, keepdims=True))
+    _, (out,) = fast(opencl_queue, a=a)
+    np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True))
