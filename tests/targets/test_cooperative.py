@@ -26,13 +26,23 @@ first = u[0] + v[0]             {dep=*end, inames=}
 """
 
 
-def steps(groups: int = 8, options: Any = COOPERATIVE, text: str = STEP) -> lp.TranslationUnit:
-    """Return a loop of two parts, the second in groups of *groups*, and a part without a loop."""
+def unsplit(options: Any = COOPERATIVE) -> lp.TranslationUnit:
+    """Return a loop of two parts, and a part without a loop."""
     args = [lp.GlobalArg("u, v", "float64", shape="n"), lp.GlobalArg("first", "float64", shape=())]
-    domain = "{ [t, i, j]: 0 <= t < m and 0 <= i, j < n }"
-    made = {"target": lp.PyCudaTarget(), "options": options, "name": "steps"}
-    knl = lp.make_kernel(domain, text, [*args, ...], assumptions="n >= 1", **made)
-    knl = lp.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+    return lp.make_kernel(
+        "{ [t, i, j]: 0 <= t < m and 0 <= i, j < n }",
+        STEP,
+        [*args, ...],
+        assumptions="n >= 1",
+        target=lp.PyCudaTarget(),
+        options=options,
+        name="steps",
+    )
+
+
+def steps(groups: int = 8, options: Any = COOPERATIVE) -> lp.TranslationUnit:
+    """Return the kernel with groups of 8 for the first part, and of *groups* for the second."""
+    knl = lp.split_iname(unsplit(options), "i", 8, outer_tag="g.0", inner_tag="l.0")
     return lp.split_iname(knl, "j", groups, outer_tag="g.0", inner_tag="l.0")
 
 
@@ -165,11 +175,8 @@ def on_threads(module: Any, folder: Path) -> Any:
 
 
 def persistent(groups: int) -> lp.TranslationUnit:
-    """Return the loop with a number of groups that take one block after the other."""
-    made = {"target": lp.PyCudaTarget(), "options": COOPERATIVE, "name": "steps"}
-    args = [lp.GlobalArg("u, v", "float64", shape="n"), lp.GlobalArg("first", "float64", shape=())]
-    domain = "{ [t, i, j]: 0 <= t < m and 0 <= i, j < n }"
-    knl = lp.make_kernel(domain, STEP, [*args, ...], assumptions="n >= 1", **made)
+    """Return the kernel with a number of groups that take one block after the other."""
+    knl = unsplit()
     for iname in ("i", "j"):
         knl = lp.split_iname(knl, iname, 4, outer_iname=f"block_{iname}", inner_tag="l.0")
         knl = lp.split_iname(knl, f"block_{iname}", groups, inner_tag="g.0")
