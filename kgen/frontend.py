@@ -118,7 +118,7 @@ def make_kernel(
     :class:`KernelError` for parts that contradict each other,
     :class:`StaticValueFindingError` when an array has no single size for all parameters.
     """
-    unit = make_function(
+    kernel = _make_checked(
         domains,
         instructions,
         kernel_data,
@@ -143,7 +143,7 @@ def make_kernel(
         lang_version=lang_version,
         **unknown,
     )
-    return unit.with_entrypoints(name)
+    return _unit_of(kernel, frozenset((name,)))
 
 
 def make_function(
@@ -165,6 +165,39 @@ def make_function(
 
     It takes what :func:`make_kernel` takes, and raises what that raises.
     """
+    kernel = _make_checked(
+        domains,
+        instructions,
+        kernel_data,
+        name=name,
+        target=target,
+        fixed_parameters=fixed_parameters,
+        lang_version=lang_version,
+        **settings,
+    )
+    return _unit_of(kernel, frozenset())
+
+
+def _unit_of(kernel: LoopKernel, entrypoints: frozenset[str]) -> TranslationUnit:
+    return TranslationUnit(
+        callables_table={kernel.name: CallableKernel(kernel)},
+        entrypoints=entrypoints,
+        target=kernel.target,
+    )
+
+
+def _make_checked(
+    domains: Any,
+    instructions: Any,
+    kernel_data: Any,
+    *,
+    name: str,
+    target: TargetBase | None,
+    fixed_parameters: Mapping[str, Any] | None,
+    lang_version: Any,
+    **settings: Any,
+) -> LoopKernel:
+    """Make a kernel of arguments that are checked."""
     _reject_later_language(lang_version)
     unknown = sorted(set(settings) - _SETTINGS)
     if unknown:
@@ -193,11 +226,7 @@ def make_function(
     with isl_limit("finding the shapes of arguments", kernel, KernelError):
         kernel = infer_constant_shapes(infer_argument_shapes(kernel))
         warn_of_overwrites(kernel)
-    return TranslationUnit(
-        callables_table={name: CallableKernel(kernel)},
-        entrypoints=frozenset(),
-        target=kernel.target,
-    )
+    return kernel
 
 
 def _with_duplicated_inames(kernel: LoopKernel) -> LoopKernel:

@@ -56,7 +56,7 @@ class Taggable:
 
     def tags_of_type(self, kind: type[T] | tuple[type[T], ...]) -> frozenset[T]:
         """Return the tags of some kind."""
-        return frozenset(tag for tag in self.tags if isinstance(tag, kind))
+        return frozenset([tag for tag in self.tags if isinstance(tag, kind)])
 
     def tagged(self: Self_, tags: ToTagSetConvertible) -> Self_:
         """Return this with one tag or several more; rejects two of a kind that is unique."""

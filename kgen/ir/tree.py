@@ -70,12 +70,12 @@ def children_of(node: Tree) -> tuple[Any, ...]:
 
 def nodes_in(root: Tree) -> list[Any]:
     """Return the nodes at *root* and below, in the order of the text."""
-    found, waiting = list[Any](), [root]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        if node.branches:
-            waiting.extend(children_of(node)[::-1])
+    found = list[Any]((root,))
+    for child in children_of(root):
+        if child.branches:
+            found += nodes_in(child)
+        else:
+            found.append(child)
     return found
 
 

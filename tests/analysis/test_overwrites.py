@@ -7,6 +7,10 @@ import warnings
 import pytest
 
 import kgen as lp
+from kgen.analysis import overwrites
+from kgen.ir.construction.dependencies import instruction_reads
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
 
 DOMAIN = "{ [i, j, k]: 0 <= i, j, k < n }"
 
@@ -64,3 +68,16 @@ def test_the_last_value_can_be_meant(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", lp.KgenWarning)
         lp.make_kernel(DOMAIN, "out[0] = a[i] {id=last}", silenced_warnings=[name])
+
+
+def test_each_instruction_is_looked_into_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+        read.append(str(insn.id))
+        return instruction_reads(kernel, insn)
+
+    monkeypatch.setattr(overwrites, "instruction_reads", counted)
+    texts = [f"<> t{k} = a[i] + {k}.0" for k in range(9)]
+    lp.make_kernel(DOMAIN, [*texts, "out[i] = t8"])
+    assert len(read) == len(set(read)) == 10

@@ -56,6 +56,12 @@ def test_instructions_that_a_change_leaves_alone_are_the_same_objects() -> None:
     assert all(changed.id_to_insn[name] is knl.id_to_insn[name] for name in ("m", "v"))
 
 
+def test_instructions_that_stay_leave_the_kernel_as_it_is() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]").default_entrypoint
+    assert knl.map_instructions(lambda insn: insn) is knl
+    assert knl.map_instructions(lambda insn: insn, name="other").name == "other"
+
+
 def test_a_silenced_warning_of_a_kernel_is_not_given() -> None:
     knl = nested()
     with pytest.warns(lp.KgenWarning, match=r"add 'odd\(w\)' to silenced_warnings"):

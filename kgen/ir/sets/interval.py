@@ -62,9 +62,10 @@ class Interval:
         return Interval(low, high)
 
     def __mul__(self, other: Interval) -> Interval:
-        for one, two in ((self, other), (other, self)):
-            if one.only is not None:
-                return two.scaled(one.only)
+        if self.only is not None:
+            return other.scaled(self.only)
+        if other.only is not None:
+            return self.scaled(other.only)
         if self.is_at_least(0) and other.is_at_least(0):
             return Interval(_both(self.low, other.low, mul), _both(self.high, other.high, mul))
         ends = (self.low, self.high, other.low, other.high)

@@ -110,7 +110,8 @@ class AccessWriter:
         """Return the same for another site; what an access needs once is shared."""
         writer = AccessWriter.__new__(AccessWriter)
         writer.__dict__.update(self.__dict__, site=site, integers=integers, _index_texts={})
-        writer._elements, writer._texts = self._kept_at(site)
+        if site.signs is not self.site.signs:
+            writer._elements, writer._texts = self._kept_at(site)
         return writer
 
     def _kept_at(self, site: EmissionSite) -> _Kept:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from typing import Final, TypeAlias
@@ -112,36 +112,41 @@ class BodyEmitter:
 
     def _emit(
         self, node: Node, writer: ExpressionWriter, site: EmissionSite
-    ) -> Iterator[cgen.Generable]:
-        """Give the statements of *node*."""
+    ) -> Iterable[cgen.Generable]:
+        """Return the statements of *node*."""
         match node:
             case Run():
-                yield from self.run(node, writer, site)
+                return self.run(node, writer, site)
             case For():
-                yield from self._for(node, writer.at(site))
+                return self._for(node, writer.at(site))
             case Block():
-                yield from self._block(node.children, writer.at(site))
+                return self._block(node.children, writer.at(site))
             case If():
-                yield self._if(node, writer.at(site))
+                return [self._if(node, writer.at(site))]
             case Let():
                 writer = writer.at(site)
-                dtype = self._type_of(node)
-                type_name = writer.declared_type(node.name, dtype)
-                value = self._value(writer, node.value, dtype)
-                yield self.builder.emit_initializer(type_name, node.name, value, is_const=True)
-                yield from self._emit(node.body, writer, site.inside(node.name, node.value))
+                inside = site.inside(node.name, node.value)
+                return [self._let(node, writer), *self._emit(node.body, writer, inside)]
             case Barrier():
-                yield self._barrier(node)
+                return [self._barrier(node)]
             case Comment():
-                yield self.builder.emit_comment(node.text)
-                yield from self._emit(node.body, writer, site)
+                comment = self.builder.emit_comment(node.text)
+                return [comment, *self._emit(node.body, writer, site)]
 
-    def _block(self, nodes: tuple[Node, ...], writer: ExpressionWriter) -> Iterator[cgen.Generable]:
+    def _let(self, node: Let, writer: ExpressionWriter) -> cgen.Generable:
+        dtype = self._type_of(node)
+        type_name = writer.declared_type(node.name, dtype)
+        value = self._value(writer, node.value, dtype)
+        return self.builder.emit_initializer(type_name, node.name, value, is_const=True)
+
+    def _block(self, nodes: tuple[Node, ...], writer: ExpressionWriter) -> list[cgen.Generable]:
+        written: list[cgen.Generable] = []
         at = 0
         while at < len(nodes):
             count, statements = self.together(nodes, at, writer)
-            yield from statements if count else self._child(nodes, at, writer)
+            written += statements if count else self._child(nodes, at, writer)
             at += max(1, count)
+        return written
 
     def together(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
@@ -151,12 +156,9 @@ class BodyEmitter:
 
     def _child(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
-    ) -> Iterator[cgen.Generable]:
+    ) -> Iterable[cgen.Generable]:
         statements = self._emit(nodes[at], writer, writer.site)
-        if needs_braces(nodes, at):
-            yield cgen.Block(list(statements))
-        else:
-            yield from statements
+        return [cgen.Block(list(statements))] if needs_braces(nodes, at) else statements
 
     def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
         self.perfectly_nested.add(id(node.body))
@@ -283,12 +285,9 @@ class _DeviceEmitter(BodyEmitter):
 
     def _emit(
         self, node: Node, writer: ExpressionWriter, site: EmissionSite
-    ) -> Iterator[cgen.Generable]:
+    ) -> Iterable[cgen.Generable]:
         waits = self._waits(node)
-        if waits:
-            yield from wait_for_copies(writer, waits)
-        else:
-            yield from super()._emit(node, writer, site)
+        return wait_for_copies(writer, waits) if waits else super()._emit(node, writer, site)
 
     def _waits(self, node: Node) -> list[InstructionBase]:
         """Return the instructions of *node*, where they do nothing but wait for copies."""
