@@ -33,7 +33,7 @@ from kgen.ready.operations import FlaggedOperation, operation_of, read_combinati
 from kgen.ready.places import Place, as_axes, copy_to, find_place, flat
 from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
 from kgen.ready.statements import Program, read_statements
-from kgen.ready.tiles import TiledScan, Tiling, tiling_for
+from kgen.ready.tiles import TiledScan, Tiling, looks_back, tiling_for
 from kgen.ready.tuned import Tunable, defaults_of
 
 __all__ = ["ExclusiveScanKernel", "GenericScanKernel", "InclusiveScanKernel"]
@@ -75,8 +75,9 @@ class GenericScanKernel(Tunable):
     >>> out
     array([1, 2, 3, 1, 2, 3], dtype=int32)
 
-    Several launches are made: each work-group combines its elements, then each scans its elements
-    after what the groups before have found. If a statement writes an array that *input_expr* reads,
+    On CUDA that is one launch, in which each work-group looks back at what those before it have
+    found. Elsewhere each work-group combines its elements, and a second launch scans them. If a
+    statement writes an array that *input_expr* reads,
     the results are stored in memory of their own first.
     """
 
@@ -223,12 +224,15 @@ class GenericScanKernel(Tunable):
             which the kernel of :meth:`build_output` runs the output statement. That is so if the
             statement overwrites what is scanned
         :arg schedule: ``group_size`` work-items of a GPU with ``items`` elements each, in each of
-            ``turns``; a thread of a host has ``chunk`` elements
+            ``turns``; a thread of a host has ``chunk`` elements. Without ``turns``, the groups on
+            CUDA look back at those before them, in one launch; else there are two
         """
         stores_results = self._stores_results if stores_results is None else stores_results
         settings = {**self.schedule, **schedule}
         if is_gpu and along is None:
-            tiling = Tiling(**tiling_for(0, self.dtype, **settings), alone=in_one_group)
+            is_one = not in_one_group and looks_back(target, self.dtype, settings)
+            parameters = tiling_for(0, self.dtype, is_one_tile=is_one, **settings)
+            tiling = Tiling(**parameters, alone=in_one_group, looks_back=is_one)
             return self._in_tiles(target, tiling, index_dtype, stores_results=stores_results)
         axes = 3 if along is not None else 1
         step = Indices(self.signature.size, axes)
@@ -377,7 +381,10 @@ class GenericScanKernel(Tunable):
             given[self.signature.size] = size
         layout = {"index_dtype": self.index_dtype or place.index_dtype(size)}
         stores_results = self._stores_results or is_shared
-        tiling = tiling_for(size, self.dtype, **self.schedule) if place.is_gpu else {}
+        tiling: dict[str, int] = {}
+        if place.is_gpu:
+            is_one = looks_back(place.target, self.dtype, self.schedule)
+            tiling = tiling_for(size, self.dtype, is_one_tile=is_one, **self.schedule)
         options = {
             **tiling,
             "in_one_group": place.is_small(size),

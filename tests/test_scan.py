@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import kgen as lp
 from kgen.scan import ExclusiveScanKernel, GenericScanKernel, InclusiveScanKernel
+from tests.cuda_host import HostCuda
 
 SUM = InclusiveScanKernel(np.int32, "a+b")
 BEFORE = ExclusiveScanKernel(np.int32, "a+b", "0")
@@ -153,5 +155,28 @@ def test_what_cannot_be_done_says_why() -> None:
 def test_large_arrays_are_indexed_in_64_bits() -> None:
     knl = SUM.build(lp.CudaTarget(), index_dtype=np.int64)
     code = lp.generate_code_v2(knl).device_code()
-    assert code.count("long long const n") == 2
-    assert "3840 * (long long) gid(x)" in code
+    assert code.count("long long const n") == 1
+    assert "3840 * (long long) kgen_group_x" in code
+
+
+def test_one_launch_on_cuda(tmp_path: Path) -> None:
+    """Segments of an exclusive scan, by groups that begin in any order."""
+    knl = GenericScanKernel(
+        np.int64,
+        arguments="long *x, int *starts, long *out",
+        input_expr="x[i]",
+        scan_expr="across_seg_boundary ? b : a+b",
+        neutral="0",
+        is_segment_start_expr="starts[i]",
+        output_statement="out[i] = prev_item;",
+    )
+    run = HostCuda(knl.build(lp.CudaTarget(), group_size=16, items=3), tmp_path)
+    x, out = np.arange(1000), np.zeros(1000, np.int64)
+    starts = (np.arange(1000) % 130 == 7).astype(np.int32)
+    assert run({"x": x, "starts": starts, "out": out, "n": 1000}, order="any")
+    begin = np.maximum.accumulate(np.where(starts, np.arange(1000), 0))
+    sums = np.cumsum(x) - x
+    np.testing.assert_array_equal(out, sums - sums[begin])
+    assert len(run.module.launches) == 1
+    turned = knl.build(lp.CudaTarget(), group_size=16, items=3, turns=2)
+    assert lp.generate_code_v2(turned).device_code().count("__global__") == 2

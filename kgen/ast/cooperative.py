@@ -23,6 +23,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.fields import replace
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tags import PublishTag
 from kgen.ir.tree import Barrier, exprs_of, has_barrier, map_children, nodes_in
 from kgen.ir.types import Memory
 
@@ -47,6 +48,7 @@ def as_one_launch(
     groups = tuple(map(_largest, zip_longest(*(f.groups for f in functions), fillvalue=1)))
     locals_ = tuple(map(max, zip_longest(*(f.locals for f in functions), fillvalue=1)))
     _check_groups(kernel, groups, host_inames)
+    _check_look_backs(kernel, host_inames)
     bodies = {f.name: _guarded(kernel, f, groups, locals_) for f in functions}
     body = _without_last(_in_place(host, bodies))
     values = variable_names(*chain(*map(exprs_of, nodes_in(host))), *groups)
@@ -85,6 +87,19 @@ def _check_groups(
                 kernel=kernel.name,
                 hint=f"let the loop on g.{axis} be as long in all iterations of '{iname}', with a "
                 "condition on its instructions, or set_options(knl, cooperative=False)",
+            )
+
+
+def _check_look_backs(kernel: DeviceKernel, host_inames: frozenset[str]) -> None:
+    """Reject loops around what groups publish: its words are zero once, when the launch begins."""
+    for insn in kernel.instructions if host_inames else ():
+        if insn.tags_of_type(PublishTag):
+            raise CodegenError(
+                f"groups look back at what '{insn.id}' publishes, in a launch that has loops",
+                kernel=kernel.name,
+                where=f"instruction '{insn}'",
+                because="they would find what an earlier iteration has published",
+                hint="set_options(knl, cooperative=False)",
             )
 
 

@@ -15,6 +15,7 @@ from kgen.exporters.launcher import (
     c_string,
     program_files,
 )
+from kgen.host.program import n_bytes_of
 from kgen.ir.expr import Expr, variable_names
 from kgen.targets.module import ArgumentInfo, Launch
 
@@ -167,6 +168,9 @@ class CudaLauncherWriter(LauncherWriter):
             parameters = "kg_passed"
             array = cgen.Pointer(cgen.Value("void", f"kg_passed[{len(passed)}]"))
             body.append(cgen.Initializer(array, f"{{{', '.join(passed)}}}"))
+        for zeroed in launch.zeroed:
+            n_bytes = self.integers.text(n_bytes_of(self.host.by_name[zeroed]))
+            body.append(cgen.Statement(f"kgen_cuda_zero(&{_CALL}, {zeroed}, {n_bytes})"))
         function = self.device_functions.index(launch.function)
         waits = "true" if launch.is_cooperative else "false"
         given = f"{function}, kg_groups, kg_threads, {launch.local_memory}, {parameters}, {waits}"

@@ -159,6 +159,7 @@ def _step(step: Step, host: HostProgram) -> dict[str, Any]:
                 "parameters": list(step.parameters),
                 "groups": list(map(to_text, step.groups)),
                 "group_size": list(step.locals),
+                "zeroed": list(step.zeroed),
             }
         case HostLoop():
             return {

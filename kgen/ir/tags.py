@@ -278,6 +278,35 @@ class CopyWaitTag(Tag):
         return f"wait.{self.pending}"
 
 
+@dataclass(frozen=True)
+class PublishTag(Tag):
+    """An assignment of an element that work-groups wait for where they look back.
+
+    ``scan`` names what it belongs to, as that of a :class:`LookBackTag` does. An element at the end
+    of a row, ``is_total``, is what its group combines to; else it is what all groups up to it do.
+    """
+
+    scan: str
+    is_total: bool
+
+    def __str__(self) -> str:
+        return f"publish.{self.scan}"
+
+
+@dataclass(frozen=True)
+class LookBackTag(Tag):
+    """A part of the loop in which a group combines what those before it have published.
+
+    It waits for that. ``width`` neighbouring work-items work together, a power of two.
+    """
+
+    scan: str
+    width: int
+
+    def __str__(self) -> str:
+        return f"look_back.{self.scan}"
+
+
 class ItemLoopTag(Tag):
     """A loop over the work-items along ``l.0``, where threads run work-groups without them."""
 

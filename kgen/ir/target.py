@@ -87,6 +87,8 @@ class TargetBase(metaclass=_TargetMeta):
     is_compiled_by_nvcc: ClassVar[bool] = False
     #: ways to copy from global to local memory while work-items go on
     async_copies: ClassVar[frozenset[str]] = frozenset()
+    #: Work-groups can wait for what those have written that began before them.
+    looks_back: ClassVar[bool] = False
     #: Calls begin with the queue of a device.
     runs_in_queue: ClassVar[bool] = False
 

@@ -139,7 +139,8 @@ def scan_in_tiles(knl: TranslationUnit, step: TileIndices, items: Sequence[str])
     """Run the loops of a :class:`kgen.ready.tiles.TiledScan` on a GPU."""
     knl = tag_inames(knl, dict.fromkeys(items, "l.0"))
     if not step.tiling.alone:
-        knl = tag_inames(knl, {"kgen_g": "g.0", "kgen_g_1": "g.0"})
+        groups = ("kgen_g",) if step.tiling.looks_back else ("kgen_g", "kgen_g_1")
+        knl = tag_inames(knl, dict.fromkeys(groups, "g.0"))
     scans = [str(i.id) for i in knl.default_entrypoint.instructions if "kgen_scan" in str(i.id)]
     return realize_reduction(knl, insn_id_filter=scans, force_scan=True)
 

@@ -1,4 +1,8 @@
-"""Scans on GPUs: groups have tiles of elements in local memory, in two launches.
+"""Scans on GPUs: groups have tiles of elements in local memory, in one or two launches.
+
+Where groups can wait for each other, each has one tile: it publishes what that combines to, looks
+back at what the groups before it have published, and scans its elements. So elements are read once
+(:func:`kgen.transforms.reductions.look_back.look_back`). Elsewhere there are two launches.
 
 In the first launch each work-group combines its elements; in the second one it combines what the
 groups before it have found, and scans its elements. A group takes its elements tile by tile. All
@@ -9,13 +13,14 @@ A. Grimshaw: Parallel scan for stream architectures, University of Virginia, CS2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
+from pytools.tag import Tag
 
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, Reduction
@@ -26,13 +31,16 @@ from kgen.ir.instruction import (
     InstructionBase,
 )
 from kgen.ir.reductions import ReductionOperation
-from kgen.ir.types import AddressSpace
+from kgen.ir.tags import LookBackTag, PublishTag
+from kgen.ir.target import TargetBase
+from kgen.ir.types import AddressSpace, NumpyType
 from kgen.ready.c_functions import Value
 from kgen.ready.expressions import to_index
 from kgen.ready.indices import Indices, wide
 from kgen.ready.operations import Combination, FlaggedOperation, operation_of
+from kgen.transforms.reductions.look_back import can_publish, entries_of, widest
 
-__all__ = ["TileIndices", "TiledScan", "Tiling", "tiling_for"]
+__all__ = ["TileIndices", "TiledScan", "Tiling", "looks_back", "tiling_for"]
 
 _BOOL: Final = np.dtype(np.bool_)
 _LONG: Final = np.dtype(np.int64)
@@ -45,13 +53,14 @@ class Tiling:
     """Which elements a work-group has: *turns* tiles, in which each work-item has *items*.
 
     *items* is best an odd number: then work-items read local memory without waiting for another.
-    All tiles are those of one group if it is *alone*.
+    All tiles are those of one group if it is *alone*. A group that *looks_back* has one.
     """
 
     group_size: int = 256
     items: int = 15
     turns: int = 1
     alone: bool = False
+    looks_back: bool = False
 
     @property
     def tile(self) -> int:
@@ -69,17 +78,30 @@ class Tiling:
         return self.group_size * (self.items + 1)
 
 
-def tiling_for(size: int, dtype: Any, **schedule: int) -> dict[str, int]:
+def looks_back(target: TargetBase, dtype: Any, schedule: Iterable[str]) -> bool:
+    """Tell whether groups look back: where they can, and no parameter of a schedule is *turns*."""
+    is_number = can_publish(NumpyType(np.dtype(dtype)))
+    return target.looks_back and is_number and "turns" not in schedule
+
+
+def tiling_for(
+    size: int, dtype: Any, *, is_one_tile: bool = False, **schedule: int
+) -> dict[str, int]:
     """Return the parameters of a :class:`Tiling` for a number of elements of some type.
 
     Groups have enough tiles that there are not too many groups: a power of two, so that few
-    kernels serve all sizes.
+    kernels serve all sizes; unless each has one tile.
 
     >>> tiling_for(10**6, np.int32), tiling_for(10**9, np.float64)
     ({'items': 15, 'turns': 1}, {'items': 9, 'turns': 256})
+    >>> tiling_for(10**9, np.float64, is_one_tile=True)
+    {'items': 9}
     """
-    chosen = {"items": _ITEMS.get(np.dtype(dtype).itemsize, 15), "turns": 1, **schedule}
-    tiling = Tiling(**chosen, alone=False)
+    chosen = {"items": _ITEMS.get(np.dtype(dtype).itemsize, 15), **schedule}
+    if is_one_tile:
+        return chosen
+    chosen.setdefault("turns", 1)
+    tiling = Tiling(**chosen, alone=False, looks_back=False)
     while size > chosen["turns"] * tiling.tile * tiling.most_groups:
         chosen["turns"] *= 2
     return chosen
@@ -100,13 +122,15 @@ class TileIndices(Indices):
     def inames(self) -> tuple[str, ...]:
         """The loops over groups, tiles, work-items, and the elements that each copies."""
         found = tuple(f"kgen_{name}{self.suffix}" for name in ("g", "t", "l", self.element_loop))
+        if self.tiling.looks_back:
+            return (found[0], *found[2:])
         return found[1:] if self.tiling.alone else found
 
     @cached_property
     def index(self) -> Value:
         """The value of ``i``."""
         *outer, item, element = (wide(name) for name in self.inames)
-        steps = (self.tiling.chunk, self.tiling.tile)[-len(outer) :]
+        steps = (self.tiling.chunk, self.tiling.tile)[-len(outer) :]  # of one tile, both are equal
         parts = [p.Product((np.int64(k), name)) for k, name in zip(steps, outer, strict=True)]
         column = p.Product((np.int64(self.tiling.group_size), element))
         return Value(p.Sum((*parts, column, item)), _LONG)
@@ -157,7 +181,7 @@ class TiledScan:
     @property
     def assumption(self) -> str:
         """What holds for the number of elements."""
-        if self.tiling.alone or self.has_any_order:
+        if self.tiling.alone or self.tiling.looks_back or self.has_any_order:
             return ""
         return f" and {self.step.size} <= {self.tiling.chunk * self.tiling.most_groups}"
 
@@ -169,6 +193,11 @@ class TiledScan:
     def instructions(self) -> Iterator[InstructionBase]:
         """Yield what scans the tiles of a group."""
         carry = self._names("carry")
+        if self.tiling.looks_back:
+            yield from self._stage(TileIndices(self.step.size, tiling=self.tiling), "")
+            yield from self._look_back(carry)
+            yield from self._scan_tile(carry)
+            return
         if self.tiling.alone:
             yield from self._assign(carry, self.neutral, ["kgen_l"])
         else:
@@ -180,7 +209,8 @@ class TiledScan:
 
     def carry_on(self) -> Iterator[InstructionBase]:
         """Yield what ends the work on a tile."""
-        yield from self._add_tile("carry", "", self.step.inames[:-1])
+        if not self.tiling.looks_back:
+            yield from self._add_tile("carry", "", self.step.inames[:-1])
 
     def item(self, at: Expr) -> Expr:
         """Return the result at a place in the tile, a subscript."""
@@ -259,6 +289,44 @@ class TiledScan:
         last = [p.Variable(f"kgen_upto_before_{k}") for k in range(len(parts))]
         yield from self._assign(carry, [x[tiling.group_size - 1] for x in last], [group, "kgen_l"])
 
+    # -- in one launch --------------------------------------------------------------------
+
+    def _look_back(self, carry: Sequence[Expr]) -> Iterator[InstructionBase]:
+        """Yield what combines what the groups before have published."""
+        tiling, group = self.tiling, self.step.inames[0]
+        other, lane, one = "kgen_g_before", "kgen_l_before", "kgen_l_first"
+        width = widest(tiling.group_size)
+        self._loops(
+            f"[{other}]: 0 <= {other} < {group}",
+            f"[{lane}]: 0 <= {lane} < {width}",
+            f"[{one}]: 0 <= {one} < 1",
+        )
+        self.items += [lane, one]
+        size, chunk = self.step.size, tiling.chunk
+        parts = self._names("part", (f"({size} + {chunk - 1})//{chunk} + 1",), "GLOBAL", rows=True)
+        total, before, more, upto = map(self._names, ("total", "before", "other", "upto_group"))
+        start = self._names("start", (), "LOCAL")
+
+        def row(index: str, entry: int) -> list[Expr]:
+            return [part[p.Sum((p.Variable(index), 1)), entry] for part in parts]
+
+        def tagged(insns: Iterable[InstructionBase], tag: Tag) -> Iterator[InstructionBase]:
+            return (insn.copy(tags=insn.tags | {tag}) for insn in insns)
+
+        last = [p.Variable(f"kgen_upto_{k}") for k in range(len(parts))]
+        yield from self._assign(total, [x[tiling.group_size - 1] for x in last], [group, lane])
+        mine = self._assign(row(group, 0), total, [group, one])
+        yield from tagged(mine, PublishTag("kgen_scan", is_total=True))
+        yield from self._assign(before, self.neutral, [group, lane])
+        read = self._assign(more, row(other, 0), [group, lane, other])
+        joined = self._assign(before, self._combined(before, more), [group, lane, other])
+        yield from tagged((*read, *joined), LookBackTag("kgen_scan", width))
+        yield from self._assign(upto, self._combined(before, total), [group, lane])
+        all_of_them = self._assign(row(group, 1), upto, [group, one])
+        yield from tagged(all_of_them, PublishTag("kgen_scan", is_total=False))
+        yield from self._assign(start, before, [group, one])
+        yield from self._assign(carry, start, [group, "kgen_l"])
+
     # -- tiles ----------------------------------------------------------------------------
 
     def _stage(self, indices: TileIndices, suffix: str) -> Iterator[InstructionBase]:
@@ -266,15 +334,19 @@ class TiledScan:
         tiling = self.tiling
         *outer, item, element = indices.inames
         start = f"{tiling.tile}*{outer[-1]}"
-        if not tiling.alone:
+        if tiling.looks_back:
+            self._loops(self._groups(outer[0]))
+            turns = ""
+        elif not tiling.alone:
             start = f"{tiling.chunk}*{outer[0]} + {start}"
             self._loops(self._groups(outer[0]))
             turns = f" < {tiling.turns}"
         else:
             turns = ""
         own = f"kgen_own_e{suffix}"
+        if not tiling.looks_back:
+            self._loops(f"[{outer[-1]}]: 0 <= {outer[-1]}{turns} and {start} < {self.step.size}")
         self._loops(
-            f"[{outer[-1]}]: 0 <= {outer[-1]}{turns} and {start} < {self.step.size}",
             f"[{item}]: 0 <= {item} < {tiling.group_size}",
             f"[{element}]: 0 <= {element} < {tiling.items}",
             f"[{own}]: 0 <= {own} < {tiling.items}",
@@ -353,13 +425,22 @@ class TiledScan:
         self.domains += [f"{{ {domain} }}" for domain in domains]
 
     def _names(
-        self, name: str, shape: tuple[Any, ...] = (), space: str = "PRIVATE"
+        self,
+        name: str,
+        shape: tuple[Any, ...] = (),
+        space: str = "PRIVATE",
+        *,
+        rows: bool = False,
     ) -> list[p.Variable]:
-        """Declare a temporary for the values, and one for the flags if there are any."""
+        """Declare a temporary for the values, and one for the flags if there are any.
+
+        Of *rows* that are published, each has room for several entries.
+        """
         names = [f"kgen_{name}_{k}" for k in range(len(self.dtypes))]
         for one, dtype in zip(names, self.dtypes, strict=True):
+            own = (*shape, entries_of(NumpyType(dtype))) if rows else shape
             self.temporaries[one] = TemporaryVariable(
-                one, dtype, shape=shape, address_space=getattr(AddressSpace, space)
+                one, dtype, shape=own, address_space=getattr(AddressSpace, space)
             )
         return [p.Variable(one) for one in names]
 

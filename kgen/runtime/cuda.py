@@ -16,6 +16,7 @@ import pycuda.driver as drv
 from pycuda.gpuarray import GPUArray
 
 from kgen.errors import CodegenError, InvocationError
+from kgen.host.program import n_bytes_of
 from kgen.ir.expr import Expr
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
@@ -23,7 +24,8 @@ from kgen.runtime.bound import Calls, RecordingBuilder
 from kgen.runtime.cuda_driver import (
     LoadedFunction,
     LoadedProgram,
-    PackedLaunch,
+    PackedCall,
+    Zeroing,
     check,
     is_capturing,
     load_driver,
@@ -315,12 +317,11 @@ class CudaExecutor(ExecutorBase):
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         driver = load_driver()
-        enqueue = driver.cuLaunchKernelEx
-        packed: dict[int, list[PackedLaunch]] = {}
+        packed: dict[int, list[PackedCall]] = {}
         for function, (grid, _) in calls:
             function.check_grid(grid)
 
-        def pack(address: int) -> list[PackedLaunch]:
+        def pack(address: int) -> list[PackedCall]:
             if len(packed) >= _STREAMS_OF_LAUNCHER:
                 packed.clear()
             made = [function.pack(grid, address, *values) for function, (grid, values) in calls]
@@ -328,10 +329,10 @@ class CudaExecutor(ExecutorBase):
 
         def launch(stream: Any = None, *, event: bool = False) -> Any:
             address = address_of_stream(stream)
-            for config, function, parameters, _ in packed.get(address) or pack(address):
-                error = enqueue(config, function, parameters, None)
+            for enqueue, one, two, three, four, _ in packed.get(address) or pack(address):
+                error = enqueue(one, two, three, four)
                 if error:
-                    check(driver, "cuLaunchKernelEx", error, kernel=self.entrypoint)
+                    check(driver, enqueue.__name__, error, kernel=self.entrypoint)
             return event_in(stream) if event else None
 
         return launch
@@ -612,8 +613,20 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
             name(STREAM),
             *(e for text in launch.parameters for e in self.parts_of(text)),
         )
+        body: list[ast.stmt] = [*map(self.zero, launch.zeroed), do(launched)]
         is_launched = self.is_launched(launch)
-        return [do(launched) if is_launched is None else if_(is_launched, [do(launched)])]
+        return body if is_launched is None else [if_(is_launched, body)]
+
+    def zero(self, text: str) -> ast.stmt:
+        """Set all bytes of a temporary to zero, in the stream of the call."""
+        arg = self.host.by_name[text]
+        zeroing = self.own("zeroing", lambda builder: builder.zeroing())
+        n_bytes = tuple_([from_expr(n_bytes_of(arg))])
+        return do(call(zeroing, n_bytes, name(STREAM), self.pass_array(arg)))
+
+    def zeroing(self) -> Callable[..., Any]:
+        """Return what zeroes memory, given how much, the address of a stream, and the memory."""
+        return Zeroing(load_driver())
 
     def function(self, launch: Launch) -> Callable[..., Any]:
         """Return what makes a launch, given the grid, the address of a stream and parameters."""
@@ -640,8 +653,12 @@ class _RecordingBuilder(RecordingBuilder, CudaWrapperBuilder):
     """Notes launches with their parameters as the driver takes them."""
 
     def function(self, launch: Launch) -> Callable[..., Any]:
-        function = super().function(launch)
+        return self._noting(super().function(launch))
 
+    def zeroing(self) -> Callable[..., Any]:
+        return self._noting(super().zeroing())
+
+    def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def note(grid: Any, stream: int, *parameters: Any) -> None:
             self.calls.append((function, (grid, parameters)))
 

@@ -17,7 +17,7 @@ from kgen.errors import InvocationError
 from kgen.ir.types import NumpyType
 from kgen.targets.module import Launch
 
-__all__ = ["LoadedFunction", "LoadedProgram", "check", "is_capturing", "load_driver"]
+__all__ = ["LoadedFunction", "LoadedProgram", "Zeroing", "check", "is_capturing", "load_driver"]
 
 #: ``CUlaunchConfig``: grid, block, shared memory, stream, attributes and their number.
 _CONFIG: Final = "7I4xPPI4x"
@@ -42,6 +42,12 @@ def load_driver() -> Any:
     # numbers are taken as they are: a launch makes no object for each of its arguments
     driver.cuLaunchKernelEx.argtypes = [ctypes.c_void_p] * 4
     driver.cuGraphLaunch.argtypes = [ctypes.c_void_p] * 2
+    driver.cuMemsetD8Async.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_ubyte,
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    ]
     return driver
 
 
@@ -136,8 +142,8 @@ class _Attribute(ctypes.Structure):
 
 _IS_COOPERATIVE: Final = _Attribute(_COOPERATIVE, 0, (1,))
 
-#: A launch: the addresses of its configuration, function and parameters, and what keeps them.
-PackedLaunch = tuple[int, int, int, Any]
+#: A function of the driver, its four arguments, and what keeps what these are addresses of.
+PackedCall = tuple[Any, int, int, int, int | None, Any]
 
 
 class LoadedFunction:
@@ -163,7 +169,7 @@ class LoadedFunction:
         attributes = ctypes.addressof(_IS_COOPERATIVE) if launch.is_cooperative else 0
         self._attributes = (attributes, int(launch.is_cooperative))
 
-    def pack(self, grid: Sequence[int], stream: int, *parameters: Any) -> PackedLaunch:
+    def pack(self, grid: Sequence[int], stream: int, *parameters: Any) -> PackedCall:
         """Return a launch in a stream, for many times."""
         memory = self._memory()
         start = ctypes.addressof(memory)
@@ -178,13 +184,14 @@ class LoadedFunction:
             *map(start.__add__, self._offsets),
             *parameters,
         )
-        return start, self._handle, start + _CONFIG_SIZE, memory
+        enqueue = self.program.driver.cuLaunchKernelEx
+        return enqueue, start, self._handle, start + _CONFIG_SIZE, None, memory
 
     def __call__(self, grid: Sequence[int], stream: int, *parameters: Any) -> None:
         """Launch the function."""
         self.check_grid(grid)
-        start, handle, at, _memory = self.pack(grid, stream, *parameters)
-        error = self.program.driver.cuLaunchKernelEx(start, handle, at, None)
+        enqueue, *arguments, _memory = self.pack(grid, stream, *parameters)
+        error = enqueue(*arguments)
         if error:
             check(self.program.driver, "cuLaunchKernelEx", error, kernel=self.launch.function)
 
@@ -208,6 +215,26 @@ class LoadedFunction:
         """How many work-groups run at once."""
         n_items = math.prod(self._block)
         return self.program.fitting_groups(self.launch.function, n_items, self.launch.local_memory)
+
+
+class Zeroing:
+    """Sets memory to zero, as if that were a launch: ``zeroing((n_bytes,), stream, address)``."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def check_grid(self, grid: Sequence[int]) -> None:
+        """Accept any size."""
+
+    def pack(self, grid: Sequence[int], stream: int, memory: Any) -> PackedCall:
+        """Return what does it in a stream, for many times."""
+        (n_bytes,) = grid
+        return self.driver.cuMemsetD8Async, int(memory), 0, n_bytes, stream, memory
+
+    def __call__(self, grid: Sequence[int], stream: int, memory: Any) -> None:
+        """Let the device do it."""
+        enqueue, *arguments, _memory = self.pack(grid, stream, memory)
+        check(self.driver, "cuMemsetD8Async", enqueue(*arguments))
 
 
 def parameter_layout(types: Sequence[np.dtype[Any] | None]) -> tuple[str, tuple[int, ...]]:

@@ -40,7 +40,7 @@ from kgen.ir.sets.dims import (
 )
 from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import GroupInameTag, LocalInameTag
+from kgen.ir.tags import GroupInameTag, LocalInameTag, LookBackTag, PublishTag
 from kgen.ir.types import AddressSpace
 
 #: So many accesses are looked at together before they are in pairs.
@@ -176,7 +176,7 @@ class Conflicts:
 
     def may_pass(self, one: Access, other: Access) -> bool:
         """Tell whether two accesses need no order: said to, or both updates in one step."""
-        if self._is_exempt(one.insn_id, other.insn_id):
+        if self._is_exempt(one.insn_id, other.insn_id) or self._is_awaited(one, other):
             return True
         return self._is_atomic_update(one) and self._is_atomic_update(other)
 
@@ -321,6 +321,14 @@ class Conflicts:
             for one, other in ((first, second), (second, first))
         )
 
+    def _is_awaited(self, one: Access, other: Access) -> bool:
+        """Tell whether work-groups look back in *other* at what *one* publishes."""
+        if not (self.kernel.target.looks_back and one.is_write and not other.is_write):
+            return False
+        published = self.kernel.id_to_insn[one.insn_id].tags_of_type(PublishTag)
+        awaited = self.kernel.id_to_insn[other.insn_id].tags_of_type(LookBackTag)
+        return not {tag.scan for tag in published}.isdisjoint(tag.scan for tag in awaited)
+
     def _conflict(
         self,
         one: Access,
@@ -353,6 +361,10 @@ class Conflicts:
             both = relate_sides(both, name, "eq_set")
         apart = _some_differ(both, locals_)
         return None if apart is None else (Reach.GROUP, apart)
+
+    def accessed(self, access: Access, side: Side) -> Set:
+        """Return the named set over hardware axes, as *side* has them, and elements."""
+        return self._accessed(access, side, Around((), None, self._is_local(access.array)))[0]
 
     def _accessed_by_both(
         self, one: Access, other: Access, around: Around

@@ -25,6 +25,7 @@ from kgen.ir.types import AddressSpace
 from kgen.schedule.copies import check_copies
 from kgen.schedule.host import on_device
 from kgen.schedule.lanes import join_lanes
+from kgen.schedule.look_back import check_look_backs
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
 from kgen.schedule.races import check_copies_independent
 from kgen.schedule.storage import check_storage
@@ -66,6 +67,7 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
     device = on_device(loops, cut.host_inames)
     check_storage(device, cut.launches)
     check_copies(kernel)
+    check_look_backs(kernel, cut.launches)
     for launch in cut.launches:
         check_copies_independent(device, insn_ids(launch.body))
     if ends_axes:

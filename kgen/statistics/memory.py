@@ -16,7 +16,7 @@ from kgen.ir.expr import Expr, is_zero, substitute, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names
-from kgen.ir.tags import AxisTag, CopyWaitTag, LocalInameTag
+from kgen.ir.tags import AxisTag, CopyWaitTag, LocalInameTag, LookBackTag
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
@@ -142,8 +142,11 @@ class _Strides:
 
 
 def moving(insns: Iterable[InstructionBase]) -> list[InstructionBase]:
-    """Return the instructions that move data: waits for copies say only what they wait for."""
-    return [insn for insn in insns if not insn.tags_of_type(CopyWaitTag)]
+    """Return the instructions that move data: waits for copies say only what they wait for.
+
+    Nor is it counted how often work-groups read the words of others as they look back.
+    """
+    return [insn for insn in insns if not insn.tags_of_type((CopyWaitTag, LookBackTag))]
 
 
 def steps_of(kernel: LoopKernel, access: Access, iname: str) -> Expr:

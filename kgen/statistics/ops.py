@@ -20,6 +20,7 @@ from kgen.ir.functions import find_function, known_function_names
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import Literal, common, settle
+from kgen.ir.tags import LookBackTag
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
@@ -90,7 +91,8 @@ def count_ops(
         kernel, within_subscripts=within_subscripts, madds=madds, conversions=conversions
     )
     for insn in find_instructions(kernel, within):
-        finder.look_into(insn)
+        if not insn.tags_of_type(LookBackTag):  # a few per group, depending on when groups run
+            finder.look_into(insn)
     counts = [
         (Op(dtype, name, granularity, kernel.name), runs.at(place, granularity, number))
         for place, ops in finder.found.items()

@@ -53,6 +53,7 @@ class Launch:
     times; ``is_long``: there may be more of them than 32 bits can count. ``local_memory`` are the
     bytes of local memory that the launch has to ask for, 0 where declarations do.
     ``is_cooperative``: work-groups wait for each other, so that all of them must run at once.
+    ``zeroed`` are the temporaries of which all bytes are zero when it begins.
     """
 
     function: str
@@ -64,6 +65,7 @@ class Launch:
     is_long: bool = False
     local_memory: int = 0
     is_cooperative: bool = False
+    zeroed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 #include <cuda.h>
 #include <string.h>
 
-int fake_loaded, fake_unloaded, fake_allocated, fake_freed, fake_launched;
+int fake_loaded, fake_unloaded, fake_allocated, fake_freed, fake_launched, fake_zeroed;
 int fake_cooperative;
 unsigned int fake_groups[16], fake_threads[16];
 int fake_numbers[16];
@@ -91,6 +91,13 @@ CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t n_bytes, CUstream stream)
   ++fake_allocated;
   *memory = 4096;
   return n_bytes < 1 << 30 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t n_bytes, CUstream stream)
+{
+  (void) stream;
+  fake_zeroed = memory != 0 && value == 0 && fake_launched == 0 ? (int) n_bytes : -1;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream)

@@ -72,7 +72,19 @@ def load(
 def loaded(nvcc: str, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("demo")
     cooperative = steps("cooperative", cooperative=True)
-    return load(nvcc, folder, [scale(), turned(), steps(), cooperative], None, str(FAKE))
+    kernels = [scale(), turned(), steps(), cooperative, summed()]
+    return load(nvcc, folder, kernels, None, str(FAKE))
+
+
+def summed() -> lp.TranslationUnit:
+    """Return a scan whose groups look back, in words that are zero when it begins."""
+    args = [lp.GlobalArg("a, out", np.float32, shape="n"), "..."]
+    domain = "{ [i, j]: 0 <= j <= i < n }"
+    knl = lp.make_kernel(
+        domain, "out[i] = sum(j, a[j])", args, name="summed", target=lp.CudaTarget()
+    )
+    knl = lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    return lp.realize_reduction(knl, force_scan=True)
 
 
 @pytest.fixture
@@ -104,6 +116,12 @@ def test_launches_and_memory(fake: ctypes.CDLL) -> None:
     assert noted(fake, "threads", 3) == [32, 32, 32]
     counts = [number(fake, name).value for name in ("loaded", "launched", "allocated", "freed")]
     assert counts == [1, 3, 1, 1]
+
+
+def test_words_that_groups_wait_for_are_zero_before_a_launch(fake: ctypes.CDLL) -> None:
+    assert fake.demo_summed_cuda(None, at(0x10000), at(0x20000), 70, at(0)) == 0
+    assert number(fake, "launched").value == 1
+    assert number(fake, "zeroed").value == (3 + 1) * 8
 
 
 def test_workspace_is_not_allocated(fake: ctypes.CDLL) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kgen.errors import InvocationError
-from kgen.runtime.cuda_driver import LoadedFunction, LoadedProgram, check, is_capturing
+from kgen.runtime.cuda_driver import LoadedFunction, LoadedProgram, Zeroing, check, is_capturing
 from kgen.targets.module import Launch
 from tests.runtime.fake_cuda import FakeDriver, FakeLaunches
 
@@ -41,9 +41,18 @@ def test_what_is_packed_may_be_launched_later() -> None:
     driver = FakeLaunches(*C_TYPES)
     packed = [function(driver).pack((1, 1, k), k, k, k, 0, 0, 0) for k in (1, 2)]
     gc.collect()
-    for config, handle, parameters, _ in packed:
-        driver.cuLaunchKernelEx(config, handle, parameters, None)
+    for enqueue, *arguments, _ in packed:
+        enqueue(*arguments)
     assert [(each["stream"], each["parameters"][1]) for each in driver.launches] == [(1, 1), (2, 2)]
+
+
+def test_memory_is_zeroed_in_a_stream() -> None:
+    driver = FakeDriver(cuMemsetD8Async=400)
+    enqueue, *arguments, _ = Zeroing(driver).pack((64,), 7, 0x1234)
+    enqueue(*arguments)
+    assert driver.called("cuMemsetD8Async") == [(0x1234, 0, 64, 7)]
+    with pytest.raises(InvocationError, match=r"cuMemsetD8Async .* 400"):
+        Zeroing(driver)((64,), 7, 0x1234)
 
 
 class OfTwoProcessors(FakeLaunches):

@@ -75,6 +75,14 @@ KGEN_UNUSED static inline bool kgen_cuda_is_short(CUdeviceptr array, int64_t n_b
   return false;
 }
 
+KGEN_UNUSED static inline void kgen_cuda_zero(
+    kgen_cuda_call *call, CUdeviceptr array, int64_t n_bytes)
+{
+  if (call->error == CUDA_SUCCESS)
+    kgen_cuda_check(
+        call, cuMemsetD8Async(array, 0, (size_t) n_bytes, call->stream), "cuMemsetD8Async");
+}
+
 KGEN_UNUSED static inline void kgen_cuda_launch(
     kgen_cuda_call *call, size_t function, int64_t const *groups, unsigned int const *threads,
     unsigned int local_memory, void **parameters, bool is_cooperative)

@@ -20,7 +20,7 @@ from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import Assignment, InstructionBase
-from kgen.ir.tags import CopyWaitTag, UnrollBySizeTag, UnrollHintTag, VectorizeTag
+from kgen.ir.tags import CopyWaitTag, LookBackTag, UnrollBySizeTag, UnrollHintTag, VectorizeTag
 from kgen.ir.tree import Barrier, children_of, nodes_in
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
@@ -31,6 +31,7 @@ from kgen.targets.writers.code_size import unroll_factor
 from kgen.targets.writers.declarations import declare_at_top, needs_braces, state_alignments
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
+from kgen.targets.writers.look_back import emit_look_back, look_back_of
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
@@ -279,6 +280,9 @@ class _DeviceEmitter(BodyEmitter):
         self.lanes: dict[str, str] = {}
         self.has_streams = False
         self.has_waits = any(insn.tags_of_type(CopyWaitTag) for insn in self.kernel.instructions)
+        self.has_look_backs = writer.target.looks_back and any(
+            insn.tags_of_type(LookBackTag) for insn in self.kernel.instructions
+        )
         self.has_vectors = writer.target.vectors is not None and any(
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
@@ -287,7 +291,11 @@ class _DeviceEmitter(BodyEmitter):
         self, node: Node, writer: ExpressionWriter, site: EmissionSite
     ) -> Iterable[cgen.Generable]:
         waits = self._waits(node)
-        return wait_for_copies(writer, waits) if waits else super()._emit(node, writer, site)
+        if waits:
+            return wait_for_copies(writer, waits)
+        if tag := self._look_back(node):
+            return [self._looking_back([node], tag, writer, site)]
+        return super()._emit(node, writer, site)
 
     def _waits(self, node: Node) -> list[InstructionBase]:
         """Return the instructions of *node*, where they do nothing but wait for copies."""
@@ -295,6 +303,25 @@ class _DeviceEmitter(BodyEmitter):
             return []
         insns = [self.kernel.id_to_insn[run.insn_id] for run in runs_in(node)]
         return insns if all(insn.tags_of_type(CopyWaitTag) for insn in insns) else []
+
+    def _look_back(self, node: Node) -> LookBackTag | None:
+        """Return the look-back that a node is, but for conditions around it."""
+        if not self.has_look_backs or isinstance(node, If):
+            return None
+        return look_back_of(self.kernel, node)
+
+    def _looking_back(
+        self, nodes: Sequence[Node], tag: LookBackTag, writer: ExpressionWriter, site: EmissionSite
+    ) -> cgen.Generable:
+        """Return what a look-back is: not the loop that it is in the tree."""
+
+        def combined(node: Node) -> list[cgen.Generable]:
+            self.has_look_backs = False
+            statements = list(self._emit(node, writer, site))
+            self.has_look_backs = True
+            return statements
+
+        return emit_look_back(writer.at(site), nodes, tag, combined)
 
     def hides_independence(self, node: For) -> bool:
         return hides_independence(self.kernel, self.accesses, node)
@@ -396,6 +423,9 @@ class _DeviceEmitter(BodyEmitter):
         together = list(takewhile(bool, waits))
         if together:
             return len(together), wait_for_copies(writer, chain.from_iterable(together))
+        if tag := self._look_back(nodes[at]):
+            parts = [*takewhile(lambda node: look_back_of(self.kernel, node) == tag, nodes[at:])]
+            return len(parts), [self._looking_back(parts, tag, writer, writer.site)]
         lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
         if lanes is None:
             return 0, ()

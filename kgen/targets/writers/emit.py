@@ -30,6 +30,7 @@ from kgen.targets.writers.bodies import Written, body_of
 from kgen.targets.writers.declarations import with_declarations
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.host import host_driver, host_steps
+from kgen.targets.writers.look_back import GROUP_NUMBERS, number_groups, published_arrays
 from kgen.targets.writers.loop_values import conditions_of_values
 from kgen.targets.writers.signature import declare_function, parameters_of
 
@@ -75,7 +76,12 @@ def emit_module(
     for function in functions:
         _check_types(target, kernel, function)
         own = writer.for_function(function)
-        block = cgen.Block(body_of(builder, own, function, written))
+        start: list[cgen.Generable] = []
+        if arrays := published_arrays(kernel, function):
+            own = builder.get_expression_to_code_mapper(kernel, preamble)
+            own.integers.group_index = GROUP_NUMBERS
+            start = list(number_groups(own, function, arrays[0]))
+        block = cgen.Block([*start, *body_of(builder, own, function, written)])
         heads.append(declare_function(builder, own, function))
         code = str(builder.get_function_definition(heads[-1], block))
         programs.append(GeneratedProgram(function.name, True, code))
@@ -91,6 +97,7 @@ def emit_module(
             f.is_long,
             local_layout(kernel, f.temporaries, target.static_local_memory)[1],
             f.is_cooperative,
+            zeroed=published_arrays(kernel, f),
         )
         for f in functions
     )

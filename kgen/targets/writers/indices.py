@@ -145,6 +145,8 @@ class IntegerWriter:
         self.long_names = {arg.name for arg in ranges.kernel.args if _is_long_value(arg)}
         #: How the index of the work-item is written, along each axis.
         self.local_index = target.local_index
+        #: How the number of the work-group is.
+        self.group_index = target.group_index
         self._texts: dict[str, str] = {}
 
     def at(self, site: EmissionSite, fallback: Fallback) -> IntegerWriter:
@@ -353,9 +355,10 @@ class IntegerWriter:
         return self.type_of(expr).itemsize > 4
 
     def _group(self, expr: GroupHardwareAxisIndex, prec: int, wide: bool) -> str:
-        self.preamble.add(*self.target.group_needs)
+        if self.group_index is self.target.group_index:
+            self.preamble.add(*self.target.group_needs)
         wide = wide and not self._has_long_name(expr)
-        return self._axis("g", self.target.group_index, expr.axis, prec, wide)
+        return self._axis("g", self.group_index, expr.axis, prec, wide)
 
     def _local(self, expr: LocalHardwareAxisIndex, prec: int, wide: bool) -> str:
         if self.local_index is self.target.local_index:

@@ -21,7 +21,7 @@ from kgen.ir.instruction import (
     NoOpInstruction,
     UseStreamingStoreTag,
 )
-from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
+from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag, PublishTag
 from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.builder import ASTBuilderBase
@@ -31,6 +31,7 @@ from kgen.targets.writers.atomics import atomic_statements, is_atomic
 from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import signed_terms
+from kgen.targets.writers.look_back import emit_publication
 from kgen.targets.writers.trace import trace
 
 __all__ = ["declare_and_assign", "statements_of"]
@@ -43,9 +44,9 @@ def statements_of(
     builder: ASTBuilderBase, writer: ExpressionWriter, insn: InstructionBase
 ) -> list[cgen.Generable]:
     """Write *insn* at the site of *writer*."""
-    copied = _async_statements(writer, insn)
-    if copied is not None:
-        return copied
+    tagged = _tagged_statements(writer, insn)
+    if tagged is not None:
+        return tagged
     match insn:
         case Assignment():
             if is_atomic(writer, insn):
@@ -70,10 +71,13 @@ def statements_of(
     raise CodegenError(problem, where=f"instruction '{insn}'", hint=hint)
 
 
-def _async_statements(
+def _tagged_statements(
     writer: ExpressionWriter, insn: InstructionBase
 ) -> list[cgen.Generable] | None:
-    """Write what deals with copies that go on; ``None`` for anything else."""
+    """Write what deals with copies that go on, or publishes a value; ``None`` for anything else."""
+    if isinstance(insn, Assignment) and writer.target.looks_back:
+        for tag in insn.tags_of_type(PublishTag):
+            return [emit_publication(writer, insn, tag)]
     if insn.tags_of_type(CopyWaitTag):
         return wait_for_copies(writer, [insn])
     if writer.target.async_copies:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import pymbolic.primitives as p
+from pytools.tag import Tag
 
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ir.assignee import assignee_name
@@ -151,6 +153,14 @@ class AccumulatorBuilder:
         """Append an instruction, of a *step* of an exchange between work-items; return its id."""
         self._emitted.append((step, insn))
         return str(insn.id)
+
+    @contextmanager
+    def tagged(self, tag: Tag) -> Iterator[None]:
+        """Give a tag to all instructions that are appended inside."""
+        first = len(self._emitted)
+        yield
+        for k, (step, insn) in enumerate(self._emitted[first:], start=first):
+            self._emitted[k] = step, insn.copy(tags=insn.tags | {tag})
 
     def use_axes(self, axes: Mapping[str, AxisTag]) -> None:
         """Note the loops on hardware axes over which a reduction of the instruction runs."""

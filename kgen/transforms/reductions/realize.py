@@ -43,6 +43,7 @@ def realize_reduction(
     :arg force_outer_iname_for_scan: the loop along which a scan runs; else it is all those
         that bound the reduction. Along ``l.N`` work-items share the work; along ``g.N`` two
         launches compute first, what the groups before each one add up to (``force_scan`` only).
+        On CUDA there is one launch, in which groups look back at what those before have found
 
     ::
 

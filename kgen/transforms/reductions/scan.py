@@ -60,6 +60,11 @@ class Scan:
     lanes: tuple[int, int] | None
 
     @property
+    def count(self) -> int:
+        """The number of work-items of a group that work on it."""
+        return 1 if self.lanes is None else self.lanes[1] - self.lanes[0] + 1
+
+    @property
     def sweep(self) -> tuple[str, ...]:
         """All loops along which it runs, in order."""
         lane = () if self.lane is None else (self.lane,)

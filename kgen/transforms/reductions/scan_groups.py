@@ -17,6 +17,7 @@ from kgen.ir.sets.dims import BasicSet, rename_dims
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.transforms.reductions.builder import GroupScan
 from kgen.transforms.reductions.groups import Parts, end_launch, store_partial_results
+from kgen.transforms.reductions.look_back import look_back, looks_back
 from kgen.transforms.reductions.scan_lanes import LaneScan
 from kgen.transforms.reductions.scan_pieces import Steps
 from kgen.transforms.reductions.site import Site, counted_from_zero
@@ -83,9 +84,10 @@ def _waits_for(kernel: LoopKernel, insn_id: str, loops: frozenset[str]) -> set[s
 
 
 def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
-    """Append the launches that find what all groups before each one add up to.
+    """Append what finds what all groups before each one add up to: in launches of its own.
 
-    Return the place behind them, and what holds those totals.
+    Return the place behind it, and what holds those totals. In one launch, where groups can wait
+    for each other, they look back (:func:`look_back`); else
 
     ::
 
@@ -115,6 +117,9 @@ def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
     around = waiting.outside(scan.sweep)
     inside = around.inside(scan.groups)
     totals, waits = _totals(steps, inside)
+    if looks_back(steps):
+        found, done = look_back(steps, inside, totals, waits)
+        return site.after(done), tuple(found)
     parts = store_partial_results(
         builder, steps.reduction, around, tags, _lanes(steps), totals, waits
     )

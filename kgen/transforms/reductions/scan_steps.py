@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pymbolic.primitives as p
 
 from kgen.analysis.prefixes import lane_domain
 from kgen.ir.expr import Expr, Reduction
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
+from kgen.transforms.reductions.look_back import look_back, looks_back
 from kgen.transforms.reductions.scan import Scan
 from kgen.transforms.reductions.scan_groups import totals_before
 from kgen.transforms.reductions.scan_lanes import LaneScan
@@ -23,11 +26,13 @@ def accumulate_scan(
 
     Along plain loops that is an accumulator which is set before the outermost one. Work-items
     combine what is new at their steps in local memory. Work-groups have the totals of those
-    before them computed first.
+    before them computed first, or look back at what those have found.
     """
     steps = Steps(builder, reduction, scan, site)
     start = steps.neutral
     if scan.groups:
+        if scan.lane is not None and not scan.turns and looks_back(steps):
+            return _accumulate_in_lanes(steps, scan.lane, site, None)
         site, start = totals_before(steps, site)
     if scan.lane is not None:
         return _accumulate_in_lanes(steps, scan.lane, site, start)
@@ -39,11 +44,12 @@ def accumulate_scan(
 
 
 def _accumulate_in_lanes(
-    steps: Steps, own_lane: str, site: Site, start: tuple[Expr, ...]
+    steps: Steps, own_lane: str, site: Site, start: tuple[Expr, ...] | None
 ) -> Accumulated:
     """Scan with a loop over lanes of its own, all of which run at every step.
 
-    Lanes that have no step combine nothing.
+    Lanes that have no step combine nothing. Without a *start*, the group looks back for it when
+    it knows its own total.
     """
     scan, builder = steps.scan, steps.builder
     assert scan.lanes is not None
@@ -52,9 +58,9 @@ def _accumulate_in_lanes(
     lane = names[own_lane]
     outside = steps.before_loops(site, scan.items)
     inner = outside.outside([own_lane]).inside([lane])
-    carry: list[p.Variable] = []
+    carry: list[Any] = []
     starts: list[str] = []
-    if scan.groups or scan.turns:
+    if start is not None and (scan.groups or scan.turns):
         carry, starts = steps.accumulators(steps.before_loops(inner, scan.turns), start)
     if scan.turns:
         builder.loops.nest(scan.turns)
@@ -64,6 +70,8 @@ def _accumulate_in_lanes(
     waits = steps.add_new(adding, {**names, **items}, values, waits)
     lanes = LaneScan(steps, first, last - first + 1)
     waits = lanes.across(inner, lane, values, waits)
+    if start is None:
+        carry, starts = look_back(steps, outside.outside([own_lane]), lanes.total, waits)
     place = p.Variable(own_lane)
     if scan.items:
         before = lanes.before(place, carry or steps.neutral, is_neutral=not carry)

@@ -1,0 +1,334 @@
+"""Work-groups that look back, in CUDA C++: published words, groups numbered as they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_SUM
+
+from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, runs_in
+from kgen.errors import CodegenError
+from kgen.ir.affine import simplify
+from kgen.ir.expr import LocalHardwareAxisIndex, substitute
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.tags import LookBackTag, PublishTag
+from kgen.ir.types import NumpyType
+from kgen.targets.preamble import Need, Rank
+from kgen.targets.writers.expressions import ExpressionWriter
+
+__all__ = [
+    "emit_look_back",
+    "emit_publication",
+    "GROUP_NUMBERS",
+    "look_back_of",
+    "number_groups",
+    "published_arrays",
+]
+
+#: What a word says of its value: it is a group's own, or that of all groups up to it.
+_TOTAL: Final = 1
+_UPTO: Final = 2
+
+_PUBLISH: Final = Need(
+    Rank.HELPER,
+    "kgen_publish",
+    """\
+// Words of 64 bits: in one half a part of a value, in the other one what value it is (state).
+template <class T>
+static __device__ inline void kgen_publish(void *row, unsigned int state, T value)
+{
+  unsigned int parts[(sizeof(T) + 3) / 4] = {0};
+  memcpy(parts, &value, sizeof(T));
+  for (int k = 0; k < (int) ((sizeof(T) + 3) / 4); ++k)
+    ((unsigned long long volatile *) row)[k] = (unsigned long long) state << 32 | parts[k];
+}""",
+)
+_PUBLISHED: Final = Need(
+    Rank.HELPER,
+    "kgen_published",
+    """\
+// The state of the value that a group *distance* before has published; 0 if there is none yet.
+template <class T>
+static __device__ inline unsigned int kgen_published(void const *row, int distance, T *value)
+{
+  int const count = (sizeof(T) + 3) / 4;
+  unsigned long long const volatile *words = (unsigned long long const volatile *) row;
+  unsigned int parts[count];
+  unsigned int state = 3;
+  words -= (long long) distance * count;
+  for (int k = 0; k < count; ++k)
+  {
+    unsigned long long const word = words[k];
+    parts[k] = (unsigned int) word;
+    state &= (unsigned int) (word >> 32);
+  }
+  memcpy(value, parts, sizeof(T));
+  return state;
+}""",
+)
+_FROM_LANE: Final = Need(
+    Rank.HELPER,
+    "kgen_from_lane",
+    """\
+template <class T>
+static __device__ inline T kgen_from_lane(unsigned int lanes, T value, int lane)
+{
+  unsigned int parts[(sizeof(T) + 3) / 4] = {0};
+  memcpy(parts, &value, sizeof(T));
+  for (int k = 0; k < (int) ((sizeof(T) + 3) / 4); ++k)
+    parts[k] = __shfl_sync(lanes, parts[k], lane & 31);
+  memcpy(&value, parts, sizeof(T));
+  return value;
+}""",
+)
+
+
+# -- numbers of groups ------------------------------------------------------------------------
+
+
+def published_arrays(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]:
+    """Return the arrays in which groups publish values, which are zero when a launch begins."""
+    names = (
+        insn.assignee_var_names()[0]
+        for insn in map(kernel.id_to_insn.__getitem__, function.insn_ids)
+        if kernel.target.looks_back and insn.tags_of_type(PublishTag)
+    )
+    return tuple(dict.fromkeys(names))
+
+
+#: What groups are called that are numbered as they begin.
+GROUP_NUMBERS: Final = tuple(f"kgen_group_{axis}" for axis in "xyz")
+
+
+def number_groups(
+    writer: ExpressionWriter, function: DeviceFunction, array: str
+) -> Iterator[cgen.Generable]:
+    """Write what numbers the groups of a launch: the first row of an *array* counts them."""
+    axes = [axis for axis, size in enumerate(function.locals) if size > 1]
+    own = [writer.integers.text(LocalHardwareAxisIndex(axis)) for axis in axes]
+    ticket = cgen.Assign("kgen_ticket", f"atomicAdd((unsigned int *) {array}, 1u)")
+    yield cgen.Value("__shared__ unsigned int", "kgen_ticket")
+    is_first = cgen.Line(" && ".join(f"{text} == 0" for text in own))
+    yield cgen.If(is_first, ticket) if own else ticket
+    yield cgen.Line("__syncthreads();  // groups have numbers in the order in which they begin")
+    rest = "kgen_ticket"
+    for number, (axis, name) in enumerate(zip("xyz", GROUP_NUMBERS, strict=True)):
+        if number == len(function.groups) - 1:
+            yield cgen.Initializer(cgen.Const(cgen.Value("int", name)), rest)
+            return
+        yield cgen.Initializer(cgen.Const(cgen.Value("int", name)), f"{rest} % gridDim.{axis}")
+        rest += f" / gridDim.{axis}"
+
+
+# -- publishing and looking back ----------------------------------------------------------------
+
+
+def emit_publication(writer: ExpressionWriter, insn: Assignment, tag: PublishTag) -> cgen.Generable:
+    """Write what publishes a value."""
+    writer.preamble.add(_PUBLISH)
+    dtype = writer.typer(insn.assignee)
+    value = writer.assigned(insn.expression, dtype)
+    row = _row(writer, insn)
+    state = _TOTAL if tag.is_total else _UPTO
+    return cgen.Statement(f"kgen_publish<{writer.type_name(dtype)}>(&{row}, {state}u, {value})")
+
+
+def _row(writer: ExpressionWriter, insn: Assignment) -> str:
+    """Write the first element of the row in which an instruction publishes a value."""
+    place = insn.assignee
+    assert isinstance(place, p.Subscript)
+    first = p.Subscript(place.aggregate, (*place.index_tuple[:-1], 0))
+    return writer.place(first, insn.expression, writer.typer(place))
+
+
+def look_back_of(kernel: LoopKernel, node: Node) -> LookBackTag | None:
+    """Return the look-back that *node* is a part of, and nothing else."""
+    tags = {_tag(kernel.id_to_insn[run.insn_id]) for run in runs_in(node)}
+    return tags.pop() if len(tags) == 1 else None
+
+
+def _tag(insn: InstructionBase) -> LookBackTag | None:
+    return next(iter(insn.tags_of_type(LookBackTag)), None)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One value of a look-back: where it is read to, and combined; where the group publishes it."""
+
+    read: Assignment
+    before: str
+    published: Assignment
+
+    @property
+    def other(self) -> str:
+        """The variable into which the value of another group is read."""
+        return self.read.assignee_name
+
+
+def emit_look_back(
+    writer: ExpressionWriter,
+    nodes: Sequence[Node],
+    tag: LookBackTag,
+    emit: Callable[[Node], list[cgen.Generable]],
+) -> cgen.Generable:
+    """Write what a warp does in place of the loop *nodes*; *emit* writes what combines two values.
+
+    Each of its lanes waits for a group of its own, the nearest one first, but for those that are
+    behind one that has published what all groups up to it combine to. What the lanes have found
+    is combined in their order, by steps to neighbours at growing distances, and put in front of
+    what was found nearer.
+    """
+    writer.preamble.add(_PUBLISHED, _FROM_LANE)
+    runs = [run for node in nodes for run in runs_in(node)]
+    parts = list(_parts(writer.kernel, runs))
+    reads = {str(part.read.id) for part in parts}
+    values = next(run.values for run in runs if run.insn_id in reads)
+    writer = writer.statement(writer.site, parts[0].read.within_inames, values)
+    combine = [line for node in nodes if (left := _without(node, reads)) for line in emit(left)]
+    index = parts[0].published.assignee.index_tuple
+    own = writer.integers.text(simplify(substitute(p.Sum((index[-2], -1)), values)))
+    lane = "0" if tag.width == 1 else writer.integers.text(LocalHardwareAxisIndex(0), PREC_SUM)
+    lanes = f"{2**tag.width - 1}u"
+    declared = {run.declares for run in runs}
+    found = " & ".join(
+        f"kgen_published(&{_row(writer, part.published)}, kgen_own - kgen_other, &{part.other})"
+        for part in parts
+    )
+
+    def each(text: str) -> list[cgen.Generable]:
+        return [
+            cgen.Statement(text.format(other=part.other, before=part.before, number=number))
+            for number, part in enumerate(parts)
+        ]
+
+    def declare(part: _Part, name: str, value: str) -> cgen.Generable:
+        dtype = writer.typer(part.read.assignee)
+        return cgen.Initializer(cgen.Value(writer.type_name(dtype), name), value)
+
+    def const(kind: str, name: str, value: str) -> cgen.Generable:
+        return cgen.Initializer(cgen.Const(cgen.Value(kind, name)), value)
+
+    awaited = [
+        cgen.If(cgen.Line("kgen_state == 0"), cgen.Assign("kgen_state", found)),
+        cgen.Assign("kgen_last", f"__ballot_sync({lanes}, kgen_state == {_UPTO})"),
+        cgen.Assign("kgen_needed", f"kgen_last == 0 ? {lanes} : kgen_last ^ (kgen_last - 1)"),
+        cgen.Assign("kgen_missing", f"kgen_needed & __ballot_sync({lanes}, kgen_state == 0)"),
+    ]
+    joined = cgen.Block([*combine, *each("{other} = {before}")])
+    step = cgen.Block(
+        [
+            *each(f"{{before}} = kgen_from_lane({lanes}, {{other}}, {lane} + kgen_step)"),
+            cgen.If(cgen.Line(f"{lane} + kgen_step < kgen_count"), joined),
+        ]
+    )
+    steps = cgen.For(
+        cgen.Line("int kgen_step = 1"),
+        cgen.Line(f"kgen_step < {tag.width}"),
+        cgen.Line("kgen_step *= 2"),
+        step,
+    )
+    window = [
+        const("int", "kgen_other", f"kgen_left - 1 - {lane}"),
+        cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), f"kgen_other < 0 ? {_UPTO} : 0"),
+        *(cgen.Value("unsigned int", f"kgen_{name}") for name in ("last", "needed", "missing")),
+        *(
+            declare(part, part.other, part.before)
+            if part.other in declared
+            else cgen.Assign(part.other, part.before)
+            for part in parts
+        ),
+        *(declare(part, f"kgen_later_{k}", part.before) for k, part in enumerate(parts)),
+        cgen.DoWhile(cgen.Line("kgen_missing != 0"), cgen.Block(awaited)),
+        const("int", "kgen_count", "min(__popc(kgen_needed), kgen_left)"),
+        steps,
+        *each("{before} = {other}"),
+        cgen.If(
+            cgen.Line(f"{lane} == 0 && kgen_left < kgen_own"),
+            cgen.Block([*each("{other} = kgen_later_{number}"), *combine]),
+        ),
+        cgen.Assign("kgen_left", "kgen_last != 0 ? 0 : kgen_left - kgen_count"),
+    ]
+    return cgen.Block(
+        [
+            const("int", "kgen_own", own),
+            cgen.Initializer(cgen.Value("int", "kgen_left"), "kgen_own"),
+            cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(window)),
+            *each(f"{{before}} = kgen_from_lane({lanes}, {{before}}, 0)"),
+        ]
+    )
+
+
+def _parts(kernel: LoopKernel, runs: Sequence[Run]) -> Iterator[_Part]:
+    """Give the values of a look-back, in the order of its instructions."""
+    ids = {run.insn_id for run in runs}
+    inside = [insn for insn in kernel.instructions if insn.id in ids]
+    assigned = {name for insn in inside for name in insn.assignee_var_names()}
+    starts = [
+        insn.assignee_var_names()[0]
+        for insn in kernel.instructions
+        if insn.id not in ids and not assigned.isdisjoint(insn.assignee_var_names())
+    ]
+    reads = [insn for insn in inside if _is_read(insn)]
+    if len(reads) != len(starts) or not reads:
+        raise _changed(inside[0])
+    for read, before in zip(reads, starts, strict=True):
+        assert isinstance(read, Assignment)
+        array = read.expression.aggregate.name
+        if not _has_rows_of_words(kernel, array):
+            raise _changed(read)
+        yield _Part(read, before, _publisher(kernel, read, array))
+
+
+def _has_rows_of_words(kernel: LoopKernel, name: str) -> bool:
+    """Tell whether the rows of an array are next to each other, of whole words, all its own."""
+    array = kernel.temporary_variables.get(name)
+    if array is None or array.base_storage is not None or not isinstance(array.dtype, NumpyType):
+        return False
+    words = -(-array.dtype.itemsize // 4)
+    strides = array.fixed_strides
+    entries = 8 * words // array.dtype.itemsize
+    return len(strides) > 1 and strides[-1] == 1 and strides[-2] == entries
+
+
+def _is_read(insn: InstructionBase) -> bool:
+    return isinstance(insn, Assignment) and isinstance(insn.expression, p.Subscript)
+
+
+def _publisher(kernel: LoopKernel, read: Assignment, array: str) -> Assignment:
+    """Return the instruction that publishes what groups themselves combine to."""
+    for insn in map(kernel.id_to_insn.__getitem__, kernel.writers.get(array, ())):
+        if isinstance(insn, Assignment) and any(
+            tag.is_total for tag in insn.tags_of_type(PublishTag)
+        ):
+            return insn
+    raise _changed(read)
+
+
+def _changed(insn: InstructionBase) -> CodegenError:
+    return CodegenError(
+        "a loop in which work-groups look back is not as realize_reduction has made it",
+        where=f"instruction '{insn}'",
+        hint="transform the kernel before realize_reduction(..., force_scan=True)",
+    )
+
+
+def _without(node: Node, left_out: set[str]) -> Node | None:
+    """Return what *node* runs in one iteration of its loop, without some instructions."""
+    match node:
+        case Run():
+            return None if node.insn_id in left_out else node
+        case For() | Let():
+            return _without(node.body, left_out)
+        case Block():
+            children = [_without(child, left_out) for child in node.children]
+            left = tuple(child for child in children if child is not None)
+            return Block(left) if left else None
+        case If():
+            body = _without(node.body, left_out)
+            return None if body is None else If(node.condition, body, reads_data=node.reads_data)
+    return node

@@ -1,0 +1,94 @@
+"""Generated CUDA C++ on threads of the host: groups begin in any order, few of them at once."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pymbolic import evaluate
+
+import kgen as lp
+from kgen.host.program import n_bytes_of
+from kgen.lowering import generate_module
+from kgen.targets.module import Launch, Module
+
+_HEADER = Path(__file__).with_name("cuda_host.h")
+
+
+class HostCuda:
+    """A program, compiled for the host: its launches, with memory that they do not expect.
+
+    *change* is applied to the text of the code.
+    """
+
+    def __init__(
+        self,
+        program: lp.TranslationUnit,
+        folder: Path,
+        change: Callable[[str], str] = lambda text: text,
+    ) -> None:
+        self.module: Module = generate_module(program.default_entrypoint)
+        entries = [
+            f'extern "C" int run_{launch.function}(unsigned int const *grid, unsigned int const '
+            "*block, void **given, unsigned int const *order, int resident)\n"
+            f"{{ return host::launch(host::Kernel<{launch.function}>::run, grid, block, given, "
+            "order, resident); }\n"
+            for launch in self.module.launches
+        ]
+        text = f'#include "{_HEADER}"\n{change(self.module.device_source)}\n{"".join(entries)}'
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        source, library = folder / f"{name}.cpp", folder / f"{name}.so"
+        source.write_text(text)
+        flags = ("-std=c++17", "-w", "-shared", "-fPIC", "-pthread")
+        subprocess.run(["g++", *flags, str(source), "-o", str(library)], check=True)
+        self.library = ctypes.CDLL(str(library))
+
+    def __call__(
+        self, arguments: Mapping[str, Any], *, order: str = "last first", resident: int = 3
+    ) -> bool:
+        """Run all launches; tell whether all groups end. Arrays are changed in place."""
+        given = dict(arguments)
+        sizes = {name: value for name, value in given.items() if isinstance(value, int)}
+        for arg in self.module.arguments:
+            if arg.is_temporary:
+                size = max(evaluate(n_bytes_of(arg), sizes), 0)
+                given[arg.name] = np.full(size, 0x5A, np.uint8)
+        return all(
+            self._run(launch, given, sizes, order, resident) for launch in self.module.launches
+        )
+
+    def _run(
+        self,
+        launch: Launch,
+        given: dict[str, Any],
+        sizes: dict[str, int],
+        order: str,
+        resident: int,
+    ) -> bool:
+        for name in launch.zeroed:
+            given[name][:] = 0
+        grid = [*(evaluate(size, sizes) for size in launch.groups), 1, 1, 1][:3]
+        block = [*launch.locals, 1, 1, 1][:3]
+        count = int(np.prod(grid))
+        numbers = np.arange(count, dtype=np.uint32)
+        if order == "last first":
+            numbers = numbers[::-1].copy()
+        elif order == "any":
+            np.random.default_rng(count).shuffle(numbers)
+        places = []
+        for name in launch.parameters:
+            value = given[name]
+            number = ctypes.c_int(value) if isinstance(value, int) else None
+            places.append(number or ctypes.c_void_p(value.ctypes.data if number is None else 0))
+        pointers = (ctypes.c_void_p * len(places))(
+            *(ctypes.cast(ctypes.byref(place), ctypes.c_void_p) for place in places)
+        )
+        run = getattr(self.library, f"run_{launch.function}")
+        three = ctypes.c_uint * 3
+        of_order = numbers.ctypes.data_as(ctypes.c_void_p)
+        return bool(run(three(*grid), three(*block), pointers, of_order, resident))

@@ -1,0 +1,203 @@
+"""Scans across work-groups in one launch, on threads of the host that begin groups in any order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import parse
+from kgen.ir.sets.text import parse_domain
+from kgen.ir.tags import LookBackTag, PublishTag
+from tests.cuda_host import HostCuda
+from tests.targets.support import compile_cuda
+from tests.transforms.reductions.test_scan import (
+    F64,
+    TRIANGLE,
+    items,
+    kernel,
+    lanes,
+    lone,
+    scanned,
+    turns,
+    two_axes,
+)
+
+CUDA = lp.CudaTarget()
+ORDERS = [("last first", 1), ("any", 3), ("first", 2)]
+
+
+def on_cuda(text: Any = "out[i] = sum(j, a[j])", domains: Any = TRIANGLE) -> lp.TranslationUnit:
+    return kernel(text, domains, target=CUDA)
+
+
+def launches(knl: lp.TranslationUnit) -> int:
+    return lp.generate_code_v2(knl).device_code().count("__global__")
+
+
+def integers(n: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(n).integers(0, 10, n).astype(F64)
+
+
+# -- which scans look back ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", [lanes, turns, items, lone])
+def test_groups_look_back_in_one_launch(schedule: Any) -> None:
+    knl = scanned(schedule(on_cuda()))
+    assert launches(knl) == 1
+    assert lp.verify(knl).ok
+
+
+def test_groups_on_two_axes_have_launches() -> None:
+    assert launches(scanned(two_axes(on_cuda()))) == 3
+
+
+def test_rows_of_work_items_have_launches() -> None:
+    knl = on_cuda("out[b, i] = sum(j, a[b, j])", "{[b, i, j]: 0 <= b < 5 and 0 <= j <= i < n}")
+    assert launches(scanned(lanes(lp.tag_inames(knl, {"b": "l.1"})))) == 3
+
+
+def test_groups_that_do_not_follow_each_other_have_launches() -> None:
+    domain = "{[b, i, j]: 0 <= b < 5 and 16*b <= i < n and 0 <= j <= i}"
+    knl = on_cuda("out[b, i] = sum(j, a[b, j])", domain)
+    assert launches(scanned(lanes(lp.tag_inames(knl, {"b": "g.1"})))) == 3
+
+
+# -- what they compute, in whatever order groups begin --------------------------------------------
+
+
+def test_sums(tmp_path: Path) -> None:
+    run = HostCuda(scanned(items(on_cuda())), tmp_path)
+    for n in (0, 1, 24, 25, 1000):
+        for order, resident in ORDERS:
+            a, out = integers(n), np.zeros(n)
+            assert run({"a": a, "out": out, "n": n}, order=order, resident=resident)
+            np.testing.assert_array_equal(out, np.cumsum(a))
+
+
+def test_operations_keep_their_order(tmp_path: Path) -> None:
+    knl = on_cuda("scale[i], out[i] = reduce(affine_maps, j, (f[j], a[j]))")
+    run = HostCuda(scanned(turns(lp.add_and_infer_dtypes(knl, {"f": F64}))), tmp_path)
+    a, f, out, scale = integers(900), integers(900) / 10, np.zeros(900), np.zeros(900)
+    expected = np.zeros(900)
+    for i in range(900):
+        expected[i] = f[i] * expected[i - 1] + a[i]
+    assert run({"a": a, "f": f, "out": out, "scale": scale, "n": 900}, order="any")
+    np.testing.assert_allclose(out, expected)
+
+
+def test_several_scans_of_rows(tmp_path: Path) -> None:
+    text = ["for b, i", "<> s = sum(j, a[b, j])", "out[b, i] = s * max(j, a[b, j])", "end"]
+    knl = on_cuda([*text], "{[b, i, j]: 0 <= b < 3 and 0 <= j <= i < n}")
+    run = HostCuda(scanned(lanes(lp.tag_inames(knl, {"b": "g.1"}))), tmp_path)
+    a, out = integers(600).reshape(3, 200), np.zeros((3, 200))
+    assert run({"a": a, "out": out, "n": 200}, order="any")
+    expected = np.cumsum(a, axis=1) * np.maximum.accumulate(a, axis=1)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_groups_that_are_not_numbered_as_they_begin_wait_for_ever(tmp_path: Path) -> None:
+    def fixed(code: str) -> str:
+        return code.replace("kgen_group_x = kgen_ticket", "kgen_group_x = blockIdx.x")
+
+    run = HostCuda(scanned(lanes(on_cuda())), tmp_path, fixed)
+    a, out = integers(100), np.zeros(100)
+    assert run({"a": a, "out": out, "n": 100}, order="first", resident=1)
+    assert not run({"a": a, "out": out, "n": 100}, order="last first", resident=1)
+
+
+# -- what is rejected ---------------------------------------------------------------------------
+
+
+def changed(change: Any, *kinds: type[Any]) -> lp.TranslationUnit:
+    """Return a scan with its instructions that have tags of some kinds changed."""
+    unit = scanned(lanes(on_cuda()))
+
+    def apply(knl: LoopKernel) -> LoopKernel:
+        insns = [
+            change(knl, insn) if insn.tags_of_type(kinds) else insn for insn in knl.instructions
+        ]
+        return knl.copy(instructions=insns)
+
+    return unit.map_kernels(apply)
+
+
+def test_other_targets_cannot_wait() -> None:
+    knl = scanned(lanes(on_cuda())).copy(target=lp.OpenCLTarget())
+    with pytest.raises(lp.KgenError, match="groups cannot wait for each other"):
+        lp.generate_code_v2(knl)
+
+
+def test_reading_without_waiting_is_a_race() -> None:
+    knl = changed(lambda _, insn: insn.copy(tags=frozenset()), LookBackTag)
+    with pytest.raises(lp.KgenError, match="requires synchronization by a global barrier"):
+        lp.generate_code_v2(knl)
+
+
+def test_waiting_for_what_nobody_publishes() -> None:
+    knl = changed(lambda _, insn: insn.copy(tags=frozenset()), PublishTag)
+    with pytest.raises(lp.KgenError, match="does not publish it"):
+        lp.generate_code_v2(knl)
+
+
+def test_waiting_for_later_groups() -> None:
+    def late(knl: LoopKernel) -> LoopKernel:
+        *domains, last = knl.domains
+        text = str(last).replace("i_outer_before < i_outer", "i_outer_before <= i_outer")
+        return knl.copy(domains=(*domains, parse_domain(text)))
+
+    with pytest.raises(lp.KgenError, match="begins later"):
+        lp.generate_code_v2(scanned(lanes(on_cuda())).map_kernels(late))
+
+
+def test_publishing_after_waiting() -> None:
+    def swapped(knl: LoopKernel, insn: Any) -> Any:
+        publish, *_ = [i.id for i in knl.instructions if i.tags_of_type(PublishTag)]
+        *_, last = [i.id for i in knl.instructions if i.tags_of_type(LookBackTag)]
+        if insn.id == publish:
+            return insn.copy(depends_on=insn.depends_on | {last})
+        before = knl.id_to_insn[publish].depends_on
+        return insn.copy(depends_on=insn.depends_on - {publish} | before)
+
+    with pytest.raises(lp.KgenError, match="only later"):
+        lp.generate_code_v2(changed(swapped, PublishTag, LookBackTag))
+
+
+def test_publishing_under_a_condition() -> None:
+    def guarded(_: LoopKernel, insn: Any) -> Any:
+        return insn.copy(predicates=frozenset([parse("n > 7")]))
+
+    with pytest.raises(lp.KgenError, match="under a condition"):
+        lp.generate_code_v2(changed(guarded, PublishTag))
+
+
+def test_other_operations_are_found_by_verify() -> None:
+    def doubled(_: LoopKernel, insn: Any) -> Any:
+        is_read = "part_j" in str(insn.expression)
+        return insn.copy(expression=2 * insn.expression) if is_read else insn
+
+    small = changed(doubled, LookBackTag)
+    assert not lp.verify(lp.fix_parameters(small, n=40)).ok
+
+
+def test_the_code_compiles(nvcc: str, tmp_path: Path) -> None:
+    knl = on_cuda("out[i], flag[i] = reduce(segmented(sum), j, (a[j], start[j]))")
+    knl = lp.add_and_infer_dtypes(knl, {"start": np.int8})
+    compile_cuda(lp.generate_code_v2(scanned(turns(knl))).device_code(), tmp_path, nvcc)
+
+
+def test_loops_inside_of_a_launch_would_publish_again() -> None:
+    knl = scanned(lanes(on_cuda(domains=["{[t]: 0 <= t < 3}", TRIANGLE])))
+    knl = lp.add_inames_to_insn(knl, "t", "id:*")
+    ends = lp.BarrierInstruction(
+        "end", within_inames=frozenset("t"), depends_on=frozenset(["insn"])
+    )
+    knl = knl.map_kernels(lambda k: k.copy(instructions=[*k.instructions, ends]))
+    assert launches(knl) == 1
+    with pytest.raises(lp.KgenError, match="earlier iteration"):
+        lp.generate_code_v2(lp.set_options(knl, cooperative=True))
