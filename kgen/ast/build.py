@@ -15,6 +15,7 @@ from kgen.ast.slabs import bulk_of, either
 from kgen.ast.streams import streams_in_blocks
 from kgen.ast.trips import expand_strided_loops
 from kgen.ast.unroll import expand_unrolled
+from kgen.ast.whole import separate_whole_iterations
 from kgen.ir.closure import closure
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
@@ -49,7 +50,9 @@ def _device_function(
     tree = guard_bounds_by_data(kernel, tree)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
-    tree = expand_unrolled(separate_whole_tiles(tree, kernel, facts), kernel, facts)
+    tree = separate_whole_tiles(tree, kernel, facts)
+    tree = separate_whole_iterations(tree, kernel, grid, facts)
+    tree = expand_unrolled(tree, kernel, facts)
     if not kernel.target.loops_over_items:
         tree = expand_strided_loops(tree, kernel, facts)
     tree = merge_guards(fold_divisions(tree, kernel), kernel)

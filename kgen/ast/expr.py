@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.ast.islast import KIND, OP
 from kgen.ir.affine import linear_form, move_to_sides, simplify
-from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, is_constant
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, is_constant, variable_names
 
 _COMPARISONS = {OP.eq: "==", OP.le: "<=", OP.lt: "<", OP.ge: ">=", OP.gt: ">"}
 _FLIPPED = {"==": "!=", "!=": "==", "<=": ">", ">": "<=", "<": ">=", ">=": "<"}
@@ -102,13 +102,13 @@ def disjunction(parts: list[Expr]) -> Expr:
     """Make ``a or b or ...``; ``a < b or b < a`` is ``a != b``."""
     either = _combine(parts, p.LogicalOr, neutral=False)
     if isinstance(either, p.LogicalOr) and len(either.children) == 2:
-        one, other = map(_slack, either.children)
+        one, other = map(slack_of, either.children)
         if one is not None and other is not None and simplify(p.Sum((one, other))) == -2:
             return move_to_sides(one, "!=", -1)
     return either
 
 
-def _slack(condition: Expr) -> Expr | None:
+def slack_of(condition: Expr) -> Expr | None:
     """Return the sum that is not negative where an inequality holds."""
     if not isinstance(condition, p.Comparison):
         return None
@@ -223,3 +223,18 @@ def minimum(values: list[Expr]) -> Expr:
     if constants:
         rest = (min(int(value) for value in constants), *rest)
     return rest[0] if len(rest) == 1 else p.Min(rest)
+
+
+def bound_by(condition: Expr, name: str) -> tuple[Expr, int] | None:
+    """Return ``a`` and ``c`` where *condition* is ``name < a // c``, and ``c`` is positive."""
+    if not isinstance(condition, p.Comparison) or condition.operator not in ("<", "<=", ">", ">="):
+        return None
+    sides: tuple[Any, Any] = (condition.right, condition.left)
+    above, below = sides if condition.operator[0] == "<" else sides[::-1]
+    slack = p.Sum((above, p.Product((-1, below))))
+    factors = {atom: factor for factor, atom in linear_form(slack).terms}
+    factor = -factors.pop(p.Variable(name), 0)
+    if factor <= 0 or name in variable_names(*factors):
+        return None
+    least = factor if len(condition.operator) == 2 else factor - 1
+    return simplify(p.Sum((slack, p.Product((factor, p.Variable(name))), least))), factor

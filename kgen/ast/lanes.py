@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pymbolic.primitives as p
 
 from kgen.analysis.access import collect_accesses_to
-from kgen.ast.expr import compare_with_bound, conjunction, minimum
+from kgen.ast.expr import bound_by, compare_with_bound, conjunction, minimum
 from kgen.ast.facts import Facts
 from kgen.ast.nodes import Block, For, If, Let, Node, Run, runs_in
 from kgen.ast.streams import is_contiguous
 from kgen.ast.verify import differs_in_group
-from kgen.ir.affine import linear_form, simplify
 from kgen.ir.expr import Expr, TruncQuotient, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
@@ -245,7 +243,7 @@ def _split(loop: For, body: Node, facts: Facts) -> Node | None:
     """
     if not isinstance(body, If) or body.orelse is None or loop.step != 1:
         return None
-    bound = _bound_by(body.condition, loop.iname)
+    bound = bound_by(body.condition, loop.iname)
     if bound is None:
         return None
     total, factor = bound
@@ -261,21 +259,6 @@ def _split(loop: For, body: Node, facts: Facts) -> Node | None:
     stop = minimum([*(top for top in tops if isinstance(top, int)), end])
     whole = replace(loop, stop=stop, body=body.body)
     return Block((whole, replace(loop, first=start, body=body.orelse)))
-
-
-def _bound_by(condition: Expr, name: str) -> tuple[Expr, int] | None:
-    """Return ``a`` and ``c`` where *condition* is ``name < a // c``, and ``c`` is positive."""
-    if not isinstance(condition, p.Comparison) or condition.operator not in ("<", "<=", ">", ">="):
-        return None
-    sides: tuple[Any, Any] = (condition.right, condition.left)
-    above, below = sides if condition.operator[0] == "<" else sides[::-1]
-    slack = p.Sum((above, p.Product((-1, below))))
-    factors = {atom: factor for factor, atom in linear_form(slack).terms}
-    factor = -factors.pop(p.Variable(name), 0)
-    if factor <= 0 or name in variable_names(*factors):
-        return None
-    least = factor if len(condition.operator) == 2 else factor - 1
-    return simplify(p.Sum((slack, p.Product((factor, p.Variable(name))), least))), factor
 
 
 def _numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> list[int]:

@@ -19,7 +19,8 @@ class For(Tree):
     """``for (dtype iname = first; iname < stop; iname += step)``.
 
     ``is_short``: it has few iterations, and is to become straight-line code. ``is_simd``: its
-    iterations are independent, and are to become the lanes of vectors.
+    iterations are independent, and are to become the lanes of vectors. ``is_rare``: it stays a
+    loop, although its tag says to unroll it.
     """
 
     branches = ("body",)
@@ -33,6 +34,7 @@ class For(Tree):
     comment: str | None = None
     is_short: bool = False
     is_simd: bool = False
+    is_rare: bool = False
 
     @property
     def name(self) -> str:

@@ -20,6 +20,7 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.fields import replace
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import (
@@ -41,15 +42,20 @@ def expand_unrolled(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
 
     *facts*: what is known of parameters and hardware axes at the root.
     """
-    unrolled = frozenset(
+    unrolled = unrolled_inames(kernel)
+    if not unrolled:
+        return node
+    return _Expander(kernel, unrolled, Facts(facts.params())).node(node)
+
+
+def unrolled_inames(kernel: LoopKernel) -> frozenset[str]:
+    """Return the inames of which the code has a copy of the loop's body for each value."""
+    return frozenset(
         name
         for name in kernel.inames
         if kernel.has_tag(name, (UnrollTag, UnrolledIlpTag, VectorizeTag))
         and not (kernel.has_tag(name, LoopedIlpTag) or is_simd(kernel, name))
     )
-    if not unrolled:
-        return node
-    return _Expander(kernel, unrolled, Facts(facts.params())).node(node)
 
 
 class _Expander:
@@ -68,7 +74,7 @@ class _Expander:
                 below = p.Comparison(index, "<", node.stop)
                 above = p.Comparison(index, ">=", node.first)
                 body = self._at(above, below).node(node.body)
-                if node.iname in self.unrolled:
+                if node.iname in self.unrolled and not node.is_rare:
                     return self._copies(node, body)
                 return replace(node, body=body)
             case If():
