@@ -39,6 +39,7 @@ from kgen.ir.expr import (
 from kgen.ir.fields import replace
 from kgen.ir.grid import Grid
 from kgen.ir.instruction import Assignment
+from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.interval import ANYTHING, Interval
 from kgen.ir.stages import DeviceKernel
@@ -85,7 +86,7 @@ def separate_whole_iterations(node: Node, kernel: DeviceKernel, grid: Grid, fact
     which the guards of the copies in it can be decided, if there are at least ``MIN_GUARDED``
     guarded copies in an iteration, and at most ``MAX_COPIES`` in all. The second loop has the
     iterations that are not whole, and all those of groups that are not; what is tagged ``unr``
-    stays a loop there, if it does not choose an element of a private array.
+    stays a loop there, unless its variable chooses what is a variable in the code.
     """
     unrolled = unrolled_inames(kernel)
     copied = frozenset(name for name in unrolled if not kernel.has_tag(name, VectorizeTag))
@@ -119,10 +120,15 @@ class _Separator:
         return self.kernel.get_written_variables()
 
     @cached_property
-    def private(self) -> frozenset[str]:
-        """The temporaries of work-items."""
-        temporaries = self.kernel.temporary_variables.items()
-        return frozenset(n for n, t in temporaries if t.address_space == AddressSpace.PRIVATE)
+    def chosen(self) -> frozenset[str]:
+        """The arrays of which elements are variables, may be in registers, or are components."""
+        return frozenset(
+            name
+            for name, array in self.kernel.array_vars.items()
+            if array.address_space == AddressSpace.PRIVATE
+            or not isinstance(array.dim_tags, tuple)
+            or not all(isinstance(tag, FixedStrideArrayDimTag) for tag in array.dim_tags)
+        )
 
     @cached_property
     def make_name(self) -> Callable[[str], str]:
@@ -208,15 +214,18 @@ class _Separator:
         return inside if is_choice else replace(inside, is_rare=True)
 
     def _chooses(self, run: Run, iname: str) -> bool:
-        """Tell whether an element of a private array, which may be in a register, is chosen."""
+        """Tell whether a number must say what is meant, or should: of variables, and in calls."""
         insn = self.kernel.id_to_insn[run.insn_id]
         if not isinstance(insn, Assignment):
             return True
         return any(
-            isinstance(part, p.Subscript | LinearSubscript)
-            and not self.private.isdisjoint(variable_names(part.aggregate))
-            and iname in variable_names(substitute(part, run.values))
+            iname in variable_names(substitute(part, run.values))
             for part in walk(insn.assignee, insn.expression)
+            if isinstance(part, p.Call)
+            or (
+                isinstance(part, p.Subscript | LinearSubscript)
+                and not self.chosen.isdisjoint(variable_names(part.aggregate))
+            )
         )
 
     # -- guards ------------------------------------------------------------------------------

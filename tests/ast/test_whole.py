@@ -96,21 +96,29 @@ def test_loops_may_begin_and_end_anywhere(domain: str) -> None:
         Oracle(lowered.kernel, {"n": n, "m": m}).check(lowered.functions)
 
 
-def test_copies_stay_that_choose_an_element_of_a_private_array() -> None:
+@pytest.mark.parametrize("layout", [{}, {"dim_tags": "N0,sep"}, {"dim_tags": "N0,vec"}])
+def test_copies_stay_that_choose_a_variable(layout: dict[str, Any]) -> None:
     domains = ["{ [i]: 0 <= i < n }", "{ [l, s]: 0 <= l, s < 8 }"]
     text = """
         <> t[l] = a[i, l] {id=load}
-        out[i, s] = t[s] + 1 {dep=load,if=8*i + s < m}
+        out[i, s] = t[7 - s] + 1 {dep=load,if=8*i + s < m}
         """
-    knl = lp.make_kernel(
-        domains, text, [lp.GlobalArg("a, out", F32, shape="n, 8"), lp.ValueArg("m", "int32"), "..."]
-    )
-    knl = lp.tag_inames(knl, "l:unr, s:unr")
-    lowered = lower(lp.assume(knl, "n >= 0").default_entrypoint)
+    data = [lp.GlobalArg("a, out", F32, shape="n, 8", **layout), lp.ValueArg("m", "int32")]
+    knl = lp.make_kernel(domains, text, [*data, "..."], target=lp.CudaTarget())
+    knl = lp.tag_inames(lp.assume(knl, "n >= 0"), "l:unr, s:unr")
+    lowered = lower(knl.default_entrypoint)
     for m in (0, 2, 17, 24):
         Oracle(lowered.kernel, {"n": 3, "m": m}).check(lowered.functions)
-    (function,) = lowered.functions
-    assert "for s" not in print_tree(function.body)
+    assert "for s" not in print_tree(lowered.functions[0].body)
+    assert "i_whole" in lp.generate_body(knl)
+
+
+def test_elements_of_separate_arrays_need_numbers() -> None:
+    array = lp.GlobalArg("out", F32, shape="n, 8", dim_tags="N0,sep")
+    domains = ["{ [i]: 0 <= i < n }", "{ [s]: 0 <= s < 8 }"]
+    code = "out[i, s] = 1 {if=8*i + s < m}"
+    knl = lp.make_kernel(domains, code, [array, lp.ValueArg("m", "int32"), "..."])
+    assert lp.generate_body(lp.tag_inames(knl, "s:unr")).count("out_s7[i] = 1.0f") == 2
 
 
 def test_few_and_many_copies_stay_under_guards(monkeypatch: pytest.MonkeyPatch) -> None:
