@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any
 
@@ -82,29 +82,7 @@ def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
     :class:`KernelError` for a name that is no instruction, or leaves it out where the option
     ``check_dep_resolution`` is off.
     """
-    finder = _Finder(kernel)
-    writers = kernel.writers
-    changed = []
-    for insn in kernel.instructions:
-        wanted = finder.find(insn, insn.depends_on, "depends on")
-        if insn.depends_on_is_final:
-            bounds = _bounding_names(kernel, insn.within_inames)
-            read = frozenset(bounds & kernel.temporary_variables.keys())
-        else:
-            read = instruction_reads(kernel, insn)
-        for name in read:
-            writing = writers.get(name, ())
-            if len(writing) == 1 and writing[0] != insn.id:
-                wanted.add(writing[0])
-        apart: set[tuple[str, str]] = set()
-        for item, scope in insn.no_sync_with:
-            found = finder.find(insn, (item,), "declares nosync with")
-            apart.update((name, scope) for name in found)
-        if wanted == insn.depends_on and apart == insn.no_sync_with:
-            changed.append(insn)
-        else:
-            changed.append(insn.copy(depends_on=frozenset(wanted), no_sync_with=frozenset(apart)))
-    return kernel.copy(instructions=tuple(changed))
+    return kernel.map_instructions(_Finder(kernel).resolved)
 
 
 class _Finder:
@@ -113,6 +91,28 @@ class _Finder:
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
         self.known: dict[Any, list[str]] = {name: [name] for name in kernel.id_to_insn}
+
+    def resolved(self, insn: InstructionBase) -> InstructionBase:
+        """Return *insn* with the ids of what it waits for; the same object if it has those."""
+        wanted = self.find(insn, insn.depends_on, "depends on")
+        for name in self._awaited(insn):
+            writing = self.kernel.writers.get(name, ())
+            if len(writing) == 1 and writing[0] != insn.id:
+                wanted.add(writing[0])
+        apart: set[tuple[str, str]] = set()
+        for item, scope in insn.no_sync_with:
+            found = self.find(insn, (item,), "declares nosync with")
+            apart.update((name, scope) for name in found)
+        if wanted == insn.depends_on and apart == insn.no_sync_with:
+            return insn
+        return insn.copy(depends_on=frozenset(wanted), no_sync_with=frozenset(apart))
+
+    def _awaited(self, insn: InstructionBase) -> Set[str]:
+        """Return the variables for whose only writers *insn* waits."""
+        if not insn.depends_on_is_final:
+            return instruction_reads(self.kernel, insn)
+        bounds = _bounding_names(self.kernel, insn.within_inames)
+        return bounds & self.kernel.temporary_variables.keys()
 
     def find(self, insn: InstructionBase, given: Iterable[Any], verb: str) -> set[str]:
         """Return the ids that *given* means for *insn*, which no pattern means itself."""
