@@ -237,7 +237,7 @@ class CudaExecutor(ExecutorBase):
 
     * ``stream``: a stream of pycuda, PyTorch, CuPy or numba, an object with ``__cuda_stream__``, or
       the address of a stream; ``None`` is the default one. The launches of a stream that is being
-      captured become a part of its graph, and the event of the call is ``None``
+      captured become a part of its graph
     * ``allocator``: called with a number of bytes; makes the memory of outputs that are not
       passed, and of temporaries: pycuda's, or an array of another library
     * ``out_host``: return outputs as numpy arrays; ``None``: if numpy arrays and no device
@@ -387,7 +387,7 @@ def address_of_stream(stream: Any) -> int:
 
 
 def event_in(stream: Any) -> Any:
-    """Return an event after what is in a stream; ``None`` where that is being captured."""
+    """Return an event after what is in a stream; ``None`` if another library captures that."""
     if stream is None or isinstance(stream, drv.Stream):
         return drv.Event().record(stream)
     address, driver = handle_of(stream), load_driver()
