@@ -319,6 +319,7 @@ from kgen.transforms.reductions.nesting import (
 from kgen.transforms.reductions.realize import (
     realize_reduction,
 )
+from kgen.transforms.reductions.tensorize import tensorize
 from kgen.transforms.statements import (
     add_dependency,
     find_instructions,
@@ -622,6 +623,7 @@ __all__ = [
     "tag_array_axes",
     "tag_inames",
     "tag_instructions",
+    "tensorize",
     "to_batched",
     "to_kgen_type",
     "tune",

@@ -108,11 +108,19 @@ class Oracle:
                 for child in children_of(node):
                     self._run(child, names, gid, lid, trace)
             case Run():
-                at = {**names, **{name: value(expr) for name, expr in node.values.items()}}
-                point = tuple(at[name] for name in self.inames[node.insn_id])
-                trace.append((node.insn_id, point))
+                trace.extend(self._instances(node, names, value))
             case Barrier():
                 trace.append(("barrier", ()))
+
+    def _instances(
+        self, run: Run, names: Mapping[str, int], value: Evaluator
+    ) -> Iterator[Instance]:
+        """Give the instances of an instruction: one, or those of a step of tensor cores."""
+        at = {**names, **{name: value(expr) for name, expr in run.values.items()}}
+        extents = [self.kernel.get_iname_bounds(name).extent for name in run.over]
+        for step in itertools.product(*map(range, extents)):
+            at.update(zip(run.over, step, strict=True))
+            yield run.insn_id, tuple(at[name] for name in self.inames[run.insn_id])
 
     # -- checks ---------------------------------------------------------------------------
 

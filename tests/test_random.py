@@ -69,6 +69,7 @@ from tests.random.steps import (
     row_programs,
     saving_programs,
     scan_programs,
+    tensor_programs,
     thread_programs,
     turn_programs,
     window_programs,
@@ -240,6 +241,10 @@ def test_what_is_fetched_ahead_is_there(record_property: Any) -> None:
 
 def test_copies_are_complete_when_they_are_read(record_property: Any) -> None:
     judge(draw(copy_programs, COUNT // 25), "copies", check_work_items, record_property)
+
+
+def test_warps_multiply_matrices(record_property: Any) -> None:
+    judge(draw(tensor_programs, COUNT // 30), "tensors", check_work_items, record_property)
 
 
 def test_what_windows_keep_is_what_is_read(record_property: Any) -> None:

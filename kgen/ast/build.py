@@ -13,6 +13,7 @@ from kgen.ast.merge import merge_guards
 from kgen.ast.nodes import Block, DeviceFunction, If, Node
 from kgen.ast.slabs import bulk_of, either
 from kgen.ast.streams import streams_in_blocks
+from kgen.ast.tensors import tensors_at_once
 from kgen.ast.trips import expand_strided_loops
 from kgen.ast.unroll import expand_unrolled
 from kgen.ast.whole import separate_whole_iterations
@@ -50,6 +51,7 @@ def _device_function(
     tree = guard_bounds_by_data(kernel, tree)
     axes = _axes(launch.body)
     facts = kernel.assumptions.intersect(axis_context(grid, axes))
+    tree = tensors_at_once(tree, kernel)
     tree = separate_whole_tiles(tree, kernel, facts)
     tree = separate_whole_iterations(tree, kernel, grid, facts)
     tree = expand_unrolled(tree, kernel, facts)

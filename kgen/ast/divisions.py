@@ -73,7 +73,7 @@ class _Folder:
                 return self._if(node)
             case Run():
                 values = {name: self._value(value) for name, value in node.values.items()}
-                return Run(node.insn_id, values) if values != node.values else node
+                return replace(node, values=values) if values != node.values else node
             case Barrier():
                 return node
         return map_children(node, self.node)

@@ -83,7 +83,8 @@ class Run(Tree):
     """One instruction, its inames replaced by *values*.
 
     ``declares``: the scalar that it assigns first, and is the declaration of; ``is_only``: no other
-    instruction assigns that.
+    instruction assigns that. ``over``: the loops of which it is all iterations at once, by the
+    lanes of a warp together.
     """
 
     exprs = ("values",)
@@ -91,6 +92,7 @@ class Run(Tree):
     values: Mapping[str, Expr]
     declares: str | None = None
     is_only: bool = False
+    over: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,8 @@ def print_tree(node: Node, indent: str = "") -> str:
             return "\n".join(print_tree(child, indent) for child in node.children)
         case Run():
             values = ", ".join(f"{name}={to_text(value)}" for name, value in node.values.items())
-            return f"{indent}{node.insn_id}({values})"
+            over = f" over {', '.join(node.over)}" if node.over else ""
+            return f"{indent}{node.insn_id}({values}){over}"
         case Barrier():
             memory = "of all groups" if node.of_groups else node.memory
             return f"{indent}barrier {memory}  # {node.reason}"

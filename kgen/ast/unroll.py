@@ -224,7 +224,7 @@ class _Binder:
                 }
                 own = node.values.get(self.name, self.value)
                 values[self.name] = own if own is self.value else self._expr(own)
-                return Run(node.insn_id, values)
+                return replace(node, values=values)
             case If():
                 condition = (
                     substitute(node.condition, self.replacement)

@@ -13,6 +13,7 @@ import pymbolic.primitives as p
 from kgen.analysis.instances import axis_name
 from kgen.ast.facts import value_at
 from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run
+from kgen.ast.tensors import check_warps, is_tensor
 from kgen.errors import CodegenError
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, to_text, variable_names, walk
 from kgen.ir.functions import is_of_lane
@@ -77,6 +78,7 @@ def verify_lanes(kernel: LoopKernel, function: DeviceFunction) -> DeviceFunction
         for insn in kernel.instructions
         if (axes := _axes_of_rows(insn.read_exprs(), function.locals))
     }
+    of_insn |= dict.fromkeys(check_warps(kernel, function), frozenset((0,)))
     if of_insn:
         _visit_lanes(_Rows(kernel, function, of_insn), function.body, {}, {}, ())
     return function
@@ -119,6 +121,10 @@ class _Rows:
         assert width is not None
         condition = conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
         running = {n for n, point in enumerate(self._points()) if value_at(condition, point)}
+        if is_tensor(self.kernel, insn_id) and any(
+            {*range(n - n % width, n - n % width + width)} - running for n in running
+        ):
+            return condition
         for expr in walk(*self.kernel.id_to_insn[insn_id].read_exprs()):
             if not is_of_lane(expr):
                 continue

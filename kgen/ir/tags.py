@@ -17,6 +17,7 @@ __all__ = [
     "ConcurrentTag",
     "ForceSequentialTag",
     "FoundInCallTag",
+    "FragmentTag",
     "GroupInameTag",
     "HardwareConcurrentTag",
     "IlpBaseTag",
@@ -29,6 +30,7 @@ __all__ = [
     "StringTag",
     "Taggable",
     "TagLike",
+    "TensorTag",
     "UnrollHintTag",
     "UnrollTag",
     "UnrolledIlpTag",
@@ -305,6 +307,33 @@ class LookBackTag(Tag):
 
     def __str__(self) -> str:
         return f"look_back.{self.scan}"
+
+
+@dataclass(frozen=True)
+class TensorTag(InameImplementationTag):
+    """A loop over the terms of products that tensor cores compute, one step for all of them.
+
+    It is inside all other loops, in which it has its one instruction for itself.
+    """
+
+    shape: str
+    operands: str
+
+    def __str__(self) -> str:
+        return f"tensor.{self.shape}.{self.operands}"
+
+
+@dataclass(frozen=True)
+class FragmentTag(Tag):
+    """A loop that says which element of a matrix is meant, of those that a warp holds.
+
+    ``of``: ``lane``, one of the lanes; ``row`` or ``column``, one of the elements of a lane.
+    """
+
+    of: str
+
+    def __str__(self) -> str:
+        return f"fragment.{self.of}"
 
 
 class ItemLoopTag(Tag):

@@ -89,6 +89,8 @@ class TargetBase(metaclass=_TargetMeta):
     async_copies: ClassVar[frozenset[str]] = frozenset()
     #: Work-groups can wait for what those have written that began before them.
     looks_back: ClassVar[bool] = False
+    #: warps multiply matrices, whose elements their lanes hold
+    has_tensor_cores: ClassVar[bool] = False
     #: Calls begin with the queue of a device.
     runs_in_queue: ClassVar[bool] = False
 

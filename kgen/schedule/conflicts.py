@@ -26,10 +26,12 @@ from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.fields import replace
+from kgen.ir.fragments import WARP
 from kgen.ir.instruction import Assignment
 from kgen.ir.sets.dims import (
     Map,
     Set,
+    bound_param,
     in_names,
     in_to_params,
     param_names,
@@ -37,11 +39,13 @@ from kgen.ir.sets.dims import (
     rename_param,
     to_named,
     union_of,
+    with_params,
 )
 from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, LocalInameTag, LookBackTag, PublishTag
 from kgen.ir.types import AddressSpace
+from kgen.schedule.lanes import is_factor
 
 #: So many accesses are looked at together before they are in pairs.
 _MANY = 5
@@ -239,7 +243,7 @@ class Conflicts:
         for group in groups.values():
             around = Around(equal, ascending, self._is_local(group[0].array))
             named = elements_around(self.kernel, self.footprints, group)
-            a, b = (self._seen_from(named, group[0].place, s, around) for s in PAIR)
+            a, b = (self._seen_by_lanes(named, group[0], s, around) for s in PAIR)
             boxes.append((a, b, any(access.is_write for access in group), around))
         return all(
             self._find_conflict(one.intersect(other), around, ascending) is None
@@ -388,7 +392,16 @@ class Conflicts:
 
     def _compute_accessed(self, access: Access, side: Side, around: Around) -> Set:
         named, _ = elements_of(self.kernel, self.footprints, access)
-        return self._seen_from(named, access.place, side, around)
+        return self._seen_by_lanes(named, access, side, around)
+
+    def _seen_by_lanes(self, named: Set, access: Access, side: Side, around: Around) -> Set:
+        """Return what is touched; a factor for tensor cores, by any lane instead of one."""
+        named = self._seen_from(named, access.place, side, around)
+        if is_factor(self.kernel, access):
+            lane = side.of(axis_name(LocalInameTag(0)))
+            others = with_params(project_out_params(named, [lane]), [lane])
+            named = bound_param(others, lane, 0, WARP - 1)
+        return named
 
     def _seen_from(self, named: Set, place: Place, side: Side, around: Around) -> Set:
         """Rename the loops and hardware axes of a place by what two accesses share."""

@@ -15,17 +15,17 @@ from kgen.analysis.instances import elements_of, relate_sides
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import is_silenced
 from kgen.ir.analyses import Analysis
-from kgen.ir.expr import is_constant, walk
+from kgen.ir.expr import is_constant, variable_names, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names, project_out_params, rename_param
 from kgen.ir.sets.names import Side
-from kgen.ir.tags import VectorizeTag
+from kgen.ir.tags import FragmentTag, TensorTag, VectorizeTag
 from kgen.ir.tree import map_children
 from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import Loop, Node, Sequence, insn_ids, sequence
 
-__all__ = ["dependence_in", "is_lane_call", "is_simd", "join_lanes"]
+__all__ = ["dependence_in", "is_factor", "is_fragment", "is_lane_call", "is_simd", "join_lanes"]
 
 #: Why iterations of a loop around some instructions may not run at once.
 _DEPENDENCE = Analysis["str | None"](LoopKernel)
@@ -34,6 +34,19 @@ _DEPENDENCE = Analysis["str | None"](LoopKernel)
 def is_simd(kernel: LoopKernel, iname: str) -> bool:
     """Tell whether a loop is tagged ``vec``, and compilers make the vectors."""
     return kernel.target.has_simd_loops and bool(kernel.has_tag(iname, VectorizeTag))
+
+
+def is_fragment(kernel: LoopKernel, iname: str) -> bool:
+    """Tell whether a loop is one of those that tensor cores run in one step."""
+    return bool(kernel.has_tag(iname, (FragmentTag, TensorTag)))
+
+
+def is_factor(kernel: LoopKernel, access: Access) -> bool:
+    """Tell whether an access is to a factor of tensor cores, which other lanes load as well."""
+    return kernel.target.has_tensor_cores and any(
+        kernel.has_tag(name, TensorTag) and name in variable_names(*(access.index or ()))
+        for name in access.place.inames
+    )
 
 
 def is_lane_call(kernel: LoopKernel, node: Any) -> bool:

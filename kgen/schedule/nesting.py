@@ -16,6 +16,7 @@ from kgen.ir.tags import (
     ConcurrentTag,
     HardwareConcurrentTag,
     InOrderSequentialSequentialTag,
+    TensorTag,
     UnrollTag,
 )
 
@@ -35,7 +36,7 @@ class LoopNesting:
         self._concurrent = frozenset(
             name
             for name in kernel.inames
-            if kernel.has_tag(name, ConcurrentTag)
+            if kernel.has_tag(name, (ConcurrentTag, TensorTag))
             and not (sequential_axes and kernel.has_tag(name, HardwareConcurrentTag))
         )
         self._inside: Mapping[str, frozenset[str]] = kernel.iname_to_insns()

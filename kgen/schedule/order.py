@@ -12,10 +12,10 @@ from kgen.errors import DependencyCycleFound, ScheduleError
 from kgen.ir.expr import variable_names
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import IlpBaseTag, LoopedIlpTag, UnrollTag, VectorizeTag
+from kgen.ir.tags import IlpBaseTag, LoopedIlpTag, TensorTag, UnrollTag, VectorizeTag
 from kgen.ir.tree import Barrier
 from kgen.ir.types import Memory
-from kgen.schedule.lanes import is_simd
+from kgen.schedule.lanes import is_fragment, is_simd
 from kgen.schedule.nesting import LoopNesting
 from kgen.schedule.tree import Loop, LoopKind, Node, Run, sequence
 
@@ -166,11 +166,15 @@ def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
         ):
             flush()
         innermost = [
-            name for name in insn.within_inames if kernel.has_tag(name, (IlpBaseTag, VectorizeTag))
+            name
+            for name in insn.within_inames
+            if kernel.has_tag(name, (IlpBaseTag, VectorizeTag, TensorTag))
         ]
         if innermost:
             flush()
-            innermost.sort(key=lambda n: (is_simd(kernel, n), kernel.iname_order[n]))
+            innermost.sort(
+                key=lambda n: (is_simd(kernel, n), is_fragment(kernel, n), kernel.iname_order[n])
+            )
             result.append(_interleaved(kernel, insn, innermost))
         else:
             block.append(insn)

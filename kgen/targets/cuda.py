@@ -108,6 +108,7 @@ class CudaTarget(CFamilyTarget):
     is_compiled_by_nvcc: ClassVar[bool] = True
     async_copies: ClassVar[frozenset[str]] = frozenset(("cp.async",))
     looks_back: ClassVar[bool] = True
+    has_tensor_cores: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             "bool": "bool",

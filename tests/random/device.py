@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pymbolic.primitives as p
+from pymbolic.mapper.evaluator import evaluate
 
+from kgen.analysis.products import TensorLoops, tensor_factors, tensor_loops
+from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
@@ -20,14 +23,17 @@ from kgen.ir.expr import (
     LocalHardwareAxisIndex,
     TruncQuotient,
     TruncRemainder,
+    variable_names,
     walk,
 )
+from kgen.ir.fragments import Fragment
 from kgen.ir.functions import LANE_BEFORE, LANES_OF_ROW, is_of_lane
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import AddressSpace
+from tests.fragments import matrices, ptx_c
 from tests.reference import Evaluator, Memory, Point
 
 __all__ = ["Device"]
@@ -85,6 +91,12 @@ def lanes_of(mask: Any, number: int) -> int:
 def _quotient(a: Any, b: Any) -> int:
     """Divide as C does."""
     return int(abs(a) // b if a >= 0 else -(abs(a) // b))
+
+
+def _held(fragment: Fragment, lane: int) -> list[tuple[int, int]]:
+    """Return rows and columns of the elements that generated code lets a lane load."""
+    parts = map(fragment.element, range(fragment.count))
+    return [(int(evaluate(r, {"lane": lane})), int(evaluate(c, {"lane": lane}))) for r, c in parts]
 
 
 class Device:
@@ -163,6 +175,8 @@ class _Item:
         self.own: dict[str, Memory] = {}
         #: groups of copies that go on, the last of which is not complete: where, and what
         self.copies: list[list[tuple[Memory, Point, Any]]] = [[]]
+        #: the elements of both factors that it has loaded for tensor cores
+        self.fragments: tuple[list[Any], list[Any]] = ([], [])
         #: of the lane that goes on, the scalars that it has set
         self.lane: dict[str, Any] = {}
         self.memory, self.shared, self.gid, self.lid = memory, shared, gid, lid
@@ -198,6 +212,9 @@ class _Item:
             if isinstance(step, Barrier):
                 yield step
                 continue
+            if step.over:
+                yield from self._step_of_warp(step, values)
+                continue
             masks = list(self._masks(step))
             yield from ((step, False, mask) for mask in masks)
             self._execute(step, values)
@@ -206,6 +223,41 @@ class _Item:
     def _masks(self, run: Run) -> Iterator[Any]:
         read = walk(*self.kernel.id_to_insn[run.insn_id].read_exprs())
         return (expr.parameters[0] for expr in read if is_of_lane(expr))
+
+    def _step_of_warp(self, run: Run, names: Mapping[str, int]) -> Iterator[_Stop]:
+        """Load elements of both factors, wait for all lanes, and add up what PTX's tables say."""
+        insn = self.kernel.id_to_insn[run.insn_id]
+        loops = tensor_loops(self.kernel, insn)
+        assert loops is not None
+        assert isinstance(insn, Assignment)
+        factors = tensor_factors(loops, insn, ExpressionTyper(self.kernel))
+        assert factors is not None
+        shape, lane = loops.shape, self.number % WARP
+        self.fragments = (
+            [self._element(factors.a, loops, names, *reversed(at)) for at in _held(shape.a, lane)],
+            [self._element(factors.b, loops, names, *at) for at in _held(shape.b, lane)],
+        )
+        yield run, False, 2**WARP - 1
+        a, b = matrices(shape, [i.fragments for i in self.group[self.number - lane :][:WARP]])
+        for row, column in ptx_c(shape, lane):
+            at = {**names, loops.lane: lane, loops.column: column % 2}
+            evaluate = self._evaluator({**at, loops.row: row // 8} if loops.row else at)
+            place = insn.assignee
+            assert isinstance(place, p.Variable | p.Subscript)
+            home, index = self._home(assignee_name(place)), evaluate.index(place)
+            home[index] += sum(a[row, k] * b[k, column] for k in range(shape.depth))
+        yield run, True, 2**WARP - 1
+
+    def _element(
+        self, factor: Any, loops: TensorLoops, names: Mapping[str, int], depth: int, other: int
+    ) -> Any:
+        """Evaluate a factor of a term and of a row, or of a column, in this work-item."""
+        at = {**names, loops.depth: depth}
+        if loops.column in variable_names(factor):
+            at |= {loops.lane: other // 2, loops.column: other % 2}
+        else:
+            at |= {loops.lane: other % 8 * 4, loops.row or "": other // 8}
+        return self.value(factor, at)
 
     def walk(
         self, node: Node, names: Mapping[str, int]

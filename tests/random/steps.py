@@ -43,6 +43,7 @@ from tests.random.large import draw_large_program
 from tests.random.loops import Loop
 from tests.random.program import Program, Step, reason
 from tests.random.rows import draw_row_program
+from tests.random.tensors import draw_tensor_program
 from tests.random.turns import draw_turn_program
 from tests.random.windows import draw_window_program
 
@@ -63,6 +64,7 @@ __all__ = [
     "row_programs",
     "saving_programs",
     "scan_programs",
+    "tensor_programs",
     "thread_programs",
     "turn_programs",
     "window_programs",
@@ -875,6 +877,22 @@ def window_programs(draw: Draw) -> Program:
             attempts.make_one_of((Transformer.add_window,))
         program = attempts.make_some((0, 0, 0, 1, 2), _WINDOWS)
         if any("window" in dict(step.options) for step in program.steps):
+            return program
+
+
+def tensor_programs(draw: Draw) -> Program:
+    """Draw a product that tensor cores compute, the factors of which may be fetched."""
+    while True:
+        program = draw_tensor_program(draw)
+        steps, program = program.steps, dataclasses.replace(program, steps=())
+        attempts = _Attempts(draw, program)
+        attempts.short = frozenset("jk")
+        for step in steps:
+            attempts.make(step)
+        for kind in (Transformer.add_prefetch, Transformer.async_copy, Transformer.pipeline):
+            attempts.make_one_of((kind,))
+        program = attempts.make_some((0, 0, 0, 1, 2))
+        if any(step.function == "tensorize" for step in program.steps):
             return program
 
 

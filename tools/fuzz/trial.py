@@ -77,6 +77,7 @@ KINDS: dict[str, Kind] = {
     "launches": Kind(steps.global_programs, "tree", check_work_items),
     "saved": Kind(steps.saving_programs, "tree", check_work_items, opencl=0),
     "copies": Kind(steps.copy_programs, "tree", check_work_items),
+    "tensors": Kind(steps.tensor_programs, "tree", check_work_items),
     "windows": Kind(steps.window_programs, "tree", check_work_items),
     "pipelines": Kind(steps.pipeline_programs, "tree", check_work_items),
     "rows": Kind(steps.row_programs, "tree", check_work_items),

@@ -210,6 +210,17 @@ class AccessWriter:
         """Return the number of the element, counted from where the array begins."""
         return simplify(self._survey(access).index, self.site.values, self._bounds())
 
+    def index_of_first(self, access: p.Subscript | LinearSubscript, count: int) -> Expr:
+        """Return the number of the first one of *count* elements that are aligned together.
+
+        A swizzle moves them together, if they are in one chunk: the number is that before it.
+        """
+        array = self._survey(access).array
+        swizzle = array.swizzle if isinstance(array, TemporaryVariable) else None
+        if swizzle is None or swizzle.chunk % count:
+            return self.linear_index(access)
+        return simplify(self._linear_index(access), self.site.values, self._bounds())
+
     def _index_text(self, index: Expr, wide: bool) -> str:
         key = id(index), wide
         text = self._index_texts.get(key)

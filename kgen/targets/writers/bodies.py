@@ -35,6 +35,7 @@ from kgen.targets.writers.look_back import emit_look_back, look_back_of
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
+from kgen.targets.writers.tensors import tensor_statements
 from kgen.targets.writers.vectors import lanes_at, vector_statements
 
 __all__ = ["BodyEmitter", "Written", "body_of"]
@@ -336,6 +337,13 @@ class _DeviceEmitter(BodyEmitter):
     ) -> Iterable[cgen.Generable]:
         return self._noted(node.insn_id, self._statements(node, writer, site))
 
+    def _tensors(self, runs: Sequence[Run], writer: ExpressionWriter) -> list[cgen.Generable]:
+        """Return steps of tensor cores, all of one instruction."""
+        inames = self.kernel.id_to_insn[runs[0].insn_id].within_inames
+        return tensor_statements(
+            lambda run: writer.statement(writer.site, inames, run.values), runs
+        )
+
     def _noted(
         self, insn_id: str, statements: Iterable[cgen.Generable]
     ) -> Iterable[cgen.Generable]:
@@ -348,6 +356,8 @@ class _DeviceEmitter(BodyEmitter):
     def _statements(
         self, node: Run, writer: ExpressionWriter, site: EmissionSite
     ) -> Iterable[cgen.Generable]:
+        if node.over:
+            return self._tensors([node], writer.at(site))
         insn = self.kernel.id_to_insn[node.insn_id]
         writer = writer.statement(site, insn.within_inames, node.values)
         if node.insn_id in self.lanes:
@@ -426,6 +436,9 @@ class _DeviceEmitter(BodyEmitter):
         if tag := self._look_back(nodes[at]):
             parts = [*takewhile(lambda node: look_back_of(self.kernel, node) == tag, nodes[at:])]
             return len(parts), [self._looking_back(parts, tag, writer, writer.site)]
+        steps = _steps_from(nodes, at)
+        if steps:
+            return len(steps), list(self._noted(steps[0].insn_id, self._tensors(steps, writer)))
         lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
         if lanes is None:
             return 0, ()
@@ -438,6 +451,18 @@ class _DeviceEmitter(BodyEmitter):
         else:
             statements = list(self._noted(str(lanes.insn.id), statements))
         return count, statements
+
+
+def _steps_from(nodes: Sequence[Node], at: int) -> list[Run]:
+    """Return the steps of tensor cores from ``nodes[at]`` on, those of one instruction."""
+    steps: list[Run] = []
+    for node in nodes[at:]:
+        if not isinstance(node, Run) or not node.over:
+            break
+        if steps and node.insn_id != steps[0].insn_id:
+            break
+        steps.append(node)
+    return steps
 
 
 #: The bytes of vectors that compilers are asked for at least.

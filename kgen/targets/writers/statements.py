@@ -26,7 +26,12 @@ from kgen.ir.types import INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.access import is_pointer
-from kgen.targets.writers.async_copies import emit_async_copy, emit_commit, wait_for_copies
+from kgen.targets.writers.async_copies import (
+    ASYNC_SIZES,
+    emit_async_copy,
+    emit_commit,
+    wait_for_copies,
+)
 from kgen.targets.writers.atomics import atomic_statements, is_atomic
 from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.expressions import ExpressionWriter
@@ -90,6 +95,14 @@ def _tagged_statements(
 
 def _async_copy(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:
     dtype = _type_of_place(writer, insn)
+    if dtype.itemsize not in ASYNC_SIZES:
+        raise CodegenError(
+            f"there are no asynchronous copies of the {dtype.itemsize} bytes of an element",
+            where=f"instruction '{insn}'",
+            because="its lanes are no neighbours in memory, or not known to be aligned",
+            hint=f"align_temporaries(kernel, '{insn.assignee_name}', 16), and say which sizes are "
+            "multiples: assume(kernel, 'n mod 8 = 0')",
+        )
     place, source = (
         writer.place(expr, insn.expression, dtype) for expr in (insn.assignee, insn.expression)
     )

@@ -235,7 +235,7 @@ class _VectorWriter:
         if aligned is None:
             return None  # registers
         lanes = range(self.count)
-        indices = [self._at(lane).accesses.linear_index(access) for lane in lanes]
+        indices = [self._at(k).accesses.index_of_first(access, self.count) for k in lanes]
         steps = [_difference(index, indices[0]) for index in indices]
         if all(step == 0 for step in steps):
             return None

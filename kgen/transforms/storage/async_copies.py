@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 import pymbolic.primitives as p
@@ -25,6 +25,7 @@ from kgen.ir.tags import (
     GroupInameTag,
     LocalInameTag,
     UnrollTag,
+    VectorizeTag,
 )
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.transforms.loops.auto_axes import assign_auto_axes
@@ -49,6 +50,7 @@ def async_copy(
     :arg insn_ids: instructions that copy, ``a_fetch_rule`` of :func:`add_prefetch`
     :arg kind: ``"cp.async"``, on CUDA. It copies 4, 8 or 16 bytes at a time: an element, or the
         lanes of a loop tagged ``vec``, if the temporary is aligned (:func:`align_temporaries`).
+        Elements of 2 bytes need such lanes.
         Devices older than compute capability 8.0 copy as usual
 
     ::
@@ -191,9 +193,21 @@ def _why_no_copy(kernel: LoopKernel, insn: InstructionBase) -> tuple[str | None,
         return f"the kernel writes '{source.name}', from which a copy may read until its wait", None
     if not isinstance(source.dtype, NumpyType) or source.dtype != place.dtype:
         return "the types of both are not known, or not the same", "add_dtypes(kernel, ...)"
-    if source.dtype.itemsize not in _SIZES:
-        return f"its elements have {source.dtype.itemsize} bytes, and copies 4, 8 or 16", None
+    size = source.dtype.itemsize
+    if size not in _SIZES and not any(lanes * size in _SIZES for lanes in _lanes(kernel, insn)):
+        because = f"its elements have {size} bytes, and copies 4, 8 or 16"
+        lanes = max(_SIZES) // size
+        hint = f"split the loop over neighbours, and copy lanes at once: inner_tag='vec', {lanes}"
+        return because, hint if lanes > 1 else None
     return None, None
+
+
+def _lanes(kernel: LoopKernel, insn: InstructionBase) -> Iterator[int]:
+    """Give the lengths of loops over lanes around an instruction."""
+    for name in sorted(insn.within_inames):
+        extent = kernel.get_iname_bounds(name).extent
+        if kernel.has_tag(name, VectorizeTag) and isinstance(extent, int):
+            yield extent
 
 
 def _array(kernel: LoopKernel, expr: Any) -> Any:
@@ -207,7 +221,8 @@ def _begun(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
     insn = kernel.id_to_insn[name]
     assert isinstance(insn, Assignment)
     users = kernel.iname_to_insns()
-    own = [n for n in sorted(insn.within_inames) if users[n] == {name}]
+    shared = {n for each in kernel.instructions for n in each.reduction_inames()}
+    own = [n for n in sorted(insn.within_inames - shared) if users[n] == {name}]
     names, ids = new_names(kernel), kernel.get_instruction_id_generator()
     copies = {loop: str(names(f"{loop}_wait")) for loop in own}
     values: dict[str, Expr] = {old: p.Variable(new) for old, new in copies.items()}

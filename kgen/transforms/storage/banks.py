@@ -7,15 +7,16 @@ from typing import Final
 
 from kgen.analysis.access import collect_accesses_to
 from kgen.analysis.address_space import infer_address_spaces
-from kgen.analysis.banks import all_bank_passes
+from kgen.analysis.banks import BANK_BYTES, all_bank_passes
 from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_temporary_shapes
 from kgen.errors import TransformError
 from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import variable_names
 from kgen.ir.instruction import CallInstruction, CInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag, Swizzle
-from kgen.ir.tags import LocalInameTag
+from kgen.ir.tags import LocalInameTag, TensorTag, VectorizeTag
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.transforms.array_accesses import reject_elements_by_number
 from kgen.transforms.loops.auto_axes import assign_auto_axes
@@ -92,12 +93,28 @@ def swizzled(kernel: LoopKernel, name: str, length: str) -> TemporaryVariable:
             hint="swizzle before alias_temporaries",
         )
     chunks = sorted({max(size, chunk) for chunk in _CHUNKS if chunk < row}, reverse=True)
+    chunks = [c for c in chunks if c >= _bytes_at_once(known, name)] or chunks[:1]
     best = _best(known, (array.copy(swizzle=Swizzle(row // size, c // size)) for c in chunks))
     _reject_by_number(known, name)
     declared = kernel.temporary_variables[name]
     return declared.copy(
         dtype=array.dtype, shape=array.shape, dim_tags=array.dim_tags, swizzle=best.swizzle
     )
+
+
+def _bytes_at_once(kernel: LoopKernel, name: str) -> int:
+    """Return how many bytes of a temporary a work-item accesses at once, at most."""
+    size: int = kernel.array_vars[name].dtype.itemsize
+    found = [size]
+    for access in collect_accesses_to(kernel, name):
+        mentioned = set(variable_names(*(access.index or ()))).intersection(kernel.inames)
+        if any(kernel.has_tag(n, TensorTag) for n in mentioned) and size < BANK_BYTES:
+            found.append(_CHUNKS[0])
+        for lanes in (n for n in mentioned if kernel.has_tag(n, VectorizeTag)):
+            extent = kernel.get_iname_bounds(lanes).extent
+            if isinstance(extent, int):
+                found.append(min(size * extent, _CHUNKS[0]))
+    return max(found)
 
 
 def _reject_by_number(kernel: LoopKernel, name: str) -> None:

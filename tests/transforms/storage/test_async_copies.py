@@ -241,6 +241,39 @@ def test_copies_that_cannot_go_on(text: str, dtype: Any, because: str) -> None:
         lp.async_copy(lp.tag_inames(knl, "l:l.0"), "f")
 
 
+def test_copies_wait_in_the_loop_of_a_reduction() -> None:
+    knl = lp.make_kernel(
+        "{ [l, k]: 0 <= l < 8 and 0 <= k < 4 }",
+        "b[l] = sum(k, a[k, l])",
+        [lp.GlobalArg("a, b", np.float32, shape=lp.auto), "..."],
+        target=CUDA,
+    )
+    knl = lp.add_prefetch(lp.tag_inames(knl, "l:l.0"), "a", "l", fetch_outer_inames="k")
+    knl = lp.async_copy(knl, "a_fetch_rule")
+    assert lp.verify(knl).ok
+    loop = lp.generate_body(knl).partition("for (int k = 0")[2]
+    assert loop.count("__pipeline_wait_prior(0);") == 1
+
+
+def test_elements_of_two_bytes_are_copied_in_lanes() -> None:
+    knl = lp.make_kernel(
+        "{ [l, v]: 0 <= l < 8 and 0 <= v < 8 }",
+        "t[8*l + v] = a[8*l + v] {id=f}\nb[l] = t[l] {dep=f}",
+        [
+            lp.GlobalArg("a", np.float16, shape=64),
+            lp.GlobalArg("b", np.float16, shape=8),
+            lp.TemporaryVariable("t", np.float16, shape=64, address_space=lp.AddressSpace.LOCAL),
+            "...",
+        ],
+        target=CUDA,
+    )
+    knl = lp.async_copy(lp.tag_inames(knl, "l:l.0, v:vec"), "f")
+    code = lp.generate_body(lp.align_temporaries(knl, "t", 16))
+    assert "sizeof(kgen_float16x8)" in code
+    with pytest.raises(lp.KgenError, match="no asynchronous copies of the 2 bytes"):
+        lp.generate_body(knl)
+
+
 def test_code_for_copies_without_a_wait_is_rejected() -> None:
     kernel = kernel_of(copied())
     (wait,) = (insn for insn in kernel.instructions if insn.id == "a_fetch_rule_wait")

@@ -1,0 +1,79 @@
+"""A product of bfloat16 matrices on NVIDIA's tensor cores: warps of mma.sync, tiles by cp.async.
+
+Without ``--device cuda`` the program prints the CUDA code. On a device it runs, and compares the
+result with numpy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import ml_dtypes
+import numpy as np
+
+import kgen as lp
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+TEXT = "c[i, j] = sum(k, cast(np.float32, a[i, k])*cast(np.float32, b[k, j]))"
+
+#: The loops over a tile of either factor, and the bytes of a row of its swizzle.
+TILES = {
+    "a": ("i_inner_outer, i_inner_inner_outer, i_mma, k_inner_outer, k_inner_inner", 128),
+    "b": ("k_inner_outer, k_inner_inner, j_inner_outer, j_inner_inner_outer, j_mma", 256),
+}
+AROUND = "i_outer, j_outer, k_outer"
+
+
+def make_product(size: int) -> lp.TranslationUnit:
+    """Return the product as it is written, for matrices of *size* rows, a multiple of 128."""
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i, j, k < n }",
+        TEXT,
+        [
+            lp.GlobalArg("a, b", BFLOAT16, shape="n, n"),
+            lp.GlobalArg("c", np.float32, shape="n, n"),
+            "...",
+        ],
+        target=lp.PyCudaTarget(),
+        name="product",
+    )
+    return lp.fix_parameters(knl, n=size)
+
+
+def schedule(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Let 8 warps compute a tile of 128 x 128 elements, each 64 x 32 of them."""
+    for x, warp, mma, axis in (("i", 64, 16, 1), ("j", 32, 8, 0)):
+        knl = lp.split_iname(knl, x, 128, outer_tag=f"g.{axis}")
+        knl = lp.split_iname(knl, f"{x}_inner", warp, outer_tag=f"l.{axis + 1}")
+        knl = lp.split_iname(knl, f"{x}_inner_inner", mma, inner_iname=x + "_mma", outer_tag="ilp")
+    knl = lp.split_iname(lp.split_iname(knl, "k", 32), "k_inner", 16, outer_tag="unr")
+    for f, (swept, row) in TILES.items():
+        knl = lp.add_prefetch(knl, f, swept, f"{f}_row, {f}_col", None, fetch_outer_inames=AROUND)
+        knl = lp.split_iname(knl, f"{f}_col", 8, inner_tag="vec")
+        knl = lp.join_inames(knl, f"{f}_row, {f}_col_outer", item := f"{f}_item")
+        for axis, count in enumerate((32, 4, 2)):
+            knl = lp.split_iname(knl, item + axis * "_outer", count, inner_tag=f"l.{axis}")
+        knl = lp.tag_array_axes(knl, f"{f}_fetch", f"swizzle:{row}")
+    knl = lp.align_temporaries(knl, "a_fetch, b_fetch", 16)
+    knl = lp.tensorize(knl, "insn", "i_mma, j_mma, k_inner_inner", "m16n8k16")
+    return lp.pipeline(lp.async_copy(knl, "a_fetch_rule, b_fetch_rule"), "k_outer", stages=3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("none", "cuda"), default="none")
+    parser.add_argument("--size", type=int, default=512)
+    options = parser.parse_args()
+    knl = schedule(make_product(options.size))
+    if options.device == "none":
+        print(lp.generate_code_v2(knl).device_code())
+        return
+    a, b = np.random.default_rng(1).random((2, options.size, options.size)).astype(BFLOAT16)
+    _, (c,) = knl(a=a, b=b)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    print(f"maximal relative error against numpy: {np.max(np.abs(c / expected - 1)):.1e}")
+    np.testing.assert_allclose(c, expected, rtol=1e-4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Products that tensor cores compute: loops over fragments become one step of a warp."""
+
+from __future__ import annotations
+
+from kgen.analysis.products import TensorLoops, tensor_factors, tensor_loops
+from kgen.analysis.typing import ExpressionTyper
+from kgen.ast.nodes import DeviceFunction, For, Node, Run, runs_in
+from kgen.errors import ScheduleError
+from kgen.ir.expr import variable_names
+from kgen.ir.fields import replace
+from kgen.ir.fragments import WARP
+from kgen.ir.instruction import InstructionBase
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.stages import DeviceKernel
+from kgen.ir.tags import FragmentTag, TensorTag
+from kgen.ir.tree import map_children
+from kgen.ir.types import AddressSpace, NumpyType
+
+__all__ = ["check_warps", "is_tensor", "tensors_at_once"]
+
+
+def tensors_at_once(node: Node, kernel: DeviceKernel) -> Node:
+    """Make the loops around an instruction for tensor cores one step.
+
+    ::
+
+        for i_reg = 0 .. 2                            update(k_outer=k_outer) over i_reg, j_reg, k
+          for j_reg = 0 .. 2                     =>
+            for k = 0 .. 16
+              update(k_outer=k_outer, ...)
+    """
+    tensors = any(kernel.has_tag(name, TensorTag) for name in kernel.inames)
+    return _at_once(node, kernel) if tensors and kernel.target.has_tensor_cores else node
+
+
+def _at_once(node: Node, kernel: DeviceKernel) -> Node:
+    if isinstance(node, For) and _is_around_products(node, kernel):
+        names: list[str] = []
+        inner: Node = node
+        while isinstance(inner, For):
+            _check_whole(inner, kernel)
+            names.append(inner.iname)
+            inner = inner.body
+        if not isinstance(inner, Run) or not any(kernel.has_tag(n, TensorTag) for n in names):
+            raise _not_at_once(node, kernel, "there are conditions between the loops")
+        values = {name: value for name, value in inner.values.items() if name not in names}
+        if set(names) & set(variable_names(*values.values())):
+            raise _not_at_once(node, kernel, "a loop has been replaced by another")
+        return replace(inner, values=values, over=tuple(names))
+    return map_children(node, lambda child: _at_once(child, kernel))
+
+
+def _is_around_products(node: For, kernel: DeviceKernel) -> bool:
+    """Tell whether a loop is over a fragment, around an instruction for tensor cores."""
+    if node.iname not in kernel.inames:
+        return False
+    if not kernel.has_tag(node.iname, (FragmentTag, TensorTag)):
+        return False
+    inames = (kernel.id_to_insn[run.insn_id].within_inames for run in runs_in(node.body))
+    return any(kernel.has_tag(name, TensorTag) for names in inames for name in names)
+
+
+def _check_whole(loop: For, kernel: DeviceKernel) -> None:
+    """Reject a loop that does not run from end to end, or is none over a fragment."""
+    if not kernel.has_tag(loop.iname, (FragmentTag, TensorTag)):
+        raise _not_at_once(loop, kernel, f"the loop '{loop.iname}' is between those of a fragment")
+    extent = kernel.get_iname_bounds(loop.iname).extent
+    if (loop.first, loop.stop, loop.step) != (0, extent, 1):
+        raise _not_at_once(loop, kernel, f"the loop '{loop.iname}' has fewer iterations at times")
+
+
+def _not_at_once(node: For, kernel: DeviceKernel, because: str) -> ScheduleError:
+    ids = ", ".join(dict.fromkeys(f"'{run.insn_id}'" for run in runs_in(node)))
+    return ScheduleError(
+        f"tensor cores cannot compute {ids} as one step",
+        kernel=kernel.name,
+        because=because,
+        hint="say that sizes are multiples of the tiles: assume(kernel, 'n mod 64 = 0'); leave the "
+        "loops that tensorize makes as they are",
+    )
+
+
+def is_tensor(kernel: LoopKernel, insn_id: str) -> bool:
+    """Tell whether tensor cores compute an instruction."""
+    inames = kernel.id_to_insn[insn_id].within_inames
+    return kernel.target.has_tensor_cores and any(kernel.has_tag(n, TensorTag) for n in inames)
+
+
+def check_warps(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]:
+    """Return the instructions that tensor cores compute, of which they can compute all.
+
+    Raises :class:`ScheduleError` where transformations have left another product, or no warps.
+    """
+    found = tuple(insn_id for insn_id in function.insn_ids if is_tensor(kernel, insn_id))
+    for insn_id in found:
+        insn = kernel.id_to_insn[insn_id]
+        loops = tensor_loops(kernel, insn)
+        if loops is None:
+            raise _refuse(kernel, insn, "it is inside of loops over the fragments of several")
+        if function.locals[:1] != (WARP,):
+            raise _refuse(
+                kernel,
+                insn,
+                f"the {WARP} lanes '{loops.lane}' are no warp of work-groups of {function.locals} "
+                "work-items",
+                f"let l.0 have {WARP} work-items: put other loops on l.1 and l.2",
+            )
+        _check_operands(kernel, insn, loops)
+    return found
+
+
+def _check_operands(kernel: LoopKernel, insn: InstructionBase, loops: TensorLoops) -> None:
+    """Reject what is no product, values that lanes have in registers, and other sums."""
+    shape = loops.shape
+    factors = tensor_factors(loops, insn, ExpressionTyper(kernel))
+    if factors is None:
+        raise _refuse(
+            kernel,
+            insn,
+            f"it adds up no products of a factor of each row and one of each column, in "
+            f"{shape.held_as}",
+        )
+    for name in variable_names(*factors):
+        array = kernel.temporary_variables.get(name)
+        if array is not None and array.address_space == AddressSpace.PRIVATE:
+            raise _refuse(
+                kernel,
+                insn,
+                f"'{name}' is in registers, of which other lanes need the values",
+                f"set_temporary_address_space(kernel, '{name}', 'local')",
+            )
+    (name,) = insn.assignee_var_names()
+    dtype = kernel.array_vars[name].dtype
+    if not isinstance(dtype, NumpyType) or dtype.dtype.name != shape.sums:
+        raise _refuse(
+            kernel,
+            insn,
+            f"its sums are of {dtype}, and those of {shape} of {shape.sums}",
+            f"declare '{name}' as {shape.sums}",
+        )
+
+
+def _refuse(
+    kernel: LoopKernel, insn: InstructionBase, because: str, hint: str | None = None
+) -> ScheduleError:
+    return ScheduleError(
+        f"tensor cores cannot compute '{insn.id}'",
+        kernel=kernel.name,
+        where=f"instruction '{insn}'",
+        because=because,
+        hint=hint or "leave tensorize out, or apply it after what changes the product",
+    )

@@ -1,0 +1,145 @@
+"""Tensor cores: the products that one instruction computes, and which lane holds which element.
+
+The layouts are those of PTX's ``mma.sync``, from the tables of the PTX ISA, "Matrix Fragments for
+mma", as functions of the lane and of the number of an element among those that a lane holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from kgen.ir.affine import simplify
+from kgen.ir.expr import Expr, substitute
+from kgen.ir.language.expressions import parse
+
+__all__ = ["TENSOR_SHAPES", "WARP", "Fragment", "TensorShape", "find_shape"]
+
+#: The lanes that hold a fragment together.
+WARP: Final = 32
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """The part of a matrix that a lane holds: the row and the column of its element number ``e``.
+
+    >>> from kgen.ir.expr import to_text
+    >>> fragment = Fragment("lane // 4 + 8*(e // 2)", "2*(lane % 4) + e % 2", 4)
+    >>> [to_text(expr) for expr in fragment.element(3)]
+    ['lane // 4 + 8', '2*(lane % 4) + 1']
+    """
+
+    row: str
+    column: str
+    count: int
+
+    def element(self, number: int) -> tuple[Expr, Expr]:
+        """Return row and column of an element, as expressions of ``lane``."""
+        return _at(self.row, number), _at(self.column, number)
+
+    def at_lane_zero(self, number: int) -> tuple[int, int]:
+        """Return where the first lane has an element: others have it elsewhere by one distance."""
+        row, column = (substitute(part, {"lane": 0}) for part in self.element(number))
+        return simplify(row), simplify(column)
+
+
+@cache
+def _at(text: str, number: int) -> Expr:
+    return simplify(substitute(parse(text), {"e": number}))
+
+
+@dataclass(frozen=True)
+class TensorShape:
+    """A product of matrices of *rows* x *depth* and *depth* x *columns* elements, added to sums.
+
+    ``operands``: the type of the factors, by numpy's name or ``tf32``; ``sums``: that of the sums.
+    ``instruction``: PTX's name of it. ``capability``: the least compute capability.
+    """
+
+    name: str
+    operands: str
+    sums: str
+    rows: int
+    columns: int
+    depth: int
+    a: Fragment
+    b: Fragment
+    instruction: str
+    capability: int
+
+    @property
+    def c(self) -> Fragment:
+        """The sums that a lane holds; all shapes have the same layout."""
+        return Fragment("lane // 4 + 8*(e // 2)", "2*(lane % 4) + e % 2", self.rows // 4)
+
+    @property
+    def held_as(self) -> str:
+        """The type in which factors are in memory."""
+        return "float32" if self.operands == "tf32" else self.operands
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.operands}"
+
+
+#: Types of 16 bits: pairs along the depth are in one register.
+_HALF_A: Final = Fragment("lane // 4 + 8*(e // 2 % 2)", "2*(lane % 4) + e % 2 + 8*(e // 4)", 8)
+_HALF_B: Final = Fragment("2*(lane % 4) + e % 2 + 8*(e // 2)", "lane // 4", 4)
+#: Larger types: a lane has every fourth element along the depth.
+_FULL_A: Final = Fragment("lane // 4 + 8*(e % 2)", "lane % 4 + 4*(e // 2)", 8)
+_FULL_B: Final = Fragment("lane % 4 + 4*e", "lane // 4", 4)
+_SMALL_A: Final = Fragment("lane // 4", "lane % 4", 1)
+
+_PTX: Final = {
+    "float16": "f32.f16.f16.f32",
+    "bfloat16": "f32.bf16.bf16.f32",
+    "tf32": "f32.tf32.tf32.f32",
+    "float64": "f64.f64.f64.f64",
+}
+
+
+def _shape(operands: str, rows: int, depth: int, capability: int) -> TensorShape:
+    name = f"m{rows}n8k{depth}"
+    a, b = (_HALF_A, _HALF_B) if operands in ("float16", "bfloat16") else (_FULL_A, _FULL_B)
+    if rows == 8:
+        a = _SMALL_A
+    return TensorShape(
+        name,
+        operands,
+        "float64" if operands == "float64" else "float32",
+        rows,
+        8,
+        depth,
+        Fragment(a.row, a.column, rows * depth // WARP),
+        Fragment(b.row, b.column, 8 * depth // WARP),
+        f"mma.sync.aligned.{name}.row.col.{_PTX[operands]}",
+        capability,
+    )
+
+
+#: All shapes, by name and by the type of the factors.
+TENSOR_SHAPES: Final[Mapping[tuple[str, str], TensorShape]] = {
+    (shape.name, shape.operands): shape
+    for shape in (
+        _shape("float16", 16, 16, 80),
+        _shape("float16", 16, 8, 75),
+        _shape("bfloat16", 16, 16, 80),
+        _shape("bfloat16", 16, 8, 80),
+        _shape("tf32", 16, 8, 80),
+        _shape("tf32", 16, 4, 80),
+        _shape("float64", 8, 4, 80),
+        _shape("float64", 16, 4, 90),
+        _shape("float64", 16, 8, 90),
+        _shape("float64", 16, 16, 90),
+    )
+}
+
+
+def find_shape(name: str, operands: str) -> TensorShape | None:
+    """Return a shape by name and type of the factors, if there is one.
+
+    >>> print(find_shape("m16n8k16", "bfloat16").instruction)
+    mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+    """
+    return TENSOR_SHAPES.get((name, operands))

@@ -1,0 +1,332 @@
+"""Products of matrices by tensor cores: PTX's ``mma.sync``, and the fragments that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import cgen
+import pymbolic.primitives as p
+from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
+
+from kgen.analysis.alignment import unaligned_part
+from kgen.analysis.products import TensorLoops, tensor_factors, tensor_loops
+from kgen.ast.nodes import Run
+from kgen.ir.affine import simplify
+from kgen.ir.expr import Expr, substitute
+from kgen.ir.fragments import Fragment, TensorShape
+from kgen.ir.types import AddressSpace, NumpyType
+from kgen.targets.preamble import Need, Rank
+from kgen.targets.writers.access import is_pointer
+from kgen.targets.writers.expressions import ExpressionWriter
+
+__all__ = ["tensor_statements"]
+
+#: The bytes by which callers can be asked to align arrays, of which pairs are loaded.
+_PAIR_BYTES: Final = 4
+#: The elements of a row that ``ldmatrix`` loads, of 2 bytes, and the bytes of these.
+_ROW: Final = 8
+_ROW_BYTES: Final = 16
+_LANE: Final = p.Variable("lane")
+
+
+def tensor_statements(
+    writer_of: Callable[[Run], ExpressionWriter], runs: Sequence[Run]
+) -> list[cgen.Generable]:
+    """Write steps of one instruction, one behind the other; fragments that they share, once.
+
+    ::
+
+        c[i_reg, j_reg] += a[lane // 4 + 8*i_reg, k]   =>   unsigned a_lanes[4];
+                * b[k, 2*(lane % 4) + j_reg]                kgen_load_4x8x8(a_lanes, &a[...]);
+                                                            unsigned const b_lanes[2] = {...};
+                                                            kgen_m16n8k16_float16(c[0], c[1], ...);
+    """
+    lines: list[cgen.Generable] = []
+    known: dict[tuple[str, ...], str] = {}
+    for run in runs:
+        product = _Product(writer_of(run), run)
+        names = []
+        for operand in (product.a, product.b):
+            load = operand.load()
+            if load.key not in known:
+                known[load.key] = product.fresh(operand.name, known.values())
+                lines += load.statements(known[load.key])
+            names.append(known[load.key])
+        lines.append(product.step(*names))
+    return [cgen.Block(lines)]
+
+
+@dataclass(frozen=True)
+class _Load:
+    """How a lane gets its part of a matrix: a statement that fills registers, or their values."""
+
+    type_name: str
+    count: int
+    key: tuple[str, ...]
+    function: str | None = None
+
+    def statements(self, name: str) -> Iterator[cgen.Generable]:
+        if self.function is None:
+            declared = cgen.Const(cgen.Value(self.type_name, f"{name}[{self.count}]"))
+            yield cgen.Initializer(declared, f"{{{', '.join(self.key)}}}")
+        else:
+            yield cgen.Value(self.type_name, f"{name}[{self.count}]")
+            yield cgen.Statement(f"{self.function}({name}, {self.key[0]})")
+
+
+class _Operand:
+    """A factor, one element of which each lane holds several."""
+
+    def __init__(
+        self,
+        writer: ExpressionWriter,
+        name: str,
+        factor: Expr,
+        fragment: Fragment,
+        loops: TensorLoops,
+        dtype: NumpyType,
+    ) -> None:
+        self.writer = writer
+        self.name = name
+        self.factor = factor
+        self.fragment = fragment
+        self.loops = loops
+        self.dtype = dtype
+
+    @property
+    def is_rows(self) -> bool:
+        """Tell whether there is one for each row, not for each column."""
+        return self.name == "a"
+
+    def at(self, depth: Expr, group: Expr, half: Expr = 0) -> Expr:
+        """Return the factor of a term, of row ``group + 8*half`` or of column ``group``.
+
+        The lane that uses it has other loop variables than the one that loads it.
+        """
+        loops = self.loops
+        values: dict[str, Expr] = {loops.depth: depth}
+        if self.is_rows:
+            values[loops.lane] = simplify(p.Product((4, group)))
+            if loops.row is not None:
+                values[loops.row] = half
+        else:
+            values[loops.lane] = p.FloorDiv(group, 2)
+            values[loops.column] = p.Remainder(group, 2)
+        lane = {"lane": p.Variable(loops.lane)}
+        return substitute(
+            self.factor, {name: substitute(value, lane) for name, value in values.items()}
+        )
+
+    def element(self, number: int) -> Expr:
+        """Return the element of a number that a lane holds."""
+        of_lane, at_zero = self.fragment.element(0), self.fragment.at_lane_zero(number)
+        if self.is_rows:
+            (row, depth), (first_row, first) = of_lane, at_zero
+            return self.at(simplify(p.Sum((depth, first))), row, first_row // _ROW)
+        (depth, column), (first, _) = of_lane, at_zero
+        return self.at(simplify(p.Sum((depth, first))), column)
+
+    def load(self) -> _Load:
+        """Return how a lane loads its elements."""
+        count = self.fragment.count
+        if not self.dtype.is_half:
+            values = tuple(self._value(n) for n in range(count))
+            return _Load("double" if self.dtype.itemsize == 8 else "unsigned", count, values)
+        rows = self._rows()
+        if rows is not None:
+            text, is_transposed = rows
+            self.writer.preamble.add(_load_need(count // 2, is_transposed=is_transposed))
+            name = _load_name(count // 2, is_transposed=is_transposed)
+            return _Load("unsigned", count // 2, (text,), name)
+        pairs = tuple(self._pair(n) for n in range(0, count, 2))
+        return _Load("unsigned", count // 2, pairs)
+
+    def _value(self, number: int) -> str:
+        text = self._text(self.element(number))
+        if self.dtype.itemsize == 8:
+            return text
+        self.writer.preamble.add(_ROUND)
+        return f"{_ROUND.key}({text})"
+
+    def _text(self, expr: Expr) -> str:
+        return self.writer.converted(expr, self.dtype, PREC_NONE)
+
+    # -- types of 16 bits ---------------------------------------------------------------------
+
+    def _pair(self, number: int) -> str:
+        """Write two elements that follow each other along the depth, as one number."""
+        first, second = self.element(number), self.element(number + 1)
+        if self._is_aligned([first, second], _PAIR_BYTES):
+            return f"*(unsigned const *) &{self.writer.rec(first, PREC_CALL, self.dtype)}"
+        self.writer.preamble.add(_pair_need(self.dtype, self.writer.type_name(self.dtype)))
+        return f"kgen_pair({self._text(first)}, {self._text(second)})"
+
+    def _rows(self) -> tuple[str, bool] | None:
+        """Write where the rows of 8x8 matrices are in local memory, one for each lane, if they are.
+
+        Also tells whether these rows are columns of the fragment as it is held.
+        """
+        count = self.fragment.count // 2
+        matrix = simplify(p.Remainder(p.FloorDiv(_LANE, _ROW), count))
+        row = p.Remainder(_LANE, _ROW)
+        half, depth = (
+            (p.Remainder(matrix, 2), p.FloorDiv(matrix, 2)) if self.is_rows else (0, matrix)
+        )
+        depth = p.Product((_ROW, depth))
+        along = [self.at(simplify(p.Sum((depth, n))), row, half) for n in range(_ROW)]
+        if self._is_aligned(along, _ROW_BYTES, AddressSpace.LOCAL):
+            return f"&{self.writer.rec(along[0], PREC_CALL, self.dtype)}", False
+        across = [self.at(simplify(p.Sum((depth, row))), n, half) for n in range(_ROW)]
+        if self._is_aligned(across, _ROW_BYTES, AddressSpace.LOCAL):
+            return f"&{self.writer.rec(across[0], PREC_CALL, self.dtype)}", True
+        return None
+
+    def _is_aligned(
+        self, elements: Sequence[Expr], size: int, space: AddressSpace | None = None
+    ) -> bool:
+        """Tell whether elements are neighbours in memory, the first one aligned to *size* bytes."""
+        first = elements[0]
+        if not isinstance(first, p.Subscript):
+            return False
+        assert isinstance(first.aggregate, p.Variable)
+        array = self.writer.kernel.array_vars[first.aggregate.name]
+        if space is not None and array.address_space != space:
+            return False
+        if not is_pointer(array) and (array.alignment or 1) % size:
+            return False
+        count, accesses = len(elements), self.writer.accesses
+        indices = [accesses.index_of_first(each, count) for each in elements]
+        steps = [simplify(p.Sum((each, p.Product((-1, indices[0]))))) for each in indices]
+        if steps != list(range(count)):
+            return False
+        if unaligned_part(self.writer.kernel, indices[0], count) != 0:
+            return False
+        if is_pointer(array):
+            known = self.writer.accesses.alignments
+            known[array.name] = max(known.get(array.name, 1), size)
+        return True
+
+
+class _Product:
+    """One step: the sums of a fragment, and the factors."""
+
+    def __init__(self, writer: ExpressionWriter, run: Run) -> None:
+        self.writer = writer
+        self.insn = writer.kernel.id_to_insn[run.insn_id]
+        loops = tensor_loops(writer.kernel, self.insn)
+        assert loops is not None
+        factors = tensor_factors(loops, self.insn, writer.typer)
+        assert factors is not None
+        self.loops, self.shape = loops, loops.shape
+        self.a = self._operand("a", factors.a, self.shape.a)
+        self.b = self._operand("b", factors.b, self.shape.b)
+
+    def _operand(self, name: str, factor: Expr, fragment: Fragment) -> _Operand:
+        dtype = self.writer.typer(factor)
+        return _Operand(self.writer, name, factor, fragment, self.loops, dtype)
+
+    def fresh(self, name: str, known: Iterable[str]) -> str:
+        """Return a name for a fragment."""
+        taken = self.writer.kernel.all_variable_names()
+        number = sum(each.startswith(f"{name}_lanes") for each in known)
+        called = f"{name}_lanes{number or ''}"
+        while called in taken:
+            called += "_"
+        return called
+
+    def step(self, a: str, b: str) -> cgen.Generable:
+        """Write the instruction."""
+        need = _step_need(self.shape)
+        self.writer.preamble.add(need)
+        sums = [self._sum(number) for number in range(self.shape.c.count)]
+        return cgen.Statement(f"{need.key}({', '.join([*sums, a, b])})")
+
+    def _sum(self, number: int) -> str:
+        row, column = self.shape.c.at_lane_zero(number)
+        values = {self.loops.column: column}
+        if self.loops.row is not None:
+            values[self.loops.row] = row // _ROW
+        place = substitute(self.insn.assignees[0], values)
+        return self.writer.rec(place, PREC_NONE, self.writer.typer(place))
+
+
+# -- helpers -----------------------------------------------------------------------------------
+
+
+def _function(head: str, name: str, parameters: Sequence[str], body: str) -> Need:
+    declaration = cgen.FunctionDeclaration(
+        cgen.Value(f"static __device__ inline {head}", name),
+        [cgen.Value(*each.rsplit(" ", 1)) for each in parameters],
+    )
+    text = str(cgen.FunctionBody(declaration, cgen.Block([cgen.Statement(body)])))
+    return Need(Rank.HELPER, name, text)
+
+
+def _numbers(first: int, count: int) -> str:
+    return f"{{{', '.join(f'%{first + n}' for n in range(count))}}}"
+
+
+def _step_need(shape: TensorShape) -> Need:
+    """Return the function that is one instruction: sums by reference, factors as arrays."""
+    is_double = shape.operands == "float64"
+    kind, letter = ("double", "d") if is_double else ("unsigned", "r")
+    halves = 2 if shape.operands in ("float16", "bfloat16") else 1
+    sums, a, b = shape.c.count, shape.a.count // halves, shape.b.count // halves
+    result = "double" if is_double else "float"
+    outs = ", ".join(f'"+{"d" if is_double else "f"}"(c{n})' for n in range(sums))
+    ins = ", ".join(
+        f'"{letter}"({name}[{n}])' for name, count in (("a", a), ("b", b)) for n in range(count)
+    )
+    operands = ", ".join(
+        (_numbers(0, sums), _numbers(sums, a), _numbers(sums + a, b), _numbers(0, sums))
+    )
+    return _function(
+        "void",
+        f"kgen_{shape.name}_{shape.operands}",
+        [
+            *(f"{result} &c{n}" for n in range(sums)),
+            f"{kind} const (&a)[{a}]",
+            f"{kind} const (&b)[{b}]",
+        ],
+        f'asm volatile("{shape.instruction} {operands};" : {outs} : {ins})',
+    )
+
+
+def _load_name(count: int, *, is_transposed: bool) -> str:
+    return f"kgen_load_{count}x8x8{'_transposed' if is_transposed else ''}"
+
+
+def _load_need(count: int, *, is_transposed: bool) -> Need:
+    """Return the function that loads 8x8 matrices from local memory, a row for each lane."""
+    way = ".trans" if is_transposed else ""
+    outs = ", ".join(f'"=r"(m[{n}])' for n in range(count))
+    name = f"ldmatrix.sync.aligned.m8n8.x{count}{way}.shared.b16"
+    return _function(
+        "void",
+        _load_name(count, is_transposed=is_transposed),
+        [f"unsigned (&m)[{count}]", "void const *row"],
+        f'asm volatile("{name} {_numbers(0, count)}, [%{count}];" : {outs} : '
+        '"r"((unsigned) __cvta_generic_to_shared(row)) : "memory")',
+    )
+
+
+def _pair_need(dtype: NumpyType, type_name: str) -> Need:
+    bits = "__half_as_ushort" if dtype.dtype.name == "float16" else "__bfloat16_as_ushort"
+    need = _function(
+        "unsigned",
+        "kgen_pair",
+        [f"{type_name} low", f"{type_name} high"],
+        f"return {bits}(low) | (unsigned) {bits}(high) << 16",
+    )
+    return Need(Rank.HELPER, f"kgen_pair {dtype.dtype.name}", need.text)
+
+
+#: Rounds to the precision of tensor cores, to nearest, ties away from zero.
+_ROUND: Final = _function(
+    "unsigned",
+    "kgen_tf32",
+    ["float x"],
+    'unsigned bits; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x)); return bits',
+)

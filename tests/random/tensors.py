@@ -1,0 +1,61 @@
+"""Random products for tensor cores: factors in any order and layout, tiles of any kind."""
+
+from __future__ import annotations
+
+from tests.random import choices
+from tests.random.choices import Draw
+from tests.random.program import ArrayDecl, Program, Step
+
+__all__ = ["draw_tensor_program"]
+
+
+def draw_tensor_program(draw: Draw) -> Program:
+    """Draw a product of small matrices of integers, with the steps that tensorize it."""
+    rows, depth = draw(choices.sampled_from(((8, 4), (8, 4), (16, 4), (16, 8))))
+    count, steps = draw(choices.sampled_from(((1, "m"), ("n", 2), ("n", "m"))))
+    height, length = _times(count, rows), _times(steps, depth)
+    a_shape, a = draw(
+        choices.sampled_from((((height, length), "a[i, k]"), ((length, height), "a[k, i]")))
+    )
+    b_shape, b = draw(choices.sampled_from(((("K", "8"), "b[k, j]"), (("8", "K"), "b[j, k]"))))
+    if draw(choices.integers(0, 3)) == 0:
+        a = a.replace("k", f"{length} - 1 - k")
+    factors = draw(choices.sampled_from((f"{a}*{b}", f"{b}*{a}")))
+    value = draw(choices.sampled_from(("sum(k, {})", "2*sum(k, {}) + d[i, j]"))).format(factors)
+    arrays = (
+        ArrayDecl("a", "float64", a_shape),
+        ArrayDecl("b", "float64", tuple(length if n == "K" else n for n in b_shape)),
+        ArrayDecl("c", "float64", (height, "8")),
+        ArrayDecl("d", "float64", (height, "8")),
+    )
+    sizes = tuple(name for name in ("n", "m") if name in (count, steps))
+    domains = (f"{{ [i, j] : 0 <= i < {height} and 0 <= j < 8 }}", f"{{ [k] : 0 <= k < {length} }}")
+    return Program(
+        domains,
+        (f"c[i, j] = {value} {{id=s0}}",),
+        tuple(array for array in arrays if array.name != "d" or "d[" in value),
+        " and ".join(f"{name} >= 0" for name in sizes),
+        parameters=sizes,
+        steps=_steps(draw, rows, depth),
+        target="CudaTarget",
+    )
+
+
+def _times(count: int | str, factor: int) -> str:
+    return str(count * factor) if isinstance(count, int) else f"{factor}*{count}"
+
+
+def _steps(draw: Draw, rows: int, depth: int) -> tuple[Step, ...]:
+    outer = draw(choices.sampled_from(("g.0", "g.0", "ilp", "unr", None)))
+    tags = () if outer is None else (("outer_tag", outer),)
+    steps = [
+        Step("split_iname", ("i", rows), tags),
+        Step("split_iname", ("k", depth)),
+        Step("tensorize", ("s0", "i_inner, j, k_inner", f"m{rows}n8k{depth}")),
+    ]
+    of_rows = ("i_inner_reg",) if rows > 8 else ()
+    for name, swept in (("a", (*of_rows, "lane", "k_inner")), ("b", ("lane", "j_reg", "k_inner"))):
+        tag = draw(choices.sampled_from(("l.auto", "l.auto", "none")))
+        if tag != "none":
+            steps.append(Step("add_prefetch", (name, swept), (("default_tag", tag),)))
+    return tuple(steps)
