@@ -180,3 +180,14 @@ def test_one_launch_on_cuda(tmp_path: Path) -> None:
     assert len(run.module.launches) == 1
     turned = knl.build(lp.CudaTarget(), group_size=16, items=3, turns=2)
     assert lp.generate_code_v2(turned).device_code().count("__global__") == 2
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("size", [0, 1, 3841, 10**6, 2**25 + 7])
+def test_one_launch_on_a_device(size: int) -> None:
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    x = integers(size)
+    there = gpuarray.to_gpu(x)
+    for _ in range(3):
+        found = SUM(there)
+        np.testing.assert_array_equal(found.get(), np.cumsum(x, dtype=np.int32))

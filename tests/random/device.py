@@ -30,7 +30,7 @@ from kgen.ir.fragments import Fragment
 from kgen.ir.functions import LANE_BEFORE, LANES_OF_ROW, is_of_lane
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
+from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag, LookBackTag
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import AddressSpace
 from tests.fragments import matrices, ptx_c
@@ -39,8 +39,23 @@ from tests.reference import Evaluator, Memory, Point
 __all__ = ["Device"]
 
 WARP = 32
-#: Where a work-item waits: a barrier; or an exchange, whether it is done, and its mask.
-_Stop = Barrier | tuple[Run, bool, Any]
+
+
+@dataclass(frozen=True)
+class _Wait:
+    """Where a work-item waits for what another work-group publishes: an element of memory."""
+
+    memory: Memory
+    index: Point
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the element is there."""
+        return self.index in self.memory
+
+
+#: Where a work-item waits; at an exchange, whether that is done, and its mask.
+_Stop = Barrier | _Wait | tuple[Run, bool, Any]
 
 
 class _Evaluator(Evaluator):
@@ -129,26 +144,50 @@ class Device:
         size = _Item(self, {}, {})
         counts = [size.value(count, names) for count in function.groups]
         groups = list(itertools.product(*map(range, counts)))[:: self.step]
-        for gid in groups:
-            shared: dict[str, Memory] = {}
-            group: list[_Item] = []
-            for lid in itertools.product(*map(range, reversed(function.locals))):
-                group.append(_Item(self, memory, shared, gid, lid[::-1], group))
-            self._run_together(group, function, names)
+        waiting = [self._group(gid, function, memory, names) for gid in groups]
+        is_going = True
+        while waiting:
+            assert is_going, "work-groups wait for each other"
+            steps = [next(group, None) for group in waiting]
+            is_going = any(step is not False for step in steps)
+            waiting = [g for g, step in zip(waiting, steps, strict=True) if step is not None]
+
+    def _group(
+        self,
+        gid: Point,
+        function: DeviceFunction,
+        memory: dict[str, Memory],
+        names: Mapping[str, int],
+    ) -> Iterator[bool]:
+        """Run a group; where it waits for other groups, tell whether it has gone on until then."""
+        shared: dict[str, Memory] = {}
+        group: list[_Item] = []
+        for lid in itertools.product(*map(range, reversed(function.locals))):
+            group.append(_Item(self, memory, shared, gid, lid[::-1], group))
+        yield from self._run_together(group, function, names)
 
     def _run_together(
         self, group: list[_Item], function: DeviceFunction, names: Mapping[str, int]
-    ) -> None:
+    ) -> Iterator[bool]:
         """Run all work-items: from barrier to barrier, or until those of a mask exchange values."""
+        has_gone_on = False
         items = {item.number: item.run(function.body, names) for item in group[:: self.step]}
         stops = {number: next(item, None) for number, item in items.items()}
         while any(stop is not None for stop in stops.values()):
             going = {n for n, stop in stops.items() if self._is_met(n, stop, stops)}
-            assert going, "work-items part at a barrier, or where they exchange values"
+            if not going:
+                is_waiting = any(isinstance(stop, _Wait) for stop in stops.values())
+                assert is_waiting, "work-items part at a barrier, or where they exchange values"
+                yield has_gone_on
+                has_gone_on = False
+                continue
+            has_gone_on = True
             stops.update({number: next(items[number], None) for number in stops if number in going})
 
     def _is_met(self, number: int, stop: _Stop | None, stops: Mapping[int, _Stop | None]) -> bool:
         """Tell whether all that have to meet a work-item are where it is."""
+        if isinstance(stop, _Wait):
+            return stop.is_over
         if stop is None or isinstance(stop, Barrier):
             return stop is not None and all(other is stop for other in stops.values())
         lanes, warp = lanes_of(stop[2], number), number - number % WARP
@@ -215,10 +254,20 @@ class _Item:
             if step.over:
                 yield from self._step_of_warp(step, values)
                 continue
+            yield from self._waits(step, values)
             masks = list(self._masks(step))
             yield from ((step, False, mask) for mask in masks)
             self._execute(step, values)
             yield from ((step, True, mask) for mask in masks)
+
+    def _waits(self, run: Run, names: Mapping[str, int]) -> Iterator[_Wait]:
+        """Give what an instruction waits for that looks back at other work-groups."""
+        insn = self.kernel.id_to_insn[run.insn_id]
+        if insn.tags_of_type(LookBackTag):
+            for expr in walk(*insn.read_exprs()):
+                if isinstance(expr, p.Subscript):
+                    memory = self._home(assignee_name(expr))
+                    yield _Wait(memory, self._evaluator(names).index(expr))
 
     def _masks(self, run: Run) -> Iterator[Any]:
         read = walk(*self.kernel.id_to_insn[run.insn_id].read_exprs())

@@ -201,3 +201,20 @@ def test_loops_inside_of_a_launch_would_publish_again() -> None:
     assert launches(knl) == 1
     with pytest.raises(lp.KgenError, match="earlier iteration"):
         lp.generate_code_v2(lp.set_options(knl, cooperative=True))
+
+
+# -- on a device ---------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("again", ["bind", "capture"])
+def test_words_are_zero_again_in_each_launch(again: str) -> None:
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    knl = scanned(items(kernel(target=lp.PyCudaTarget())))
+    a = integers(100000)
+    there, out = gpuarray.to_gpu(a), gpuarray.zeros(a.size, F64)
+    launch = getattr(knl.executor(), again)(a=there, out=out)
+    for _ in range(3):
+        out.fill(0)
+        launch()
+        np.testing.assert_array_equal(out.get(), np.cumsum(a))
