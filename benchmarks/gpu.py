@@ -18,7 +18,6 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from pycuda import gpuarray
 from sectors import in_padded_tiles
 
 import kgen as lp
+from kgen.scan import GenericScanKernel
 
 F32 = np.dtype(np.float32)
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "gpu"
@@ -89,6 +89,20 @@ def total(size: int, *, auto: bool = False) -> Case:
         inputs={"a": a},
         output_shape=(),
         check=lambda out: out / a.sum(dtype=np.float64) - 1,
+    )
+
+
+def running_sums(size: int) -> Case:
+    """Scan in one launch, in which work-groups look back: a ready kernel."""
+    scan = GenericScanKernel(F32, "float *a, float *out", "a[i]", "a+b", "0", "out[i] = item;")
+    a = np.random.default_rng(4).random(size, dtype=np.float32)
+    rows = slice(size - 1000, size)
+    return Case(
+        title="running sums, GenericScanKernel",
+        kernel=scan.build(lp.PyCudaTarget()),
+        inputs={"a": a},
+        output_shape=(size,),
+        check=lambda out: out[rows] / np.cumsum(a, dtype=np.float64)[rows] - 1,
     )
 
 
@@ -233,7 +247,7 @@ def run(case: Case, rounds: int) -> float:
     arrays = {name: gpuarray.to_gpu(value) for name, value in case.inputs.items()}
     out = gpuarray.GPUArray(case.output_shape, F32)
     out.fill(np.float32(np.nan))
-    duration = seconds(lambda: executor(**arrays, out=out), rounds)
+    duration = seconds(executor.bind(**arrays, out=out), rounds)
     worst = float(np.abs(case.check(out.get())).max())
     if not worst < 1e-4:
         raise SystemExit(f"{case.title}: wrong by {worst}")
@@ -266,7 +280,7 @@ def compare(example: Any, rounds: int) -> dict[str, float]:
         worst = example.error(arrays[example.result].get(), given)
         if not worst <= example.tolerance:
             raise SystemExit(f"{example.title}, {name}: wrong by {worst}")
-        calls[name] = partial(executor, **arrays)
+        calls[name] = executor.bind(**arrays)
     if example.peer is not None and importlib.util.find_spec("torch"):
         result = outputs[example.result]
         calls["PyTorch"] = _in_torch(example, given, result.shape, result.dtype.dtype)
@@ -324,6 +338,7 @@ def main() -> None:
         lambda: axpy(1 << 28),
         lambda: axpy(1 << 28, lanes=4),
         lambda: total(1 << 28),
+        lambda: running_sums(1 << 28),
         lambda: transpose(8192),
         lambda: transpose(8192, tile=True),
         lambda: laplacian(8192),

@@ -141,6 +141,8 @@ def scan_in_tiles(knl: TranslationUnit, step: TileIndices, items: Sequence[str])
     if not step.tiling.alone:
         groups = ("kgen_g",) if step.tiling.looks_back else ("kgen_g", "kgen_g_1")
         knl = tag_inames(knl, dict.fromkeys(groups, "g.0"))
+    if step.tiling.looks_back:  # all tiles but the last one are full
+        knl = knl.map_kernels(lambda k: k.copy(iname_slab_increments={"kgen_g": (0, 1)}))
     scans = [str(i.id) for i in knl.default_entrypoint.instructions if "kgen_scan" in str(i.id)]
     return realize_reduction(knl, insn_id_filter=scans, force_scan=True)
 
