@@ -147,7 +147,8 @@ def verify(
         bounds      subscripts are inside of their arrays
         order       two accesses to one element have an order
         races       no instruction writes one element from several work-items
-        schedule    loops nest, dependencies form no circle, all hardware axes are used
+        schedule    loops nest, dependencies form no circle, all hardware axes are used;
+                    work-groups that look back wait for what earlier ones have published
         barriers    between accesses of two work-items to one element there is a barrier
         definition  what is read from a temporary was written before
         assignment  the code sets what it reads, guards and ends of loops included

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import cgen
 import pymbolic.primitives as p
@@ -13,7 +13,7 @@ from pymbolic.mapper.stringifier import PREC_SUM
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, runs_in
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
-from kgen.ir.expr import LocalHardwareAxisIndex, substitute
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex, substitute
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import LookBackTag, PublishTag
@@ -183,84 +183,125 @@ def emit_look_back(
     is combined in their order, by steps to neighbours at growing distances, and put in front of
     what was found nearer.
     """
-    writer.preamble.add(_PUBLISHED, _FROM_LANE)
-    runs = [run for node in nodes for run in runs_in(node)]
-    parts = list(_parts(writer.kernel, runs))
-    reads = {str(part.read.id) for part in parts}
-    values = next(run.values for run in runs if run.insn_id in reads)
-    writer = writer.statement(writer.site, parts[0].read.within_inames, values)
-    combine = [line for node in nodes if (left := _without(node, reads)) for line in emit(left)]
-    index = parts[0].published.assignee.index_tuple
-    own = writer.integers.text(simplify(substitute(p.Sum((index[-2], -1)), values)))
-    lane = "0" if tag.width == 1 else writer.integers.text(LocalHardwareAxisIndex(0), PREC_SUM)
-    lanes = f"{2**tag.width - 1}u"
-    declared = {run.declares for run in runs}
-    found = " & ".join(
-        f"kgen_published(&{_row(writer, part.published)}, kgen_own - kgen_other, &{part.other})"
-        for part in parts
-    )
+    return _LookBack(writer, nodes, tag, emit).block()
 
-    def each(text: str) -> list[cgen.Generable]:
+
+class _LookBack:
+    """Writes one look-back."""
+
+    def __init__(
+        self,
+        writer: ExpressionWriter,
+        nodes: Sequence[Node],
+        tag: LookBackTag,
+        emit: Callable[[Node], list[cgen.Generable]],
+    ) -> None:
+        writer.preamble.add(_PUBLISHED, _FROM_LANE)
+        runs = [run for node in nodes for run in runs_in(node)]
+        self.parts = list(_parts(writer.kernel, runs))
+        reads = {str(part.read.id) for part in self.parts}
+        self.values = next(run.values for run in runs if run.insn_id in reads)
+        self.writer = writer.statement(writer.site, self.parts[0].read.within_inames, self.values)
+        self.declared = {run.declares for run in runs}
+        self.combine = [
+            line for node in nodes if (left := _without(node, reads)) for line in emit(left)
+        ]
+        self.width = tag.width
+        self.lanes = f"{2**tag.width - 1}u"
+        self.lane = "0"
+        if tag.width > 1:
+            self.lane = writer.integers.text(LocalHardwareAxisIndex(0), PREC_SUM)
+
+    def block(self) -> cgen.Generable:
+        """Return the statements in braces."""
+        own = substitute(_own_row(self.parts[0].published), self.values)
+        return cgen.Block(
+            [
+                _const("int", "kgen_own", self.writer.integers.text(simplify(own))),
+                cgen.Initializer(cgen.Value("int", "kgen_left"), "kgen_own"),
+                cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(self._window())),
+                *self._each(f"{{before}} = kgen_from_lane({self.lanes}, {{before}}, 0)"),
+            ]
+        )
+
+    def _window(self) -> list[cgen.Generable]:
+        """Return what combines the parts of the next groups, one for each lane."""
+        state = f"kgen_other < 0 ? {_UPTO} : 0"
+        return [
+            _const("int", "kgen_other", f"kgen_left - 1 - {self.lane}"),
+            cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), state),
+            *(cgen.Value("unsigned int", f"kgen_{name}") for name in ("last", "needed", "missing")),
+            *map(self._start, self.parts),
+            *(self._declare(p, f"kgen_later_{k}", p.before) for k, p in enumerate(self.parts)),
+            self._wait(),
+            _const("int", "kgen_count", "min(__popc(kgen_needed), kgen_left)"),
+            self._join_lanes(),
+            *self._each("{before} = {other}"),
+            cgen.If(
+                cgen.Line(f"{self.lane} == 0 && kgen_left < kgen_own"),
+                cgen.Block([*self._each("{other} = kgen_later_{number}"), *self.combine]),
+            ),
+            cgen.Assign("kgen_left", "kgen_last != 0 ? 0 : kgen_left - kgen_count"),
+        ]
+
+    def _wait(self) -> cgen.Generable:
+        """Return what waits for all groups that are nearer than one that says the rest."""
+        found = " & ".join(
+            f"kgen_published(&{_row(self.writer, part.published)}, kgen_own - kgen_other, "
+            f"&{part.other})"
+            for part in self.parts
+        )
+        last = f"__ballot_sync({self.lanes}, kgen_state == {_UPTO})"
+        needed = f"kgen_last == 0 ? {self.lanes} : kgen_last ^ (kgen_last - 1)"
+        missing = f"kgen_needed & __ballot_sync({self.lanes}, kgen_state == 0)"
+        body = [
+            cgen.If(cgen.Line("kgen_state == 0"), cgen.Assign("kgen_state", found)),
+            cgen.Assign("kgen_last", last),
+            cgen.Assign("kgen_needed", needed),
+            cgen.Assign("kgen_missing", missing),
+        ]
+        return cgen.DoWhile(cgen.Line("kgen_missing != 0"), cgen.Block(body))
+
+    def _join_lanes(self) -> cgen.Generable:
+        """Return what combines the parts that the lanes have, those of later groups behind."""
+        farther = f"{{before}} = kgen_from_lane({self.lanes}, {{other}}, {self.lane} + kgen_step)"
+        is_there = cgen.Line(f"{self.lane} + kgen_step < kgen_count")
+        joined = cgen.Block([*self.combine, *self._each("{other} = {before}")])
+        return cgen.For(
+            cgen.Line("int kgen_step = 1"),
+            cgen.Line(f"kgen_step < {self.width}"),
+            cgen.Line("kgen_step *= 2"),
+            cgen.Block([*self._each(farther), cgen.If(is_there, joined)]),
+        )
+
+    def _each(self, text: str) -> list[cgen.Generable]:
+        """Return a statement for each part."""
         return [
             cgen.Statement(text.format(other=part.other, before=part.before, number=number))
-            for number, part in enumerate(parts)
+            for number, part in enumerate(self.parts)
         ]
 
-    def declare(part: _Part, name: str, value: str) -> cgen.Generable:
-        dtype = writer.typer(part.read.assignee)
-        return cgen.Initializer(cgen.Value(writer.type_name(dtype), name), value)
+    def _start(self, part: _Part) -> cgen.Generable:
+        """Return what gives the variable of a part some value, for lanes without a group."""
+        if part.other in self.declared:
+            return self._declare(part, part.other, part.before)
+        return cgen.Assign(part.other, part.before)
 
-    def const(kind: str, name: str, value: str) -> cgen.Generable:
-        return cgen.Initializer(cgen.Const(cgen.Value(kind, name)), value)
+    def _declare(self, part: _Part, name: str, value: str) -> cgen.Generable:
+        type_name = self.writer.type_name(self.writer.typer(part.read.assignee))
+        return cgen.Initializer(cgen.Value(type_name, name), value)
 
-    awaited = [
-        cgen.If(cgen.Line("kgen_state == 0"), cgen.Assign("kgen_state", found)),
-        cgen.Assign("kgen_last", f"__ballot_sync({lanes}, kgen_state == {_UPTO})"),
-        cgen.Assign("kgen_needed", f"kgen_last == 0 ? {lanes} : kgen_last ^ (kgen_last - 1)"),
-        cgen.Assign("kgen_missing", f"kgen_needed & __ballot_sync({lanes}, kgen_state == 0)"),
-    ]
-    joined = cgen.Block([*combine, *each("{other} = {before}")])
-    step = cgen.Block(
-        [
-            *each(f"{{before}} = kgen_from_lane({lanes}, {{other}}, {lane} + kgen_step)"),
-            cgen.If(cgen.Line(f"{lane} + kgen_step < kgen_count"), joined),
-        ]
-    )
-    steps = cgen.For(
-        cgen.Line("int kgen_step = 1"),
-        cgen.Line(f"kgen_step < {tag.width}"),
-        cgen.Line("kgen_step *= 2"),
-        step,
-    )
-    window = [
-        const("int", "kgen_other", f"kgen_left - 1 - {lane}"),
-        cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), f"kgen_other < 0 ? {_UPTO} : 0"),
-        *(cgen.Value("unsigned int", f"kgen_{name}") for name in ("last", "needed", "missing")),
-        *(
-            declare(part, part.other, part.before)
-            if part.other in declared
-            else cgen.Assign(part.other, part.before)
-            for part in parts
-        ),
-        *(declare(part, f"kgen_later_{k}", part.before) for k, part in enumerate(parts)),
-        cgen.DoWhile(cgen.Line("kgen_missing != 0"), cgen.Block(awaited)),
-        const("int", "kgen_count", "min(__popc(kgen_needed), kgen_left)"),
-        steps,
-        *each("{before} = {other}"),
-        cgen.If(
-            cgen.Line(f"{lane} == 0 && kgen_left < kgen_own"),
-            cgen.Block([*each("{other} = kgen_later_{number}"), *combine]),
-        ),
-        cgen.Assign("kgen_left", "kgen_last != 0 ? 0 : kgen_left - kgen_count"),
-    ]
-    return cgen.Block(
-        [
-            const("int", "kgen_own", own),
-            cgen.Initializer(cgen.Value("int", "kgen_left"), "kgen_own"),
-            cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(window)),
-            *each(f"{{before}} = kgen_from_lane({lanes}, {{before}}, 0)"),
-        ]
-    )
+
+def _const(kind: str, name: str, value: str) -> cgen.Generable:
+    return cgen.Initializer(cgen.Const(cgen.Value(kind, name)), value)
+
+
+def _own_row(published: Assignment) -> Expr:
+    """Return the number of the group that publishes a part: rows begin with one of no group."""
+    place = published.assignee
+    assert isinstance(place, p.Subscript)
+    row: Any = place.index_tuple[-2]
+    return p.Sum((row, -1))
 
 
 def _parts(kernel: LoopKernel, runs: Sequence[Run]) -> Iterator[_Part]:

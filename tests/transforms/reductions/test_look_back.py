@@ -53,6 +53,23 @@ def test_groups_look_back_in_one_launch(schedule: Any) -> None:
     assert lp.verify(knl).ok
 
 
+def test_lanes_wait_for_groups_of_their_own() -> None:
+    code = lp.generate_code_v2(scanned(lanes(on_cuda()))).device_code()
+    waiting = code[code.index("  do\n") : code.index("  int const kgen_count")]
+    assert (
+        "\n".join(line.strip() for line in waiting.splitlines()).strip()
+        == """do
+{
+if (kgen_state == 0)
+kgen_state = kgen_published(&part_j[2 * kgen_group_x + 2], kgen_own - kgen_other, &other_j_2);
+kgen_last = __ballot_sync(255u, kgen_state == 2);
+kgen_needed = kgen_last == 0 ? 255u : kgen_last ^ (kgen_last - 1);
+kgen_missing = kgen_needed & __ballot_sync(255u, kgen_state == 0);
+}
+while (kgen_missing != 0);"""
+    )
+
+
 def test_groups_on_two_axes_have_launches() -> None:
     assert launches(scanned(two_axes(on_cuda()))) == 3
 
