@@ -39,7 +39,7 @@ extern "C" void run(void **arrays)
     source, library = folder / "kernel.cpp", folder / "kernel.so"
     source.write_text(f'#include "{_FOLDER / "warp.hpp"}"\n{code}\n{main}\n')
     subprocess.run(
-        f"g++ -std=c++20 -O1 -w -shared -fPIC -pthread {source} -o {library}".split(),
+        f"g++ -std=c++20 -O0 -w -shared -fPIC -pthread {source} -o {library}".split(),
         check=True,
     )
     pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays.values()))

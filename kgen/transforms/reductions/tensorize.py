@@ -139,7 +139,7 @@ def _find_shape(
             factors = factors_of(terms[0], shape, ExpressionTyper(known_types))
             if factors is not None:
                 _check_factors(insn, factors, loops)
-                _check_conditions(insn, loops)
+                _reject_conditions(insn)
                 return shape
     except KgenError as error:
         if isinstance(error, TransformError):
@@ -183,13 +183,13 @@ def _check_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> No
         )
 
 
-def _check_conditions(insn: InstructionBase, loops: _Loops) -> None:
-    used = set(loops).intersection(variable_names(*insn.sorted_predicates))
-    if used:
+def _reject_conditions(insn: InstructionBase) -> None:
+    """Reject an instruction that only some lanes may run, or some steps of a sum."""
+    for condition in insn.sorted_predicates:
         raise _no_product(
             insn,
-            f"a condition of it uses '{min(used)}'",
-            "lanes compute products together: store under the condition, and sum up without",
+            f"it has the condition '{to_text(condition)}', and lanes compute products together",
+            "sum up without the condition, in a variable, and store under it",
         )
 
 

@@ -161,10 +161,16 @@ def _merged(folder: Path, count: int) -> str:
 # -- results -------------------------------------------------------------------------------------
 
 
-def test_lanes_of_threads_compute_the_product(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_lanes_of_threads_compute_the_product(is_turned: bool, tmp_path: Path) -> None:
+    """Elements of factors are put in pairs; columns of turned ones are loaded as rows."""
     a, b, c = operands(np.float16)
-    knl = fetched(tiled(), is_aligned=False)
-    run_on_warps(knl, tmp_path, {"a": a, "b": b, "c": c})
+    knl = tiled(text="c[i, j] = sum(k, a[k, i]*b[j, k])" if is_turned else TEXT)
+    knl = fetched(knl, is_aligned=is_turned)
+    loads = re.findall(r"kgen_load_\w+", lp.generate_body(knl))
+    assert set(loads) == ({"kgen_load_4x8x8_transposed", "kgen_load_2x8x8"} if is_turned else set())
+    given = [np.ascontiguousarray(part.T) if is_turned else part for part in (a, b)]
+    run_on_warps(knl, tmp_path, {"a": given[0], "b": given[1], "c": c})
     expected = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_array_equal(c, expected.astype(np.float16).astype(np.float32))
 
@@ -348,7 +354,7 @@ def test_what_other_lanes_have_stored_is_waited_for() -> None:
         ({"text": "c[i, j] = sum(k, a[i, k])"}, "is no product of two numbers"),
         ({"text": "c[i, j] = sum(k, a[i, k]*b[k, i])"}, "'b[k, i]' uses i, k of them"),
         ({"text": "c[i, j] = max(k, a[i, k]*b[k, j])"}, "it has no sums over 'k'"),
-        ({"text": "if i > 2\nc[i, j] = sum(k, a[i, k]*b[k, j]) {id=insn}\nend"}, "uses 'i'"),
+        ({"text": f"if i > 2\n{TEXT} {{id=insn}}\nend"}, "it has the condition 'i > 2'"),
     ],
 )
 def test_what_is_no_product(change: dict[str, Any], error: str) -> None:
