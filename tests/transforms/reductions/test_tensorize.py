@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import islpy as isl
-import ml_dtypes
 import numpy as np
 import pytest
 from pymbolic.mapper.evaluator import evaluate
@@ -27,7 +26,7 @@ from tests.targets.warps import run_on_warps
 from tests.transforms.helpers import kernel_of
 
 CUDA = lp.CudaTarget()
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+BFLOAT16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
 TEXT = "c[i, j] = sum(k, a[i, k]*b[k, j])"
 LENGTHS = {"i": 16, "j": 16, "k": 32}
 SMALL: Any = {"i": 16, "j": 8, "k": 16}
