@@ -186,6 +186,27 @@ static void __syncthreads()
     host::pause();
 }
 
+namespace cooperative_groups
+{
+struct Grid  // all work-items of all groups wait: as many groups must be resident as there are
+{
+  void sync() const
+  {
+    static std::atomic<unsigned int> arrived{0}, turn{0};
+    unsigned int const own = turn;
+    if (++arrived == gridDim.x * gridDim.y * gridDim.z * (unsigned int) host::group->items.size())
+      arrived = 0, ++turn;
+    while (turn == own)
+      host::pause();
+  }
+};
+
+static Grid this_grid()
+{
+  return {};
+}
+}  // namespace cooperative_groups
+
 template <class T> static T __shfl_sync(unsigned int lanes, T value, int lane)
 {
   return host::from(lanes, value, lane);

@@ -313,7 +313,8 @@ class CudaExecutor(ExecutorBase):
         """
         calls: Calls = []
         self.recording(calls).recorded(*args, **kwargs)
-        return {function.launch.function: function.n_fitting for function, _ in calls}
+        functions = (call for call, _ in calls if isinstance(call, LoadedFunction))
+        return {each.launch.function: each.n_fitting for each in functions}
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         driver = load_driver()
@@ -658,8 +659,9 @@ class _RecordingBuilder(RecordingBuilder, CudaWrapperBuilder):
     def zeroing(self) -> Callable[..., Any]:
         return self._noting(super().zeroing())
 
-    def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _noting(self, function: Any) -> Callable[..., Any]:
         def note(grid: Any, stream: int, *parameters: Any) -> None:
+            function.pack(grid, stream, *parameters)  # fails where a call with them does
             self.calls.append((function, (grid, parameters)))
 
         return note

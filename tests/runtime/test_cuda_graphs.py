@@ -116,6 +116,8 @@ def test_graphs_on_the_device() -> None:
     graph()
     with pytest.raises(lp.InvocationError, match="arrays of its device only"):
         program(lp.PyCudaTarget()).executor().capture(a=np.ones(3), c=1.0)
+    with pytest.raises(lp.KgenError, match="'c'"):
+        graph(c="5")
 
 
 @pytest.mark.usefixtures("cuda_context")

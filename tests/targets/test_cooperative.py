@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import kgen as lp
 from kgen.lowering import generate_module
+from tests.cuda_host import HostCuda
 
 COOPERATIVE = {"cooperative": True}
 STEP = """
@@ -125,55 +125,6 @@ def test_one_launch_is_counted() -> None:
     assert split.filter_by(kind=["kernel_launch"]).eval_and_sum({"n": 20, "m": 5}) == 11
 
 
-#: Work-items as threads of the host, all of which wait at barriers of the grid.
-ON_THREADS = """
-#include <barrier>
-#include <thread>
-#include <vector>
-struct Index {{ int x, y, z; }};
-static thread_local Index blockIdx, threadIdx;
-static std::barrier<> *whole;
-namespace cooperative_groups {{
-  struct grid {{ void sync() {{ whole->arrive_and_wait(); }} }};
-  grid this_grid() {{ return {{}}; }}
-}}
-#define __global__
-#define __launch_bounds__(...)
-{source}
-extern "C" void run(int groups, int items, {parameters})
-{{
-  std::vector<std::thread> threads;
-  std::barrier<> all(groups*items);
-  whole = &all;
-  for (int k = 0; k < groups*items; ++k)
-    threads.emplace_back([=] {{
-      blockIdx.x = k / items;
-      threadIdx.x = k % items;
-      {name}({arguments});
-    }});
-  for (auto &thread : threads)
-    thread.join();
-}}
-"""
-
-
-def on_threads(module: Any, folder: Path) -> Any:
-    """Return a function that runs the only launch of a module, with a thread for each work-item."""
-    (launch,) = module.launches
-    source = module.device_source.replace("#include <cooperative_groups.h>", "")
-    parameters = source.partition(f"{launch.function}(")[2].partition(")\n")[0]
-    text = ON_THREADS.format(
-        source=source,
-        parameters=parameters,
-        name=launch.function,
-        arguments=", ".join(launch.parameters),
-    )
-    (folder / "code.cpp").write_text(text)
-    command = ["g++", "-std=c++20", "-O1", "-pthread", "-shared", "-fPIC", "-o", "code.so"]
-    subprocess.run([*command, "code.cpp"], cwd=folder, check=True, timeout=60)
-    return ctypes.CDLL(str(folder / "code.so")).run
-
-
 def persistent(groups: int) -> lp.TranslationUnit:
     """Return the kernel with a number of groups that take one block after the other."""
     knl = unsplit()
@@ -184,18 +135,13 @@ def persistent(groups: int) -> lp.TranslationUnit:
 
 
 @pytest.mark.parametrize(("knl", "n_groups"), [(steps(4), 4), (persistent(2), 2)])
-def test_on_threads_of_the_host(knl: Any, n_groups: int, tmp_path: Path) -> None:
-    module = generate_module(knl)
-    run = on_threads(module, tmp_path)
+def test_groups_wait_for_each_other_on_the_host(knl: Any, n_groups: int, tmp_path: Path) -> None:
+    run = HostCuda(knl, tmp_path, lambda text: text.replace("#include <cooperative_groups.h>", ""))
     n, m = 13, 5
     u, v, first = np.arange(n) / 3.0, np.zeros(n), np.zeros(())
     right = expected(u.copy(), m)
-    values: dict[str, Any] = {"u": u, "v": v, "first": first, "n": n, "m": m}
-    passed = [
-        ctypes.c_int(value) if isinstance(value, int) else ctypes.c_void_p(value.ctypes.data)
-        for value in map(values.__getitem__, module.launches[0].parameters)
-    ]
-    run(n_groups, module.launches[0].locals[0], *passed)
+    given = {"u": u, "v": v, "first": first, "n": n, "m": m}
+    assert run(given, order="any", resident=n_groups)
     for found, wanted in zip((u, v, first), right, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-15)
 
