@@ -20,6 +20,7 @@ import streams
 from case import Case
 
 import kgen as lp
+from tests.cuda_host import HostCuda
 
 MODULES = (
     all_pairs,
@@ -34,7 +35,7 @@ MODULES = (
 )
 CASES: dict[str, Case] = {case.title: case for module in MODULES for case in module.CASES}
 #: Those that PoCL compiles at once.
-SHORT = ("z = 2x + y", "sum", "transposition", "running sums", "sparse matrix (CSR), 5 in a row")
+SHORT = ("z = 2x + y", "sum", "transposition", "sparse matrix (CSR), 5 in a row")
 
 
 def check(case: Case, target: Any, *queue: Any) -> None:
@@ -52,6 +53,16 @@ def outputs(program: lp.TranslationUnit) -> Iterator[Any]:
 @pytest.mark.parametrize("title", SHORT)
 def test_on_opencl(title: str, opencl_queue: Any) -> None:
     check(CASES[title], lp.PyOpenCLTarget(), opencl_queue)
+
+
+def test_running_sums_in_one_launch(tmp_path: Path) -> None:
+    case = CASES["running sums"]
+    run = HostCuda(case.scheduled(case.small, lp.CudaTarget()), tmp_path)
+    given = case.inputs(np.random.default_rng(1), case.small)
+    out = np.zeros(case.small, np.float32)
+    assert run({**given, "out": out}, order="any")
+    assert len(run.module.launches) == 1
+    assert case.error(out, given) <= case.tolerance
 
 
 @pytest.mark.usefixtures("cuda_context")
