@@ -22,7 +22,7 @@ def across_groups(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     knl = lp.split_iname(knl, "i", 3840, outer_tag="g.0", slabs=(0, 1))
     knl = lp.split_iname(knl, "i_inner", 15, outer_tag="l.0", inner_tag="unr")
     knl = lp.realize_reduction(knl, force_scan=True)
-    tile = {"temporary_address_space": lp.AddressSpace.LOCAL}
+    tile: Any = {"temporary_address_space": lp.AddressSpace.LOCAL}
     knl = lp.add_prefetch(knl, "a", "j_0, j_1", fetch_outer_inames="i_outer", **tile)
     run = "i_inner_outer, i_inner_inner"
     return lp.buffer_array(knl, "out", run, init_expression=False, **tile)
