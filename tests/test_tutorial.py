@@ -2,7 +2,7 @@
 
 A block ``python`` is a session with prompts; one of ``python NAME``, or of another language, is a
 file of that name, which is written; one of ``console`` has commands behind ``$``, and what they
-print: kgen's run in this process. A page with files or commands runs in a folder of its own.
+print: kgen's run in this process. A page runs in a folder of its own.
 
 ``--update-docs`` writes what the examples print now into the pages.
 """
@@ -131,8 +131,8 @@ def test_page_shows_what_happens(
     name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sources = [example.source for example in PAGES[name]]
+    monkeypatch.chdir(tmp_path)  # files that a page writes
     if any(source.startswith(("typed(", "write(")) for source in sources):
-        monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "path", [*sys.path])
         for variable, found in {
             "PATH": Path(sys.executable).parent,
