@@ -316,7 +316,7 @@ class Conflicts:
         return bool(self.kernel.array_vars[array].address_space == AddressSpace.LOCAL)
 
     def _shape(self, access: Access) -> object:
-        return access.place, access.index
+        return access.place, access.index, is_factor(self.kernel, access)
 
     def _is_exempt(self, first: str, second: str) -> bool:
         """Tell whether ``no_sync_with`` says that nothing is needed."""

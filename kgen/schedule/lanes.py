@@ -15,7 +15,7 @@ from kgen.analysis.instances import elements_of, relate_sides
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import is_silenced
 from kgen.ir.analyses import Analysis
-from kgen.ir.expr import is_constant, variable_names, walk
+from kgen.ir.expr import is_constant, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names, project_out_params, rename_param
@@ -43,10 +43,10 @@ def is_fragment(kernel: LoopKernel, iname: str) -> bool:
 
 def is_factor(kernel: LoopKernel, access: Access) -> bool:
     """Tell whether an access is to a factor of tensor cores, which other lanes load as well."""
-    return kernel.target.has_tensor_cores and any(
-        kernel.has_tag(name, TensorTag) and name in variable_names(*(access.index or ()))
-        for name in access.place.inames
-    )
+    if not kernel.target.has_tensor_cores:
+        return False
+    inside = any(kernel.has_tag(name, TensorTag) for name in access.place.inames)
+    return inside and access.array not in kernel.id_to_insn[access.insn_id].assignee_var_names()
 
 
 def is_lane_call(kernel: LoopKernel, node: Any) -> bool:

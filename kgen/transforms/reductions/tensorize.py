@@ -140,6 +140,7 @@ def _find_shape(
             if factors is not None:
                 _check_factors(insn, factors, loops)
                 _reject_conditions(insn)
+                _reject_sums_as_factors(insn, factors, loops)
                 return shape
     except KgenError as error:
         if isinstance(error, TransformError):
@@ -180,6 +181,19 @@ def _check_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> No
             f"of the loops '{loops.row}', '{loops.column}' and '{loops.depth}', {shown}",
             "one factor is to use the loops over rows and over terms, the other one those over "
             "terms and over columns",
+        )
+
+
+def _reject_sums_as_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> None:
+    """Reject an instruction that multiplies what it adds up to."""
+    names = set(insn.assignee_var_names()).intersection(variable_names(*factors))
+    if names and loops.depth in insn.within_inames:
+        name = min(names)
+        raise _no_product(
+            insn,
+            f"it reads factors from '{name}', to which it adds up, and a step reads all factors "
+            "before it adds up any",
+            f"sum up in a variable of its own, and store that to '{name}' behind the loops",
         )
 
 

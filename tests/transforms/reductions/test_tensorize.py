@@ -30,6 +30,7 @@ BFLOAT16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
 TEXT = "c[i, j] = sum(k, a[i, k]*b[k, j])"
 LENGTHS = {"i": 16, "j": 16, "k": 32}
 SMALL: Any = {"i": 16, "j": 8, "k": 16}
+ITSELF = "c[i, j] = c[i, j] + c[i, k]*b[k, j] {id=insn, inames=i:j:k}"
 #: What is fetched of the first factor.
 A = "i_outer, i_inner_reg, lane, k_inner"
 
@@ -353,6 +354,7 @@ def test_what_other_lanes_have_stored_is_waited_for() -> None:
         ({"text": "c[i, j] = sum(k, a[i, k])"}, "is no product of two numbers"),
         ({"text": "c[i, j] = sum(k, a[i, k]*b[k, i])"}, "'b[k, i]' uses i, k of them"),
         ({"text": "c[i, j] = max(k, a[i, k]*b[k, j])"}, "it has no sums over 'k'"),
+        ({"text": ITSELF, "dtype": np.float64}, "it reads factors from 'c', to which it adds up"),
         ({"text": f"if i > 2\n{TEXT} {{id=insn}}\nend"}, "it has the condition 'i > 2'"),
     ],
 )
