@@ -46,7 +46,8 @@ def test_a_real_value_is_rounded_where_an_integer_is_stored() -> None:
 @pytest.mark.parametrize("operation", ["sum", "max"])
 def test_lanes_exchange_values(operation: str) -> None:
     knl = make(f"{operation}(r, a[r])", "float64")
-    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", 4, inner_tag="l.0")
     knl = lp.realize_reduction(knl, force_scan=True)
     assert "exchange_lanes" in str(knl)
     assert origin(knl).status.value != "violated"
