@@ -41,7 +41,7 @@ def frozen_classes() -> list[type]:
     return [found[name] for name in sorted(found)]
 
 
-def made(of: type, **changes: Any) -> Any:
+def made(of: type, /, **changes: Any) -> Any:
     """Return a value of a class with a text in each field."""
     value: Any = object.__new__(of)
     for field in dataclasses.fields(of):
