@@ -37,6 +37,7 @@ _SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 _PAGE_LINK = re.compile(r"^- \[([^\]]*)\]\(([\w./-]+)\.md\)", re.MULTILINE)
 _NAME = re.compile(r"^- \[`(\w+)`\]\(([^)]*)\)", re.MULTILINE)
 _EXAMPLE_LINK = re.compile(r"\]\((?:\.\./examples/)?(\w+)\.py\)")
+_INNER_LINK = re.compile(r"\[([^\]]*)\]\((?:\w+|\w+/[\w.]+)\)")
 _FOLDER_LINK = re.compile(r"\[`?([^\]`]*)`?\]\(\.\./(?:[\w.]+/)*\w+/?\)")
 _BESIDE = re.compile(r"^\[(.*)\]\(\.\./(\S+)\) beside \[(.*)\]\(\.\./(\S+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
@@ -147,7 +148,7 @@ def gallery(readme: str, folder: Path = PICTURES) -> str:
     grid = "".join(["::::{grid} 2 2 3 3\n:gutter: 3\n\n", *cards, "::::\n"]) if cards else ""
     pages = "\n".join(f"{short_title(path)} <{path.stem}>" for path in programs())
     tree = f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
-    text = _EXAMPLE_LINK.sub(r"](\1.rst)", readme).replace("[cxx_host/](cxx_host)", "`cxx_host/`")
+    text = _INNER_LINK.sub(r"`\1`", _EXAMPLE_LINK.sub(r"](\1.rst)", readme))
     before, heading, after = text.partition("## ")
     return f"{before}{grid}\n{heading}{after}\n{tree}"
 
