@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.ast.nodes import print_tree
+from kgen.ast.nodes import For, print_tree
+from kgen.ir.tree import nodes_in
 from kgen.lowering import lower
 from tests.oracle import Oracle
 
@@ -198,3 +199,20 @@ def test_bounds_that_are_computed_inside_separate_no_tiles() -> None:
     out = np.zeros(10, F32)
     knl(starts=np.array([0, 3, 9, 10], np.int32), out=out)
     np.testing.assert_array_equal(out, [0, 0, 0, 1, 1, 1, 1, 1, 1, 2])
+
+
+def test_of_loops_in_each_other_the_innermost_is_in_lanes() -> None:
+    knl = lp.make_kernel(
+        "{ [j, k, r]: 0 <= j < 4 and 0 <= k < 2 and 0 <= r < 6 }",
+        "out[j, k] = sum(r, a[k, 2*k])",
+        [lp.GlobalArg("a", np.int32, shape=(2, 3)), lp.GlobalArg("out", np.int32, shape=(4, 2))],
+        target=lp.ExecutableCTarget(threads=1),
+    )
+    knl = lp.split_iname(lp.tag_inames(knl, "k:vec"), "r", 6, inner_tag="vec")
+    (function,) = lower(knl.default_entrypoint).functions
+    lanes = [node for node in nodes_in(function.body) if isinstance(node, For) and node.is_simd]
+    assert lanes
+    inside = [part for loop in lanes for part in nodes_in(loop.body) if isinstance(part, For)]
+    assert not any(part.is_simd for part in inside)
+    (out,) = knl(a=np.arange(6, dtype=np.int32).reshape(2, 3))[1]  # crashed with gcc 12
+    np.testing.assert_array_equal(out, [[0, 30]] * 4)
