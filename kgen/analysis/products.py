@@ -101,7 +101,7 @@ def tensor_loops(kernel: LoopKernel, insn: InstructionBase) -> TensorLoops | Non
         return None
     (kind,) = kernel.iname_tags_of_type(depths[0], TensorTag)
     shape = find_shape(kind.shape, kind.operands)
-    if shape is None or len(found["row"]) != (shape.rows > 8):
+    if shape is None or len(found["row"]) != (shape.rows_of_lane > 1):
         return None
     row = found["row"][0] if found["row"] else None
     return TensorLoops(shape, found["lane"][0], row, found["column"][0], depths[0])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pymbolic.primitives as p
 
+from kgen.ast.expr import conjunction
 from kgen.ast.nodes import Block, DeviceFunction, If, Node, Run, parts_of
 from kgen.errors import CodegenError
 from kgen.ir.expr import (
@@ -131,10 +132,7 @@ def _guarded(
         for axis, (most, own) in enumerate(of_items)
         if own != most
     ]
-    if not conditions:
-        return function.body
-    condition = conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions))
-    return If(condition, function.body)
+    return If(conjunction(conditions), function.body) if conditions else function.body
 
 
 def _in_place(host: Node, bodies: dict[str, Node]) -> Node:

@@ -216,6 +216,15 @@ def _is_positive(number: Expr) -> bool:
     return isinstance(number, int) and number > 0
 
 
+def parts_of_bound(kind: type[p.Min] | type[p.Max], bound: Expr) -> tuple[Expr, ...]:
+    """Return the expressions of which *bound* is the least or the greatest one.
+
+    >>> parts_of_bound(p.Min, p.Min((16, p.Variable("n"))))
+    (16, Variable('n'))
+    """
+    return bound.children if isinstance(bound, kind) else (bound,)
+
+
 def minimum(values: list[Expr]) -> Expr:
     """Make the minimum of expressions, constants folded."""
     constants = [value for value in values if is_constant(value)]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pymbolic.primitives as p
 
 from kgen.analysis.access import collect_accesses_to
-from kgen.ast.expr import bound_by, compare_with_bound, conjunction, minimum
+from kgen.ast.expr import bound_by, compare_with_bound, conjunction, minimum, parts_of_bound
 from kgen.ast.facts import Facts
-from kgen.ast.nodes import Block, For, If, Let, Node, Run, runs_in
+from kgen.ast.nodes import Block, For, If, Let, Node, Run, runs_in, simd_loops_in
 from kgen.ast.streams import is_contiguous
 from kgen.ast.verify import differs_in_group
 from kgen.ir.expr import Expr, TruncQuotient, variable_names
@@ -249,7 +249,7 @@ def _split(loop: For, body: Node, facts: Facts) -> Node | None:
     total, factor = bound
     index = p.Variable(loop.iname)
     inside = facts.with_(p.Comparison(index, ">=", loop.first), body.condition)
-    tops = loop.stop.children if isinstance(loop.stop, p.Min) else (loop.stop,)
+    tops = parts_of_bound(p.Min, loop.stop)
     behind = [inside.with_(p.Comparison(index, ">=", top)) for top in _open(p.Min, loop.stop)]
     if loop.first != 0 or not all(place.are_contradictory() for place in behind):
         return None
@@ -263,14 +263,12 @@ def _split(loop: For, body: Node, facts: Facts) -> Node | None:
 
 def _numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> list[int]:
     """Return the parts of a bound that are numbers."""
-    parts = bound.children if isinstance(bound, kind) else (bound,)
-    return [part for part in parts if isinstance(part, int)]
+    return [part for part in parts_of_bound(kind, bound) if isinstance(part, int)]
 
 
 def _open(kind: type[p.Min] | type[p.Max], bound: Expr) -> tuple[Expr, ...]:
     """Return the parts of a bound that are no numbers."""
-    parts = bound.children if isinstance(bound, kind) else (bound,)
-    return tuple(part for part in parts if not isinstance(part, int))
+    return tuple(part for part in parts_of_bound(kind, bound) if not isinstance(part, int))
 
 
 def _without_numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> Expr:
@@ -299,8 +297,7 @@ def why_not_in_lanes(loop: For, kernel: DeviceKernel) -> str | None:
     """Say why the iterations of a loop are no lanes; ``None`` if they are."""
     if not is_simd(kernel, loop.iname) and (reason := _why_not_items(loop, kernel)) is not None:
         return reason
-    inner = [part for part in nodes_in(loop.body) if isinstance(part, For) and part.is_simd]
-    if inner:
+    if inner := simd_loops_in(loop.body):
         return f"'{inner[0].iname}' inside of it is in lanes"
     ids = tuple(dict.fromkeys(run.insn_id for run in runs_in(loop.body)))
     return dependence_in(kernel, loop.iname, ids)

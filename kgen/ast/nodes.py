@@ -142,6 +142,11 @@ def runs_in(node: Node) -> list[Run]:
     return [part for part in nodes_in(node) if isinstance(part, Run)]
 
 
+def simd_loops_in(node: Node) -> list[For]:
+    """Return the loops whose iterations are lanes of vectors."""
+    return [part for part in nodes_in(node) if isinstance(part, For) and part.is_simd]
+
+
 def variables_in(node: Node) -> list[str]:
     """Return the variables that loops and names at *node* and below define."""
     return [part.name for part in nodes_in(node) if isinstance(part, For | Let)]

@@ -8,11 +8,11 @@ from kgen.ast.nodes import DeviceFunction, For, Node, Run, runs_in
 from kgen.errors import ScheduleError
 from kgen.ir.expr import variable_names
 from kgen.ir.fields import replace
-from kgen.ir.fragments import WARP
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import FragmentTag, TensorTag
+from kgen.ir.target import WARP_SIZE
 from kgen.ir.tree import map_children
 from kgen.ir.types import AddressSpace, NumpyType
 
@@ -97,13 +97,13 @@ def check_warps(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]
         loops = tensor_loops(kernel, insn)
         if loops is None:
             raise _refuse(kernel, insn, "it is inside of loops over the fragments of several")
-        if function.locals[:1] != (WARP,):
+        if function.locals[:1] != (WARP_SIZE,):
             raise _refuse(
                 kernel,
                 insn,
-                f"the {WARP} lanes '{loops.lane}' are no warp of work-groups of {function.locals} "
-                "work-items",
-                f"let l.0 have {WARP} work-items: put other loops on l.1 and l.2",
+                f"the {WARP_SIZE} lanes '{loops.lane}' are no warp of work-groups of "
+                f"{function.locals} work-items",
+                f"let l.0 have {WARP_SIZE} work-items: put other loops on l.1 and l.2",
             )
         _check_operands(kernel, insn, loops)
     return found

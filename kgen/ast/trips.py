@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.analysis.signs import Signs
-from kgen.ast.expr import conjunction, conjuncts
+from kgen.ast.expr import conjunction, conjuncts, parts_of_bound
 from kgen.ast.facts import Facts
 from kgen.ast.nodes import Block, Comment, For, If, Let, Node, runs_in
 from kgen.ast.unroll import bind
@@ -130,7 +130,7 @@ class _StridedLoopExpander:
         index = p.Variable(loop.iname)
         taken = self.signs.interval(loop.first).until(self.signs.interval(loop.stop))
         values = {loop.iname: taken}
-        below = [p.Comparison(index, "<", top) for top in _tops(loop.stop)]
+        below = [p.Comparison(index, "<", top) for top in parts_of_bound(p.Min, loop.stop)]
         count = self._count(loop, taken)
         if count is None:
             above = p.Comparison(index, ">=", loop.first)
@@ -180,7 +180,8 @@ class _StridedLoopExpander:
     def _trip(self, loop: For, number: int) -> Node:
         """Write one trip: its body, with the value that the variable has in it."""
         value = _value_in(loop, number)
-        guard = conjunction([move_to_sides(value, "<", top) for top in _tops(loop.stop)])
+        tops = parts_of_bound(p.Min, loop.stop)
+        guard = conjunction([move_to_sides(value, "<", top) for top in tops])
         body = bind(loop.body, loop.iname, value)
         single = self._below(is_single=True)
         if isinstance(guard, bool):
@@ -209,7 +210,3 @@ class _StridedLoopExpander:
 def _value_in(loop: For, trip: Expr) -> Expr:
     """Return the value that the variable of *loop* has in a trip, counted from 0."""
     return simplify(p.Sum((p.Product((loop.step, trip)), loop.first)))
-
-
-def _tops(stop: Expr) -> tuple[Expr, ...]:
-    return stop.children if isinstance(stop, p.Min) else (stop,)

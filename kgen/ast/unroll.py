@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pymbolic.primitives as p
 
-from kgen.ast.expr import compare_with_bound, conjunction, disjunction
+from kgen.ast.expr import compare_with_bound, conjunction, disjunction, parts_of_bound
 from kgen.ast.facts import Facts
 from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.errors import ScheduleError
@@ -137,7 +137,7 @@ class _Expander:
         And whether they are steps from its first one, as they are unless that varies.
         """
         trip = simplify(p.Sum((loop.stop, p.Product((-1, loop.first)))))
-        tops = trip.children if isinstance(trip, p.Min) else (trip,)
+        tops = parts_of_bound(p.Min, trip)
         if is_constant(loop.first) and isinstance(loop.stop, p.Min):
             tops = tuple(c - loop.first for c in loop.stop.children if is_constant(c)) or tops
         counts = [int(top) for top in tops if isinstance(top, int)]
@@ -169,8 +169,8 @@ class _Expander:
             )
 
     def _conditions(self, loop: For, value: Expr, is_step: bool) -> list[Expr]:
-        tops = loop.stop.children if isinstance(loop.stop, p.Min) else (loop.stop,)
-        bottoms = loop.first.children if isinstance(loop.first, p.Max) else (loop.first,)
+        tops = parts_of_bound(p.Min, loop.stop)
+        bottoms = parts_of_bound(p.Max, loop.first)
         from_first = simplify(p.Sum((value, p.Product((-1, loop.first)))))
         rest = [] if is_step else [p.Comparison(TruncRemainder(from_first, loop.step), "==", 0)]
         return [

@@ -20,6 +20,7 @@ from kgen.ast.expr import (
     conjunction,
     conjuncts,
     minimum,
+    parts_of_bound,
     slack_of,
 )
 from kgen.ast.facts import Facts
@@ -190,7 +191,7 @@ class _Separator:
         last = [p.Comparison(p.Sum((p.Product((f, index)), f)), "<=", total) for total, f in ends]
         inside = facts.with_(*unknown)
         iterations = inside.with_(p.Comparison(index, ">=", loop.first), *last)
-        tops = _parts(p.Min, loop.stop)
+        tops = parts_of_bound(p.Min, loop.stop)
         if iterations.with_(*(p.Comparison(index, "<", top) for top in tops)).are_contradictory():
             return None
         behind = [iterations.with_(p.Comparison(index, ">=", top)) for top in tops]
@@ -275,7 +276,7 @@ class _Separator:
         if loop.iname not in self.kernel.inames:
             return ANYTHING
         values = self.kernel.get_iname_bounds(loop.iname).interval
-        first, stop = _parts(p.Max, loop.first), _parts(p.Min, loop.stop)
+        first, stop = parts_of_bound(p.Max, loop.first), parts_of_bound(p.Min, loop.stop)
         lows = [part for part in (*first, values.low) if isinstance(part, int)]
         highs = [part - 1 for part in stop if isinstance(part, int)]
         highs += [] if values.high is None else [values.high]
@@ -285,11 +286,11 @@ class _Separator:
         """Give the parts of a loop's bounds that are no numbers, and when it has no effect."""
         values = self._values(loop)
         if values.low is not None and loop.step == 1:
-            for part in _parts(p.Max, loop.first):
+            for part in parts_of_bound(p.Max, loop.first):
                 if not isinstance(part, int):
                     yield part, compare_with_bound(values.low, ">=", part)
         if values.high is not None:
-            for part in _parts(p.Min, loop.stop):
+            for part in parts_of_bound(p.Min, loop.stop):
                 if not isinstance(part, int):
                     yield part, compare_with_bound(values.high, "<", part)
 
@@ -350,11 +351,11 @@ class _Separator:
     def _within(self, loop: For, idle: set[Expr]) -> For:
         """Leave out parts of a loop's bounds."""
         values = self._values(loop)
-        firsts = [part for part in _parts(p.Max, loop.first) if part not in idle]
-        stops = [part for part in _parts(p.Min, loop.stop) if part not in idle]
+        firsts = [part for part in parts_of_bound(p.Max, loop.first) if part not in idle]
+        stops = [part for part in parts_of_bound(p.Min, loop.stop) if part not in idle]
         assert values.high is not None
         stop = minimum([values.high + 1, *stops])
-        if len(firsts) == len(_parts(p.Max, loop.first)):
+        if len(firsts) == len(parts_of_bound(p.Max, loop.first)):
             return replace(loop, stop=stop)
         assert values.low is not None
         lows = [values.low, *(part for part in firsts if not isinstance(part, int))]
@@ -395,11 +396,7 @@ def _end(loop: For, ends: list[tuple[Expr, int]], tops: list[Expr], facts: Facts
     is_natural = facts.imply(p.Comparison(loop.first, ">=", 0))
     quotient = TruncQuotient if is_natural else p.FloorDiv  # from 0 on, both end there
     stops = [total if factor == 1 else quotient(total, factor) for total, factor in ends]
-    firsts = _parts(p.Max, loop.first)
+    firsts = parts_of_bound(p.Max, loop.first)
     ahead = [p.Comparison(stop, ">=", first) for stop in (*tops, *stops) for first in firsts]
     end = minimum([*tops, *stops])
     return end if all(map(facts.imply, ahead)) else p.Max((*firsts, end))
-
-
-def _parts(kind: type[p.Min] | type[p.Max], bound: Expr) -> tuple[Expr, ...]:
-    return bound.children if isinstance(bound, kind) else (bound,)

@@ -7,12 +7,12 @@ from enum import Enum
 from typing import Any
 
 from kgen.errors import InvocationError, KernelError
-from kgen.ir.target import TargetBase
+from kgen.ir.target import WARP_SIZE, TargetBase
 from kgen.performance.device import Device
 from kgen.targets.base import Target
 from kgen.targets.c import CTarget
 from kgen.targets.ispc.target import ISPCTarget
-from kgen.targets.limits import WARP_SIZE, DeviceLimits
+from kgen.targets.limits import DeviceLimits
 from kgen.targets.opencl import PyOpenCLTarget
 
 __all__ = ["Kind", "Machine", "machine_of"]

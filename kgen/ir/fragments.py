@@ -14,11 +14,12 @@ from typing import Final
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.language.expressions import parse
+from kgen.ir.target import WARP_SIZE
 
-__all__ = ["TENSOR_SHAPES", "WARP", "Fragment", "TensorShape", "find_shape"]
+__all__ = ["ROW_GROUPS", "TENSOR_SHAPES", "Fragment", "TensorShape", "find_shape"]
 
-#: The lanes that hold a fragment together.
-WARP: Final = 32
+#: Neighbouring rows of the sums belong to groups of lanes, so many.
+ROW_GROUPS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ class TensorShape:
         return Fragment("lane // 4 + 8*(e // 2)", "2*(lane % 4) + e % 2", self.rows // 4)
 
     @property
+    def rows_of_lane(self) -> int:
+        """The number of rows of which a lane holds sums."""
+        return self.rows // ROW_GROUPS
+
+    @property
     def held_as(self) -> str:
         """The type in which factors are in memory."""
         return "float32" if self.operands == "tf32" else self.operands
@@ -111,8 +117,8 @@ def _shape(operands: str, rows: int, depth: int, capability: int) -> TensorShape
         rows,
         8,
         depth,
-        Fragment(a.row, a.column, rows * depth // WARP),
-        Fragment(b.row, b.column, 8 * depth // WARP),
+        Fragment(a.row, a.column, rows * depth // WARP_SIZE),
+        Fragment(b.row, b.column, 8 * depth // WARP_SIZE),
         f"mma.sync.aligned.{name}.row.col.{_PTX[operands]}",
         capability,
     )

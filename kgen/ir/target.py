@@ -8,11 +8,14 @@ import inspect
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from constantdict import constantdict
 
 from kgen.errors import InvocationError, KgenError, near_names
+
+#: How many work-items NVIDIA's devices run in step; what is guessed of others.
+WARP_SIZE: Final = 32
 
 
 class _TargetMeta(ABCMeta):

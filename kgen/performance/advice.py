@@ -12,11 +12,11 @@ from kgen.ir.expr import is_zero
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names
 from kgen.ir.tags import LocalInameTag
+from kgen.ir.target import WARP_SIZE
 from kgen.performance.feedback import AccessFeedback, LaunchFeedback
 from kgen.statistics.sectors import BANK_PASS
 from kgen.statistics.stepping import stride_along
 from kgen.targets.base import Target
-from kgen.targets.limits import WARP_SIZE
 
 __all__ = ["advise"]
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from kgen.ast.items import with_item_loops
 from kgen.ast.lanes import why_not_in_lanes
-from kgen.ast.nodes import DeviceFunction, For, runs_in
+from kgen.ast.nodes import DeviceFunction, For, runs_in, simd_loops_in
 from kgen.ast.streams import STREAMED, lanes_of, why_not_in_blocks, why_not_streamed
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import DeviceKernel
@@ -29,7 +29,7 @@ class LaneFeedback:
     @cached_property
     def in_lanes(self) -> frozenset[str]:
         """The loops of the code that compilers are to make vectors of."""
-        return frozenset(loop.iname for loop in self.loops if loop.is_simd)
+        return frozenset(loop.iname for loop in simd_loops_in(self.function.body))
 
     def why_plain(self, iname: str) -> str | None:
         """Return why a loop that is to run in lanes, or over work-items, is a plain one."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from kgen.errors import CompilationError
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.target import WARP_SIZE
 from kgen.lowering import generate_module
 from kgen.runtime.cache import content_key, process_caches
 from kgen.runtime.resources import Resources, read_assembler
 from kgen.runtime.toolchain import NVCC_FLAGS, compiler_version, find_nvcc, run_compiler
-from kgen.targets.limits import WARP_SIZE
 
 __all__ = ["Occupancy", "find_occupancy", "find_resources", "occupancy_of"]
 

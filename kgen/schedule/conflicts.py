@@ -26,7 +26,6 @@ from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
 from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.fields import replace
-from kgen.ir.fragments import WARP
 from kgen.ir.instruction import Assignment
 from kgen.ir.sets.dims import (
     Map,
@@ -44,6 +43,7 @@ from kgen.ir.sets.dims import (
 from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, LocalInameTag, LookBackTag, PublishTag
+from kgen.ir.target import WARP_SIZE
 from kgen.ir.types import AddressSpace
 from kgen.schedule.lanes import is_factor
 
@@ -400,7 +400,7 @@ class Conflicts:
         if is_factor(self.kernel, access):
             lane = side.of(axis_name(LocalInameTag(0)))
             others = with_params(project_out_params(named, [lane]), [lane])
-            named = bound_param(others, lane, 0, WARP - 1)
+            named = bound_param(others, lane, 0, WARP_SIZE - 1)
         return named
 
     def _seen_from(self, named: Set, place: Place, side: Side, around: Around) -> Set:

@@ -34,10 +34,10 @@ from kgen.ir.sets.effort import isl_limit
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import GroupInameTag, LocalInameTag
+from kgen.ir.target import WARP_SIZE
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.interval import Interval
-from kgen.targets.limits import WARP_SIZE
 
 __all__ = ["Count", "Runs", "SubgroupSize", "resolve_subgroup_size", "with_unused_axes"]
 

@@ -14,6 +14,7 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction
 from kgen.ir.checked import unfit
 from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.ir.target import WARP_SIZE
 from kgen.ir.types import Memory
 from kgen.targets.atomic_functions import AtomicFunctions, CudaAtomics
 from kgen.targets.base import ComplexStyle, Dtype, dtypes_by_name
@@ -21,7 +22,7 @@ from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.conversions import Conversions, CudaConversions
 from kgen.targets.functions import CUDA_FUNCTIONS, FunctionNames
 from kgen.targets.header import cuda_header
-from kgen.targets.limits import WARP_SIZE, DeviceLimits
+from kgen.targets.limits import DeviceLimits
 from kgen.targets.module import Launch, Module
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import CudaVectors, CudaVectorValues, Vectors

@@ -14,10 +14,7 @@ from kgen.ir.expr import is_constant
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import AddressSpace
 
-__all__ = ["WARP_SIZE", "DeviceLimits", "find_exceeded_limits", "check_device_limits"]
-
-#: How many work-items NVIDIA's devices run in step; what is guessed of others.
-WARP_SIZE = 32
+__all__ = ["DeviceLimits", "find_exceeded_limits", "check_device_limits"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kgen.ir.target import WARP_SIZE
 from kgen.ir.types import AddressSpace
 from kgen.performance.model import Work, find_work
 from kgen.performance.occupancy import occupancy_of
 from kgen.statistics.programs import prepared_kernel
-from kgen.targets.limits import WARP_SIZE
 from kgen.tuning.derived import bytes_of_arrays, number_of
 from kgen.tuning.space import SearchSpace
 from kgen.tuning.task import Task

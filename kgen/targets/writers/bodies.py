@@ -14,7 +14,18 @@ from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
-from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, runs_in
+from kgen.ast.nodes import (
+    Block,
+    Comment,
+    DeviceFunction,
+    For,
+    If,
+    Let,
+    Node,
+    Run,
+    runs_in,
+    simd_loops_in,
+)
 from kgen.ast.streams import STREAMED, lanes_of, streamed_runs
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
@@ -54,8 +65,7 @@ def body_of(
 
     *written* is told which statements are written for which instruction, in their order.
     """
-    nodes = nodes_in(function.body)
-    has_lanes = any(isinstance(node, For) and node.is_simd for node in nodes)
+    has_lanes = bool(simd_loops_in(function.body))
     top: list[cgen.Generable] = [
         *(state_alignments(writer, function.arguments) if has_lanes else ()),
         *declare_at_top(builder, writer, function.temporaries, has_lanes=has_lanes),

@@ -9,7 +9,7 @@ from typing import Final
 
 import cgen
 
-from kgen.ast.nodes import DeviceFunction, For, Node
+from kgen.ast.nodes import DeviceFunction, For, Node, simd_loops_in
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
@@ -118,15 +118,11 @@ def emit_module(
         conditions=_conditions(writer, assumptions, passed),
         build_options=builder.get_build_options(
             launches,
-            has_simd_loops=any(map(_has_simd_loops, functions)),
+            has_simd_loops=any(simd_loops_in(f.body) for f in functions),
             has_halves=any(dtype.is_half for dtype in preamble.seen_dtypes),
         ),
         has_fragile_barriers=is_fragile,
     )
-
-
-def _has_simd_loops(function: DeviceFunction) -> bool:
-    return any(isinstance(node, For) and node.is_simd for node in nodes_in(function.body))
 
 
 def _check_types(target: CFamilyTarget, kernel: DeviceKernel, function: DeviceFunction) -> None:

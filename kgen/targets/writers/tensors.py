@@ -76,24 +76,16 @@ class _Load:
             yield cgen.Statement(f"{self.function}({name}, {self.key[0]})")
 
 
+@dataclass(frozen=True)
 class _Operand:
-    """A factor, one element of which each lane holds several."""
+    """A factor, of which each lane holds several elements."""
 
-    def __init__(
-        self,
-        writer: ExpressionWriter,
-        name: str,
-        factor: Expr,
-        fragment: Fragment,
-        loops: TensorLoops,
-        dtype: NumpyType,
-    ) -> None:
-        self.writer = writer
-        self.name = name
-        self.factor = factor
-        self.fragment = fragment
-        self.loops = loops
-        self.dtype = dtype
+    writer: ExpressionWriter
+    name: str
+    factor: Expr
+    fragment: Fragment
+    loops: TensorLoops
+    dtype: NumpyType
 
     @property
     def is_rows(self) -> bool:

@@ -12,6 +12,7 @@ from kgen.ir.expr import Expr, is_constant
 from kgen.ir.sets.dims import dims_to_params, project_out_params, rename_dims
 from kgen.ir.sets.text import parse_domain, parse_set
 from kgen.ir.tags import GroupInameTag, LocalInameTag, LookBackTag, PublishTag
+from kgen.ir.target import WARP_SIZE
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.transforms.reductions.scan_pieces import Steps
 from kgen.transforms.reductions.site import Site, counted_from_zero
@@ -47,7 +48,7 @@ def widest(count: int) -> int:
     >>> [widest(count) for count in (1, 7, 32, 256)]
     [1, 4, 32, 32]
     """
-    return min(32, 1 << count.bit_length() - 1)
+    return min(WARP_SIZE, 1 << count.bit_length() - 1)
 
 
 def looks_back(steps: Steps) -> bool:

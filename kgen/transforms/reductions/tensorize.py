@@ -12,7 +12,7 @@ from kgen.analysis.products import Factors, factors_of, terms_over
 from kgen.analysis.typing import ExpressionTyper
 from kgen.errors import KgenError, TransformError
 from kgen.ir.expr import Expr, to_text, variable_names
-from kgen.ir.fragments import TENSOR_SHAPES, TensorShape
+from kgen.ir.fragments import ROW_GROUPS, TENSOR_SHAPES, TensorShape
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, bound_dim, free_dim
@@ -36,9 +36,7 @@ from kgen.transforms.select import (
 
 __all__ = ["tensorize"]
 
-#: Neighbouring rows of the sums belong to groups of lanes, neighbouring pairs of columns to lanes
-#: of such a group.
-_GROUPS: Final = 8
+#: Neighbouring pairs of columns belong to lanes of a group.
 _PAIR: Final = 2
 
 
@@ -272,9 +270,9 @@ def _with_lanes(
         column: [UnrolledIlpTag(), FragmentTag("column")],
     }
     group, pair = loops.row, str(names(f"{loops.column}_pair"))
-    if shape.rows > _GROUPS:
+    if shape.rows_of_lane > 1:
         group = str(names(f"{loops.row}_group"))
-        kernel = split_iname(kernel, loops.row, _GROUPS, outer_iname=row, inner_iname=group)
+        kernel = split_iname(kernel, loops.row, ROW_GROUPS, outer_iname=row, inner_iname=group)
         tags[row] = [UnrolledIlpTag(), FragmentTag("row")]
     kernel = split_iname(kernel, loops.column, _PAIR, outer_iname=pair, inner_iname=column)
     lane = str(names("lane")) if lane is None else require_new_iname(kernel, lane)
