@@ -13,6 +13,12 @@ import kgen as lp
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
+def outputs_of(program: lp.TranslationUnit) -> dict[str, lp.ArrayArg]:
+    """Return the arrays that a program returns, by name."""
+    args = program.default_entrypoint.args
+    return {a.name: a for a in args if isinstance(a, lp.ArrayArg) and a.is_output}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One kernel for one size, and the best schedule that is known for it.
@@ -41,6 +47,13 @@ class Case:
     def scheduled(self, size: int, target: Any) -> lp.TranslationUnit:
         """Return the kernel with its schedule."""
         return self.schedule(self.kernel(size, target))
+
+    def error_of_small(self, target: Any, *queue: Any) -> float:
+        """Run the schedule for the small size, and return the error of its result."""
+        given = self.inputs(np.random.default_rng(1), self.small)
+        program = self.scheduled(self.small, target)
+        found = dict(zip(outputs_of(program), program(*queue, **given)[1], strict=True))
+        return self.error(np.asarray(found[self.result]), given)
 
     def error(self, found: np.ndarray[Any, Any], arrays: Arrays) -> float:
         """Return the largest error of a result, relative to the largest number in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from case import Arrays, Case
 import kgen as lp
 
 F32 = np.float32
+Schedule = Callable[[int, lp.TranslationUnit], lp.TranslationUnit]
 #: Numbers around the grid along the last axis, so that vectors of four are aligned.
 SIDE = 4
 #: The weights of the middle and of the points in distance 1, 2...
@@ -138,6 +140,19 @@ def _convolution(torch: Any, on: Any) -> Any:
     return lambda: convolve(on["u"][None, None], weights)
 
 
+def _star_case(radius: int, schedule: Schedule) -> Case:
+    return Case(
+        title=f"{6 * radius + 1} points",
+        kernel=partial(star, radius),
+        schedule=partial(schedule, radius),
+        inputs=partial(_grid, radius),
+        expected=partial(_star_of, radius),
+        work=lambda n: 8 * n**3,
+        size=512,
+        small=128,
+    )
+
+
 CASES = (
     Case(
         title="5 points",
@@ -150,24 +165,6 @@ CASES = (
         small=256,
         peer=_convolution,
     ),
-    Case(
-        title="7 points",
-        kernel=partial(star, 1),
-        schedule=partial(columns_of_vectors, 1),
-        inputs=partial(_grid, 1),
-        expected=partial(_star_of, 1),
-        work=lambda n: 8 * n**3,
-        size=512,
-        small=128,
-    ),
-    Case(
-        title="25 points",
-        kernel=partial(star, 4),
-        schedule=partial(moving_columns, 4),
-        inputs=partial(_grid, 4),
-        expected=partial(_star_of, 4),
-        work=lambda n: 8 * n**3,
-        size=512,
-        small=128,
-    ),
+    _star_case(1, columns_of_vectors),
+    _star_case(4, moving_columns),
 )
