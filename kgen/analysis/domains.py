@@ -142,11 +142,15 @@ def _replace_params(domain: BasicSet, values: Mapping[str, Expr], new: Sequence[
 
 @dataclass(frozen=True)
 class Inverse:
-    """Old inames in terms of new ones: *values*, where *valid* holds for the new ones."""
+    """Old inames in terms of new ones: *values*, where *valid* holds for the new ones.
+
+    That gives the old ones that *reached* has.
+    """
 
     values: Mapping[str, Expr]
     new: tuple[str, ...]
     valid: Set
+    reached: Set
 
 
 def equation_set(
@@ -214,7 +218,7 @@ def solve(old: Sequence[str], new: Sequence[str], related: Set) -> Inverse | Non
         if len(pieces) != 1:
             return None
         values[name] = aff_to_expr(pieces[0][1])
-    return Inverse(values, tuple(new), relation.domain())
+    return Inverse(values, tuple(new), relation.domain(), relation.range())
 
 
 def copy_dims(domain: BasicSet, copies: Mapping[str, str]) -> tuple[BasicSet, BasicSet | None]:

@@ -544,7 +544,9 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
             )
         body = [
             *self.go_through_host(),
-            assign(STREAM, call(self.known("address_of", address_of_stream), name("stream"))),
+            assign(
+                STREAM, call(self.known("address_of_stream", address_of_stream), name("stream"))
+            ),
             *self.refuse_allocation(),
             *self.make_outputs(),
             *self.allocate_temporaries(),

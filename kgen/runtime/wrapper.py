@@ -190,7 +190,9 @@ class WrapperBuilder:
 
     def known(self, text: str, value: Any) -> ast.expr:
         """Make *value*, which all executors have alike, a global name of the wrapper."""
-        self.names[PREFIX + text] = value
+        before = self.names.setdefault(PREFIX + text, value)
+        if _function_of(before) is not _function_of(value):
+            raise AssertionError(f"two functions are called '{text}': {before} and {value}")
         return name(PREFIX + text)
 
     def own(self, text: str, find: Own) -> ast.expr:
@@ -533,6 +535,11 @@ class WrapperBuilder:
 def _named(arguments: Iterable[ArgumentInfo]) -> dict[str, ast.expr]:
     """Return arguments as what a call passes by name."""
     return {arg.name: name(arg.name) for arg in arguments}
+
+
+def _function_of(value: Any) -> Any:
+    """Return a function without what is bound to it; ``None`` for anything else."""
+    return getattr(value, "func", value) if callable(value) else None
 
 
 def _with_dict(function: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:

@@ -9,13 +9,14 @@ from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AsyncCopyTag, CopyWaitTag
+from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts
 
 __all__ = ["check_copies"]
 
 
 def check_copies(kernel: PreparedKernel) -> None:
-    """Reject copies that go on and are read without a wait, or waited for by other work-items.
+    """Reject copies that go on outside of local memory, or that a reader does not wait for itself.
 
     Raises :class:`ScheduleError`.
     """
@@ -24,10 +25,23 @@ def check_copies(kernel: PreparedKernel) -> None:
     copies = [insn for insn in kernel.instructions if insn.tags_of_type(AsyncCopyTag)]
     for copy in copies:
         (array,) = copy.assignee_var_names()
+        _check_space(kernel, copy, array)
         waits = list(_waits(kernel, array))
         _check_readers(kernel, copy, array, {str(wait.id) for wait in waits})
         for wait in waits:
             _check_items(kernel, copy, wait, array)
+
+
+def _check_space(kernel: PreparedKernel, copy: InstructionBase, array: str) -> None:
+    space = kernel.array_vars[array].address_space
+    if space != AddressSpace.LOCAL:
+        raise ScheduleError(
+            f"the copy of '{copy.id}' goes on, and '{array}' is in {space} memory",
+            kernel=kernel.name,
+            where=f"instruction '{copy}'",
+            because="such copies are made from global to local memory only",
+            hint="tag the loops of work-items, or leave async_copy out",
+        )
 
 
 def _waits(kernel: PreparedKernel, array: str) -> Iterator[InstructionBase]:

@@ -38,6 +38,13 @@ class _If(cgen.If):
         yield from rest
 
 
+def _has_else(body: cgen.Generable) -> bool:
+    """Tell whether a statement without braces ends in an ``else``."""
+    while isinstance(body, cgen.Loop):
+        body = body.body
+    return isinstance(body, cgen.If) and body.else_ is not None
+
+
 class ASTBuilderBase:
     """Builds the syntax tree of a target's code: declarations, statements, preambles.
 
@@ -214,7 +221,8 @@ class ASTBuilderBase:
     ) -> cgen.Generable:
         """Make statements that run under a condition, and others that run otherwise."""
         if orelse is None:
-            return cgen.If(cgen.Line(condition), body)
+            # braces say which 'if' an else is of; NVIDIA's OpenCL compiler rejects it without
+            return cgen.If(cgen.Line(condition), cgen.Block([body]) if _has_else(body) else body)
         if not isinstance(body, cgen.Block | cgen.Assign | cgen.Statement):
             body = cgen.Block([body])  # an else belongs to the nearest if
         return _If(cgen.Line(condition), body, orelse)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import reduce
+from operator import or_
 
 import cgen
 
 from kgen.ast.nodes import DeviceFunction
 from kgen.ir.data import ArrayBase, ImageArg, TemporaryVariable, ValueArg
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
-from kgen.ir.types import INT64, NumpyType
+from kgen.ir.tree import Barrier, nodes_in
+from kgen.ir.types import INT64, Memory, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.look_back import published_arrays
 
 __all__ = ["declare_function", "declare_parameters", "parameters_of"]
 
@@ -36,7 +41,8 @@ def declare_function(
         for insn_id in function.insn_ids
         for name in kernel.id_to_insn[insn_id].assignee_var_names()
     }
-    parameters = declare_parameters(builder, writer, function.arguments, written)
+    exchanged = written & _visible_to_others(kernel, function)
+    parameters = declare_parameters(builder, writer, function.arguments, written, exchanged)
     return builder.get_function_declaration(function, parameters)
 
 
@@ -45,8 +51,13 @@ def declare_parameters(
     writer: ExpressionWriter,
     names: Iterable[str],
     written: set[str],
+    exchanged: Collection[str] = (),
 ) -> list[cgen.Declarator]:
-    """Declare the parameters *names*, each array before its offset."""
+    """Declare the parameters *names*, each array before its offset.
+
+    No *exchanged* array, in which work-items find what others have written, is ``restrict``: that
+    promises that nobody else writes it, and compilers then keep elements across barriers.
+    """
     kernel = writer.kernel
     parameters: list[cgen.Declarator] = []
     for name in names:
@@ -67,7 +78,9 @@ def declare_parameters(
                     declared,
                     value,
                     is_written=name in written,
-                    restrict=kernel.options.restrict and not _shares_memory(declared),
+                    restrict=kernel.options.restrict
+                    and name not in exchanged
+                    and not _shares_memory(declared),
                 )
             )
             offset = writer.accesses.offsets.get(piece)
@@ -75,6 +88,18 @@ def declare_parameters(
                 declared_type = writer.declared_type(offset, INT64)
                 parameters.append(cgen.Const(cgen.Value(declared_type, offset)))
     return parameters
+
+
+def _visible_to_others(kernel: LoopKernel, function: DeviceFunction) -> set[str]:
+    """Return the arguments of *function* whose elements work-items may exchange within it."""
+    barriers = [node for node in nodes_in(function.body) if isinstance(node, Barrier)]
+    consistent = reduce(or_, (barrier.memory for barrier in barriers), Memory(0))
+    found = {
+        name
+        for name in function.arguments
+        if name in kernel.array_vars and Memory.of(kernel.array_vars[name]) in consistent
+    }
+    return found.union(published_arrays(kernel, function))
 
 
 def _shares_memory(array: ArrayBase) -> bool:

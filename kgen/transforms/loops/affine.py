@@ -9,6 +9,7 @@ from typing import Any
 
 from kgen.analysis.dependences import ViolatedDependence
 from kgen.analysis.domains import Inverse, equation_set, read_map, solve
+from kgen.analysis.points import describe, example
 from kgen.analysis.reordering import Reordering
 from kgen.errors import (
     ExpressionToAffineConversionError,
@@ -18,6 +19,7 @@ from kgen.errors import (
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
+from kgen.ir.sets.dims import to_named
 from kgen.transforms.loops.rewrite import Replacement, replace_in_domains, replace_inames
 from kgen.transforms.select import (
     matcher,
@@ -57,6 +59,7 @@ def affine_map_inames(
     a[-z + 3] = 0  {id=insn}
     """
     old, new = require_inames(kernel, old_inames), split_names(new_inames)
+    _require_new(kernel, new)
     texts = [equations] if isinstance(equations, str) else equations
     pairs = [_read_equation(equation) for equation in texts]
     used = {name for pair in pairs for name in variable_names(*pair)}
@@ -107,8 +110,9 @@ def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
           u[i,j] = u[i-1,j] + u[i,j-1]   "{[i,j] -> [w,x]: w = i + j       u[w-x,x] = ...
                                            and x = j}")              =>
 
-    Raises :class:`TransformError` when the map is not one to one, and, with two iterations,
-    when it turns the order of what depends on each other around.
+    Raises :class:`TransformError` when the map is not one to one, with an iteration for which
+    it has no new one, and, with two iterations, when it turns the order of what depends on each
+    other around.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -117,23 +121,40 @@ def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
     """
     old, new, related = read_map(transform_map)
     require_inames(kernel, old)
+    _require_new(kernel, new)
     return _replaced(kernel, old, new, solve(old, new, related))
+
+
+def _require_new(kernel: LoopKernel, new: tuple[str, ...]) -> None:
+    for number, name in enumerate(new):
+        require_new_name(kernel, name, new[:number])
 
 
 def _replaced(
     kernel: LoopKernel, old: tuple[str, ...], new: tuple[str, ...], inverse: Inverse | None
 ) -> LoopKernel:
-    for name in new:
-        require_new_name(kernel, name)
     if inverse is None:
         raise TransformError(
             f"the relation between {', '.join(old)} and {', '.join(new)} is not one to one",
             hint="each value of the new inames must give one value of the old, and back",
         )
+    _check_reached(kernel, old, inverse)
     change = Replacement(inverse.values, inverse.new)
     new_domains = partial(replace_in_domains, kernel, change, valid=inverse.valid)
     result = replace_inames(kernel, change, matcher(kernel, None), new_domains=new_domains)
     return _in_order(kernel, result, inverse)
+
+
+def _check_reached(kernel: LoopKernel, old: tuple[str, ...], inverse: Inverse) -> None:
+    """Reject an inverse that leaves iterations out."""
+    iterations = to_named(kernel.get_inames_domain(old)).intersect_params(kernel.assumptions)
+    lost = iterations.subtract(to_named(inverse.reached))
+    if not lost.is_empty():
+        raise TransformError(
+            f"the new loops leave iterations of {', '.join(old)} out",
+            because=f"none of theirs stands for {describe(example(lost))}",
+            hint="give each iteration a new one: split_iname makes two loops of one with steps",
+        )
 
 
 def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKernel:

@@ -183,6 +183,9 @@ def _why_no_copy(kernel: LoopKernel, insn: InstructionBase) -> tuple[str | None,
         return "it is no plain assignment", "fetch with add_prefetch"
     if not isinstance(insn.expression, p.Subscript):
         return "it is no assignment of one element to another", "fetch with add_prefetch"
+    if any(kernel.has_tag(name, AutoFitLocalInameTag) for name in insn.within_inames):
+        because = "no loop has the tag of a work-item, so 'l.auto' makes none of its loops one"
+        return because, "tag the loops of work-items before"
     place, source = _array(kernel, insn.assignee), _array(kernel, insn.expression)
     if place is None or place.address_space != AddressSpace.LOCAL:
         because = f"'{insn.assignee_name}' is not in local memory"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from kgen.targets.module import Module
 from kgen.targets.opencl import OpenCLTarget
 from kgen.targets.preamble import PreambleInfo
 from kgen.targets.writers.emit import emit_module
-from tests.targets.support import body_of
+from tests.targets.support import body_of, compile_c
 
 F4 = np.float32
 
@@ -87,6 +88,7 @@ def run(name: str, **values: Any) -> Run:
 
 
 COPY = "out[i] = a[i] {id=copy}"
+LID = LocalHardwareAxisIndex(0)
 
 
 def test_loops() -> None:
@@ -494,3 +496,35 @@ def test_sums_of_whole_numbers_alone_are_written_in_a_real_variable() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", "<float32> t = -1*4 + (-1*3)\nout[i] = t")
     out = knl.copy(target=lp.ExecutableCTarget())(n=3)[1][0]
     assert out.tolist() == [-7, -7, -7]
+
+
+NESTED_ELSE = If(parse("n > 5"), run("copy"), run("copy"))
+
+
+@pytest.mark.parametrize("body", [NESTED_ELSE, loop(NESTED_ELSE)])
+def test_braces_say_which_if_an_else_is_of(body: Node, tmp_path: Path) -> None:
+    knl = kernel("out[0] = a[0] {id=copy}", assumptions="n >= 1")
+    source = emit(knl, If(parse("n > 3"), body)).device_source
+    assert "if (n > 3)\n  {" in source
+    compile_c(source, tmp_path)  # without a warning
+
+
+def exchange(memory: Memory, **options: Any) -> str:
+    """Write, let the work-items wait, and read."""
+    insns = "out[i] = a[i] {id=copy}\na[i] = out[n - 1 - i] {id=back}"
+    knl = kernel(insns, seq_dependencies=True, target=OpenCLTarget(), **options)
+    body = Block((run("copy", i=LID), Barrier(memory, ""), run("back", i=LID)))
+    return emit(knl, body, locals=(32,)).declarations
+
+
+def test_arrays_that_barriers_make_consistent_are_not_restrict() -> None:
+    assert exchange(Memory.LOCAL).count("restrict") == 2
+    for memory in (Memory.GLOBAL, Memory.GLOBAL | Memory.LOCAL):
+        assert "restrict" not in exchange(memory)
+
+
+def test_arrays_that_are_only_read_stay_restrict_around_barriers() -> None:
+    knl = kernel(COPY, target=OpenCLTarget())
+    body = Block((Barrier(Memory.GLOBAL, ""), run("copy", i=LID)))
+    text = emit(knl, body, locals=(32,)).declarations
+    assert "float const *__restrict__ a, __global float *out" in text

@@ -77,3 +77,26 @@ def test_maps_of_islpy() -> None:
         map_domain(matrix(), "{[i] -> [i + 1]}")
     with pytest.raises(lp.TransformError, match="the name 'j' is taken"):
         map_domain(matrix(), "{[i] -> [j]: j = i}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "equations"),
+    [("i", "z", "2*z = i"), ("i", "", "i = 3"), ("i, j", "z", ["z = i", "z = j"])],
+)
+def test_no_iteration_is_lost(old: str, new: str, equations: str | list[str]) -> None:
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 5}", "a[i, j] = 3*i + j")
+    with pytest.raises(
+        lp.TransformError, match=r"leave iterations of i.* out\n.* stands for i = \d"
+    ):
+        affine_map_inames(knl, old, new, equations)
+
+
+def test_a_stride_is_a_coordinate_where_all_iterations_have_it() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 2*n and i mod 2 = 0}", "a[i] = i", assumptions="n >= 1")
+    halved = map_domain(knl, "{[i] -> [z]: i = 2*z}")
+    assert same_set(domain(halved, "z"), "[n] -> {[z]: 0 <= z < n}")
+
+
+def test_a_new_loop_has_a_name() -> None:
+    with pytest.raises(lp.TransformError, match="'-1' is not a name"):
+        affine_map_inames(matrix(), "i", "-1", "j = i + 3")

@@ -312,3 +312,18 @@ def test_two_pipelines_of_copies_are_rejected() -> None:
     knl = lp.async_copy(product(CUDA), "a_fetch_rule, b_fetch_rule")
     with pytest.raises(lp.KgenError, match="waits for all copies in the order"):
         lp.pipeline(knl, "k_outer", 2, "a_fetch")
+
+
+def test_a_loop_that_becomes_no_work_item_copies_to_no_local_memory() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "b[i] = a[i]", target=CUDA)
+    knl = lp.split_iname(lp.add_dtypes(knl, {"a": np.float32}), "i", 8)
+    knl = lp.add_prefetch(knl, "a", "i_inner", default_tag="l.auto")
+    with pytest.raises(lp.KgenError, match=r"'l.auto' makes none of its loops one"):
+        lp.async_copy(knl, "a_fetch_rule")
+
+
+@pytest.mark.parametrize("space", [lp.AddressSpace.PRIVATE, lp.AddressSpace.GLOBAL])
+def test_copies_go_on_to_local_memory_only(space: lp.AddressSpace) -> None:
+    knl = lp.set_temporary_address_space(copied(), "a_fetch", space)
+    with pytest.raises(lp.KgenError, match=r"'a_fetch' is in .* memory"):
+        lp.generate_code_v2(knl)
