@@ -1,6 +1,7 @@
 // What generated CUDA C++ needs to run on a host: work-items are fibers, a thread of the host runs a
 // group, and as many groups run at once as there are threads. They begin in the order that a test
-// gives. Included before the code.
+// gives. Copies that go on are made when they begin, or as late as the waits allow. Included before
+// the code.
 #include <ucontext.h>
 
 #include <atomic>
@@ -9,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -20,13 +23,48 @@ struct kgen_index
   unsigned int x, y, z;
 };
 
+typedef _Float16 __half;
+struct __nv_bfloat16 {
+  uint16_t bits;
+  __nv_bfloat16() = default;
+  explicit __nv_bfloat16(float value)
+  {
+    unsigned whole;
+    std::memcpy(&whole, &value, 4);
+    bits = (whole + 0x7fff + (whole >> 16 & 1)) >> 16;
+  }
+  operator float() const
+  {
+    unsigned whole = (unsigned) bits << 16;
+    float value;
+    std::memcpy(&value, &whole, 4);
+    return value;
+  }
+};
+
 static thread_local kgen_index threadIdx, blockIdx;
 static kgen_index blockDim, gridDim;
 
 #define __global__
 #define __device__
 #define __shared__ static thread_local
+#define __constant__
 #define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
+
+#define VECTORS(T, name) \
+  struct alignas(2 * sizeof(T)) name##2 { T x, y; }; \
+  struct alignas(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 { T x, y, z, w; };
+VECTORS(char, char)
+VECTORS(unsigned char, uchar)
+VECTORS(short, short)
+VECTORS(unsigned short, ushort)
+VECTORS(int, int)
+VECTORS(unsigned int, uint)
+VECTORS(float, float)
+VECTORS(double, double)
+VECTORS(long long, longlong)
+#undef VECTORS
 
 namespace host
 {
@@ -38,11 +76,20 @@ struct Together  // work-items that wait for each other
   uint64_t given[32], taken[32];
 };
 
+struct Copy  // one that goes on, or, without bytes, the end of a group of them
+{
+  void *to;
+  void const *from;
+  size_t bytes;
+};
+
 struct Group
 {
   std::vector<ucontext_t> items;
   std::vector<std::vector<char>> stacks;
   std::vector<bool> done;
+  std::vector<std::deque<Copy>> copies;
+  std::vector<unsigned char> local_memory;
   ucontext_t scheduler;
   int running = 0;
   int arrived = 0, barriers = 0;
@@ -52,6 +99,10 @@ struct Group
 static thread_local Group *group;
 static thread_local void (*body)(void **);
 static thread_local void **parameters;
+static thread_local bool copies_at_once;
+static std::atomic<bool> has_failed{false};
+static std::mutex atomics;
+static unsigned int const guard = 4096;  // bytes behind the local memory, which nobody writes
 
 static void pause()
 {
@@ -65,6 +116,15 @@ static void item()
   pause();
 }
 
+// End the launch: its groups do not.
+[[noreturn]] static void fail(char const *why)
+{
+  std::fprintf(stderr, "a work-item %s\n", why);
+  has_failed = true;
+  for (;;)
+    pause();
+}
+
 // Every work-item of *lanes* gives a value; all get those of all.
 static uint64_t const *exchange(unsigned int lanes, uint64_t value)
 {
@@ -74,7 +134,7 @@ static uint64_t const *exchange(unsigned int lanes, uint64_t value)
   them.arrived |= 1u << lane;
   unsigned int const turn = them.turn;
   if (!(lanes >> lane & 1))
-    std::fprintf(stderr, "lane %d is not among %x\n", lane, lanes), std::_Exit(3);
+    fail("waits for lanes that it is not among");
   if (them.arrived == lanes)
   {
     std::memcpy(them.taken, them.given, sizeof(them.taken));
@@ -95,14 +155,32 @@ template <class T> static T from(unsigned int lanes, T value, int lane)
   return value;
 }
 
+static unsigned char *local()
+{
+  unsigned char *const first = group->local_memory.data();
+  return first + (128 - (uintptr_t) first % 128) % 128;
+}
+
+// What is on a stack is private.
+static bool is_private(void const *place)
+{
+  for (auto const &stack : group->stacks)
+    if (stack.data() <= place && place < stack.data() + stack.size())
+      return true;
+  return false;
+}
+
 // Run the work-items of a group in turn, each until it waits.
-static bool run_group(unsigned int number)
+static bool run_group(unsigned int number, size_t local_bytes)
 {
   Group own;
+  copies_at_once = number % 2;
+  own.local_memory.assign(local_bytes + guard + 128, 0x5A);
   int const count = blockDim.x * blockDim.y * blockDim.z;
   group = &own;
   own.items.resize(count);
   own.done.assign(count, false);
+  own.copies.resize(count);
   own.stacks.assign(count, std::vector<char>(1 << 16));
   for (int k = 0; k < count; ++k)
   {
@@ -115,7 +193,7 @@ static bool run_group(unsigned int number)
   int left = count;
   for (long turn = 0; left > 0; ++turn)
   {
-    if (turn == most_turns)
+    if (turn == most_turns || has_failed)
       return false;
     for (int k = 0; k < count; ++k)
     {
@@ -129,6 +207,9 @@ static bool run_group(unsigned int number)
     }
     std::this_thread::yield();
   }
+  for (size_t k = 0; k < guard; ++k)
+    if (local()[local_bytes + k] != 0x5A)
+      return std::fprintf(stderr, "what is behind the local memory has changed\n"), false;
   return true;
 }
 
@@ -149,8 +230,9 @@ template <class... T, void (*function)(T...)> struct Kernel<function>
 
 // Run a launch: the groups begin in an *order*, *resident* of them at once; tell whether all end.
 static int launch(void (*kernel)(void **), unsigned int const *grid, unsigned int const *block,
-                  void **given, unsigned int const *order, int resident)
+                  void **given, unsigned int const *order, int resident, size_t local_bytes)
 {
+  has_failed = false;
   most_turns = resident == 1 ? 2000 : 2000000;  // others may not be running
   gridDim = {grid[0], grid[1], grid[2]};
   blockDim = {block[0], block[1], block[2]};
@@ -166,7 +248,7 @@ static int launch(void (*kernel)(void **), unsigned int const *grid, unsigned in
       {
         unsigned int const index = order[at];
         blockIdx = {index % grid[0], index / grid[0] % grid[1], index / grid[0] / grid[1]};
-        if (!run_group(k))
+        if (!run_group(k, local_bytes))
           all_end = false;
       }
     });
@@ -184,6 +266,39 @@ static void __syncthreads()
     own.arrived = 0, ++own.barriers;
   while (own.barriers == barrier)
     host::pause();
+}
+
+// The groups of every other thread make copies at once, those of the others when they wait.
+static void __pipeline_memcpy_async(void *to, void const *from, size_t bytes)
+{
+  bool const fits = bytes == 4 || bytes == 8 || bytes == 16;
+  if (!fits || (uintptr_t) to % bytes || (uintptr_t) from % bytes)
+    host::fail("copies what is not aligned, or not 4, 8 or 16 bytes");
+  if (host::is_private(to) || host::is_private(from))
+    host::fail("copies to or from private memory");
+  host::group->copies[host::group->running].push_back({to, from, bytes});
+  if (host::copies_at_once)
+    std::memcpy(to, from, bytes);
+}
+
+static void __pipeline_commit()
+{
+  host::group->copies[host::group->running].push_back({nullptr, nullptr, 0});
+}
+
+static void __pipeline_wait_prior(size_t left)
+{
+  auto &copies = host::group->copies[host::group->running];
+  size_t ends = 0;
+  for (auto const &copy : copies)
+    ends += copy.bytes == 0;
+  for (; ends > left; copies.pop_front())
+  {
+    host::Copy const copy = copies.front();
+    ends -= copy.bytes == 0;
+    if (copy.bytes && !host::copies_at_once)
+      std::memcpy(copy.to, copy.from, copy.bytes);
+  }
 }
 
 namespace cooperative_groups
@@ -218,6 +333,12 @@ template <class T> static T __shfl_up_sync(unsigned int lanes, T value, int dist
   return host::from(lanes, value, own >= distance ? own - distance : own);
 }
 
+template <class T> static T __shfl_down_sync(unsigned int lanes, T value, int distance)
+{
+  int const own = host::group->running % 32;
+  return host::from(lanes, value, own + distance < 32 ? own + distance : own);
+}
+
 template <class T> static T __shfl_xor_sync(unsigned int lanes, T value, int distance)
 {
   return host::from(lanes, value, host::group->running % 32 ^ distance);
@@ -233,9 +354,46 @@ static unsigned int __ballot_sync(unsigned int lanes, int value)
   return found;
 }
 
-static unsigned int atomicAdd(unsigned int *place, unsigned int value)
+#define ATOMIC(name, after) \
+  template <class T, class V> static T name(T *place, V value) \
+  { \
+    std::lock_guard<std::mutex> const only(host::atomics); \
+    T const old = *place, given = (T) value; \
+    *(T volatile *) place = after; \
+    return old; \
+  }
+ATOMIC(atomicAdd, old + given)
+ATOMIC(atomicSub, old - given)
+ATOMIC(atomicExch, given)
+ATOMIC(atomicMin, given < old ? given : old)
+ATOMIC(atomicMax, given > old ? given : old)
+ATOMIC(atomicAnd, old & given)
+ATOMIC(atomicOr, old | given)
+ATOMIC(atomicXor, old ^ given)
+#undef ATOMIC
+
+template <class T, class V> static T atomicCAS(T *place, V expected, V value)
 {
-  return __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
+  std::lock_guard<std::mutex> const only(host::atomics);
+  T const old = *place;
+  if (old == (T) expected)
+    *(T volatile *) place = (T) value;
+  return old;
+}
+
+template <class T> static T __ldg(T const *place)
+{
+  return *place;
+}
+
+static float rsqrtf(float x)
+{
+  return 1 / std::sqrt(x);
+}
+
+static double rsqrt(double x)
+{
+  return 1 / std::sqrt(x);
 }
 
 static int __popc(unsigned int value)

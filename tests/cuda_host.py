@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pymbolic import evaluate
@@ -18,6 +20,22 @@ from kgen.lowering import generate_module
 from kgen.targets.module import Launch, Module
 
 _HEADER = Path(__file__).with_name("cuda_host.h")
+#: What tensor cores do, and what code has in its place.
+_TENSOR_HEADER = Path(__file__).with_name("cuda_host_tensor.h")
+_TENSOR_HELPER = re.compile(
+    r"^(?:template <[^>]*>\n)?static __device__ inline \w+ kgen_(?:m\d+n|load_|pair|tf32).*?^}\n",
+    re.MULTILINE | re.DOTALL,
+)
+_INCLUDED = re.compile(r"^#include <cu\w+\.h>\n", re.MULTILINE)
+_LANE = 'asm("mov.u32 %0, %%laneid;" : "=r"(lane));'
+_LOCAL_MEMORY = lp.CudaTarget.local_memory_of_launch
+
+
+@dataclass(frozen=True)
+class LaunchMemoryTarget(lp.CudaTarget):
+    """CUDA whose launches ask for all local memory, also for little."""
+
+    static_local_memory: ClassVar[int | None] = 0
 
 
 class HostCuda:
@@ -37,10 +55,17 @@ class HostCuda:
             f'extern "C" int run_{launch.function}(unsigned int const *grid, unsigned int const '
             "*block, void **given, unsigned int const *order, int resident)\n"
             f"{{ return host::launch(host::Kernel<{launch.function}>::run, grid, block, given, "
-            "order, resident); }\n"
+            f"order, resident, {launch.local_memory}); }}\n"
             for launch in self.module.launches
         ]
-        text = f'#include "{_HEADER}"\n{change(self.module.device_source)}\n{"".join(entries)}'
+        code = change(_INCLUDED.sub("", self.module.device_source))
+        code = code.replace(_LOCAL_MEMORY, "unsigned char *const kgen_shared = host::local();")
+        code = code.replace(_LANE, "lane = host::group->running % 32;")
+        headers = [_HEADER]
+        if "kgen_m" in code:
+            headers, code = [*headers, _TENSOR_HEADER], _TENSOR_HELPER.sub("", code)
+        included = "".join(f'#include "{header}"\n' for header in headers)
+        text = f"{included}{code}\n{''.join(entries)}"
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         source, library = folder / f"{name}.cpp", folder / f"{name}.so"
         source.write_text(text)
@@ -74,6 +99,8 @@ class HostCuda:
             given[name][:] = 0
         grid = [*(evaluate(size, sizes) for size in launch.groups), 1, 1, 1][:3]
         block = [*launch.locals, 1, 1, 1][:3]
+        if min(grid) <= 0:
+            return True
         count = int(np.prod(grid))
         numbers = np.arange(count, dtype=np.uint32)
         if order == "last first":

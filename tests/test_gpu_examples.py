@@ -16,7 +16,7 @@ import softmax
 import sparse_rows
 import stencils
 import streams
-from case import Case
+from case import Case, outputs_of
 
 import kgen as lp
 from tests.cuda_host import HostCuda
@@ -43,14 +43,16 @@ def test_on_opencl(title: str, opencl_queue: Any) -> None:
     assert case.error_of_small(lp.PyOpenCLTarget(), opencl_queue) <= case.tolerance
 
 
-def test_running_sums_in_one_launch(tmp_path: Path) -> None:
-    case = CASES["running sums"]
-    run = HostCuda(case.scheduled(case.small, lp.CudaTarget()), tmp_path)
+@pytest.mark.parametrize("title", ["running sums", "product, float64"])
+def test_code_for_cuda_on_the_host(title: str, tmp_path: Path) -> None:
+    case = CASES[title]
+    knl = case.scheduled(case.small, lp.CudaTarget())
+    run = HostCuda(knl, tmp_path)
     given = case.inputs(np.random.default_rng(1), case.small)
-    out = np.zeros(case.small, np.float32)
-    assert run({**given, "out": out}, order="any")
+    outputs = {n: np.zeros(arg.shape, arg.dtype.dtype) for n, arg in outputs_of(knl).items()}
+    assert run({**given, **outputs}, order="any")
     assert len(run.module.launches) == 1
-    assert case.error(out, given) <= case.tolerance
+    assert case.error(outputs[case.result], given) <= case.tolerance
 
 
 @pytest.mark.usefixtures("cuda_context")

@@ -24,8 +24,8 @@ class Case:
     """One kernel for one size, and the best schedule that is known for it.
 
     *kernel* makes the kernel without a schedule for a size and a target, *schedule* adds the
-    schedule. *inputs* draws arrays, *expected* computes the result in numpy. *work* is what a call
-    has to do at least: bytes read and written, or operations, as *unit* says.
+    schedule. *inputs* draws arrays, *expected* computes the result in numpy, or a part of it.
+    *work* is what a call has to do at least: bytes read and written, or operations, as *unit* says.
     """
 
     title: str
@@ -39,6 +39,8 @@ class Case:
     size: int
     small: int
     tolerance: float = 1e-4
+    #: what of the result *expected* computes
+    compared: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] = lambda found: found
     #: the result's name
     result: str = "out"
     #: the same in PyTorch, with the arrays as tensors
@@ -57,6 +59,6 @@ class Case:
 
     def error(self, found: np.ndarray[Any, Any], arrays: Arrays) -> float:
         """Return the largest error of a result, relative to the largest number in it."""
-        expected = self.expected(arrays)
+        expected, found = self.expected(arrays), self.compared(found).astype(np.float64)
         scale = max(1e-30, float(np.max(np.abs(expected))))
-        return float(np.max(np.abs(found.astype(np.float64) - expected))) / scale
+        return float(np.max(np.abs(found - expected))) / scale

@@ -30,7 +30,7 @@ def derivatives(n: int, target: Any) -> lp.TranslationUnit:
 def columns_of_numbers(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Give work-items an element and a field; what they read and write are runs of vectors."""
     knl = lp.split_iname(knl, "e", 160, outer_tag="g.0", inner_tag="l.0")
-    knl = lp.tag_inames(knl, "f:g.1, j:unr, r:ord, i:unr")
+    knl = lp.tag_inames(knl, "f:g.1, j:unr, r:unr, i:unr")
     tile: Any = {"default_tag": None, "temporary_address_space": LOCAL}
     knl = lp.add_prefetch(
         knl, "u", "e_inner, j", "pf, pe, pj", fetch_outer_inames="e_outer, f", **tile
@@ -40,7 +40,8 @@ def columns_of_numbers(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     knl = lp.add_prefetch(knl, "u_fetch", "j", "qe, qj", temporary_name="column", **own)
     knl = lp.buffer_array(knl, "out", "e_inner, i", init_expression=False, **tile)
     knl = as_one_run(lp.tag_inames(knl, "qj:unr"), ["out_store_2", "out_store_3"])
-    return lp.align_temporaries(knl, "u_fetch, out_buf", 16)
+    knl = lp.align_temporaries(knl, "u_fetch, out_buf", 16)
+    return lp.alias_temporaries(knl, "u_fetch, out_buf", "tile")
 
 
 def as_one_run(knl: lp.TranslationUnit, axes: list[str]) -> lp.TranslationUnit:

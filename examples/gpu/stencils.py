@@ -26,9 +26,9 @@ def plane(n: int, target: Any) -> lp.TranslationUnit:
 
 
 def rows_of_vectors(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Compute four numbers in each of eight rows; all that they need is read as vectors first."""
-    knl = lp.split_iname(knl, "i", 16, outer_tag="g.1")
-    knl = lp.split_iname(knl, "i_inner", 8, outer_tag="l.1", inner_tag="unr")
+    """Compute four numbers in each of two rows; all that they need is read as vectors first."""
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.1")
+    knl = lp.split_iname(knl, "i_inner", 2, outer_tag="l.1", inner_tag="unr")
     knl = lp.split_iname(knl, "j", 128, outer_tag="g.0")
     knl = lp.split_iname(knl, "j_inner", 4, outer_tag="l.0", outer_iname="jl", inner_tag="vec")
     knl = lp.add_prefetch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
@@ -31,6 +32,7 @@ from kgen.ir.layout import (
     ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
     FixedStrideArrayDimTag,
+    SeparateArrayArrayDimTag,
     Swizzle,
     is_open_extent,
     is_order,
@@ -504,11 +506,14 @@ class TemporaryVariable(ArrayBase):
     def nbytes(self) -> Any:
         """The bytes that the elements take: a number, or an expression of parameters.
 
-        Raises :class:`KernelError` where the shape or the type is still to be found.
+        Gaps between rows are counted where extents and strides are numbers. Raises
+        :class:`KernelError` where the shape or the type is still to be found.
 
         >>> import numpy as np
         >>> TemporaryVariable("tile", np.float32, shape=(16, 17)).nbytes
         1088
+        >>> TemporaryVariable("tile", np.float32, shape=(16, 16), strides=(17, 1)).nbytes
+        1084
         """
         extents = self.storage_shape or self.shape
         if not isinstance(extents, tuple) or not isinstance(self.dtype, KgenType):
@@ -516,8 +521,28 @@ class TemporaryVariable(ArrayBase):
                 f"the size of temporary '{self.name}' is not known\n"
                 "  hint: preprocess_kernel finds shapes and types that are not declared"
             )
-        sizes = (int(n) if is_constant(n) else n for n in extents)
-        return math.prod(sizes, start=self.dtype.itemsize)
+        sizes = [int(n) if is_constant(n) else n for n in extents]
+        dense = math.prod(sizes, start=self.dtype.itemsize)
+        n_stored = self.n_stored
+        if n_stored is None or not is_constant(dense):
+            return dense
+        is_separate = (isinstance(tag, SeparateArrayArrayDimTag) for tag in self.dim_tags)
+        n_pieces = math.prod(itertools.compress(self.shape, is_separate))
+        return max(dense, n_stored * n_pieces * self.dtype.itemsize)
+
+    @property
+    def n_stored(self) -> int | None:
+        """From the first to the last element of one array; ``None`` if that is no number."""
+        if not isinstance(self.shape, tuple) or not isinstance(self.dim_tags, tuple):
+            return None
+        size = 1
+        for extent, tag in zip(self.shape, self.dim_tags, strict=True):
+            stride = getattr(tag, "stride", None)
+            if not isinstance(extent, int) or not isinstance(stride, int):
+                return None
+            size += (extent - 1) * stride
+        row = self.swizzle.row if self.swizzle else 1
+        return -(-size // row) * row
 
     def __eq__(self, other: object) -> bool:
         if self is other:

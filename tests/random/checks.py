@@ -21,6 +21,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.lowering import generate_module, lower
 from kgen.targets.c import OPENMP, CCompiler
 from kgen.targets.module import Module
+from tests.cuda_host import HostCuda, LaunchMemoryTarget
 from tests.oracle import Oracle
 from tests.random.compiled import Arrays, allocate, call, compile_modules
 from tests.random.device import Device
@@ -34,6 +35,7 @@ __all__ = [
     "CompiledCheck",
     "LeftOut",
     "check_alone",
+    "check_emulated",
     "check_instances",
     "check_lanes",
     "check_large",
@@ -292,6 +294,24 @@ def check_on_cuda(program: Program, mutant: lp.TranslationUnit | None = None) ->
     unit = program.transformed(target=lp.PyCudaTarget()) if mutant is None else mutant
     to_gpu = importlib.import_module("pycuda.gpuarray").to_gpu
     _check_on_device(program, _generate(unit), to_gpu, unit)
+
+
+def check_emulated(program: Program, mutant: lp.TranslationUnit | None = None) -> None:
+    """Run the CUDA code on the host, arrays in place, against the kernel's meaning."""
+    target = LaunchMemoryTarget()
+    unit = program.transformed(target=target) if mutant is None else mutant.copy(target=target)
+    plain, module, compared = program.meant(), _generate(unit), 0
+    with tempfile.TemporaryDirectory() as folder:
+        emulated = HostCuda(unit, Path(folder))
+        for seed, parameters in enumerate(program.parameter_sets(plain)):
+            arrays = allocate(module, parameters, value_ranges(program), seed)
+            want = meaning(plain, parameters, arrays)
+            if want is None:
+                continue
+            assert emulated({**arrays, **parameters}, order="any"), "the groups do not end"
+            _compare(want, arrays, parameters)
+            compared += 1
+    _require(compared)
 
 
 def _check_on_device(

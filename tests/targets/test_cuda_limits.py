@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from tests.cuda_host import HostCuda, LaunchMemoryTarget
 from tests.targets.support import compile_cuda
 
 
@@ -87,3 +88,24 @@ def test_large_tiles_on_cuda(size: int) -> None:
     knl = tiles(size, lp.PyCudaTarget(min_groups=1, max_registers=64))
     _, (out,) = knl(a=a)
     np.testing.assert_array_equal(out, a[:, ::-1])
+
+
+@pytest.mark.parametrize("axes", ["stride:17,stride:1", "sep,N0", "N1,N0"])
+def test_arrays_with_gaps_do_not_overlap(axes: str, tmp_path: Path) -> None:
+    tile: Any = {"shape": (16, 16), "address_space": lp.AddressSpace.LOCAL}
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i, j < 16 }",
+        "t[i, j] = a[i, j] {id=t}\nv[i, j] = t[i, 15 - j] {id=v, dep=t}\n"
+        "out[i, j] = v[i, j] + t[i, j] {dep=v}",
+        [
+            lp.GlobalArg("a", np.float32, shape="16, 16"),
+            lp.TemporaryVariable("t", np.float32, dim_tags=axes, **tile),
+            lp.TemporaryVariable("v", np.float32, strides=(20, 1), **tile),
+            lp.GlobalArg("out", np.float32, shape="16, 16"),
+        ],
+        target=LaunchMemoryTarget(),
+    )
+    knl = lp.tag_inames(knl, "i:unr, j:l.0")
+    a, out = np.arange(256, dtype=np.float32).reshape(16, 16), np.zeros((16, 16), np.float32)
+    assert HostCuda(knl, tmp_path)({"a": a, "out": out})
+    np.testing.assert_array_equal(out, a + a[:, ::-1])

@@ -17,6 +17,7 @@ from tests.random import steps
 from tests.random.checks import (
     LeftOut,
     check_alone,
+    check_emulated,
     check_instances,
     check_lanes,
     check_large_alone,
@@ -39,7 +40,7 @@ from tests.random.schedules import (
 
 __all__ = ["KINDS", "TARGETS", "Outcome", "Task", "attempt", "shrink", "try_program"]
 
-TARGETS = ("c", "threads", "tree", "opencl", "cuda")
+TARGETS = ("c", "threads", "tree", "opencl", "emulated", "cuda")
 
 #: What the verifier takes programs to run on.
 _MODELS: dict[str, Any] = {
@@ -47,6 +48,7 @@ _MODELS: dict[str, Any] = {
     "threads": lp.CTarget(threads=None),
     "tree": lp.OpenCLTarget(),
     "opencl": lp.OpenCLTarget(),
+    "emulated": lp.CudaTarget(),
     "cuda": lp.CudaTarget(),
 }
 
@@ -186,6 +188,8 @@ def _checks(task: Task, program: Program, targets: Sequence[str]) -> Iterator[tu
         yield "tree", _instances
     if "opencl" in targets and kind.opencl and task.number % kind.opencl == 0:
         yield "opencl", _on_opencl
+    if "emulated" in targets and kind.opencl and _AXES.search(str(program.steps)):
+        yield "emulated", check_emulated
     if "cuda" in targets and kind.opencl and _AXES.search(str(program.steps)):
         yield "cuda", _on_cuda
 

@@ -332,25 +332,24 @@ class Union(cgen.Declarator):
 
 
 def _storage_size(temporary: TemporaryVariable) -> int:
-    size = 1
-    for extent, stride in zip(temporary.shape, temporary.fixed_strides, strict=True):
-        if not isinstance(extent, int) or not isinstance(stride, int):
-            space = AddressSpace.stringify(temporary.address_space)
-            raise CodegenError(
-                f"the size of {space} temporary '{temporary.name}' is not a constant",
-                because=str(temporary),
-                hint="fix_parameters(kernel, n=...), a smaller tile by split_iname, or "
-                f"set_temporary_address_space(kernel, '{temporary.name}', 'global')",
-            )
-        if stride < 0:
+    """Return how many elements an array is declared with."""
+    size = temporary.n_stored
+    if size is None:
+        space = AddressSpace.stringify(temporary.address_space)
+        raise CodegenError(
+            f"the size of {space} temporary '{temporary.name}' is not a constant",
+            because=str(temporary),
+            hint="fix_parameters(kernel, n=...), a smaller tile by split_iname, or "
+            f"set_temporary_address_space(kernel, '{temporary.name}', 'global')",
+        )
+    for stride in temporary.fixed_strides:
+        if isinstance(stride, int) and stride < 0:
             raise CodegenError(
                 f"temporary '{temporary.name}' has a negative stride, {stride}",
                 because="its elements would stand before its storage",
                 hint="leave strides out, or reverse the subscripts",
             )
-        size += (extent - 1) * stride
-    row = temporary.swizzle.row if temporary.swizzle else 1
-    return -(-size // row) * row
+    return size
 
 
 #: Compilers take minutes for longer tables.

@@ -19,10 +19,10 @@ from kgen.ir.expr import to_text
 from kgen.ir.fragments import TENSOR_SHAPES, Fragment, TensorShape
 from kgen.ir.kernel import LoopKernel
 from kgen.lowering import lower
+from tests.cuda_host import HostCuda
 from tests.fragments import ptx_a, ptx_b, ptx_c
 from tests.oracle import Oracle
 from tests.random.device import Device
-from tests.targets.warps import run_on_warps
 from tests.transforms.helpers import kernel_of
 
 CUDA = lp.CudaTarget()
@@ -170,7 +170,7 @@ def test_lanes_of_threads_compute_the_product(is_turned: bool, tmp_path: Path) -
     loads = re.findall(r"kgen_load_\w+", lp.generate_body(knl))
     assert set(loads) == ({"kgen_load_4x8x8_transposed", "kgen_load_2x8x8"} if is_turned else set())
     given = [np.ascontiguousarray(part.T) if is_turned else part for part in (a, b)]
-    run_on_warps(knl, tmp_path, {"a": given[0], "b": given[1], "c": c})
+    assert HostCuda(knl, tmp_path)({"a": given[0], "b": given[1], "c": c}, resident=2)
     expected = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_array_equal(c, expected.astype(np.float16).astype(np.float32))
 
@@ -271,7 +271,7 @@ def test_a_pipeline_of_copies_feeds_tensor_cores(tmp_path: Path) -> None:
     assert "sizeof(kgen_bfloat16x8)" in code
     assert "kgen_load_2x8x8_transposed" in code
     a, b, c = operands(BFLOAT16, k=64)
-    run_on_warps(knl, tmp_path, {"a": a, "b": b, "c": c})
+    assert HostCuda(knl, tmp_path)({"a": a, "b": b, "c": c}, resident=2)
     expected = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_array_equal(c, expected.astype(BFLOAT16).astype(np.float32))
 

@@ -1,48 +1,30 @@
-// CUDA's work-items as threads of the host, one work-group at a time, and what tensor cores do.
-// The fragments are those of the PTX ISA, "Matrix Fragments for mma", written from its text.
-#include <barrier>
-#include <cstdint>
-#include <cstring>
-#include <thread>
-#include <vector>
+// What tensor cores do, for cuda_host.h. The fragments are those of the PTX ISA, "Matrix Fragments
+// for mma", written from its text.
 
-#define __align__(bytes) alignas(bytes)
-#define __global__
-#define __device__
-#define __shared__ static
-#define __launch_bounds__(...)
-typedef _Float16 __half;
-struct __nv_bfloat16 {
-  uint16_t bits;
-  __nv_bfloat16() = default;
-  explicit __nv_bfloat16(float value)
-  {
-    unsigned whole;
-    std::memcpy(&whole, &value, 4);
-    bits = (whole + 0x7fff + (whole >> 16 & 1)) >> 16;
-  }
-  operator float() const
-  {
-    unsigned whole = (unsigned) bits << 16;
-    float value;
-    std::memcpy(&value, &whole, 4);
-    return value;
-  }
-};
-struct uint3 { unsigned x, y, z; };
-static thread_local uint3 threadIdx, blockIdx;
-
-struct Warp {
-  std::barrier<> meet{32};
+namespace tensor
+{
+struct Warp
+{
   unsigned a[32][8], b[32][4];
   double da[32][8], db[32][4];
   void const *rows[32];
 };
-static std::vector<Warp> *warps;
-static std::barrier<> *group;
-static thread_local Warp *warp;
-static thread_local int lane;
-static void __syncthreads() { group->arrive_and_wait(); }
+
+static Warp &warp()
+{
+  static thread_local Warp all[32];
+  return all[host::group->running / 32];
+}
+
+static int lane()
+{
+  return host::group->running % 32;
+}
+
+static void meet()
+{
+  host::exchange(0xffffffff, 0);
+}
 
 template <class T> static unsigned bits_of(T value)
 {
@@ -76,11 +58,11 @@ template <class T, int K> static void halves(float (&a)[16][16], float (&b)[16][
     for (int i = 0; i < K / 2; ++i) {
       int row = (K == 8 ? i < 2 : i < 2 || (4 <= i && i < 6)) ? groupID : groupID + 8;
       int col = threadID_in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-      a[row][col] = half_of<T>(warp->a[t][i / 2], i % 2);
+      a[row][col] = half_of<T>(warp().a[t][i / 2], i % 2);
     }
     for (int i = 0; i < K / 4; ++i) {
       int row = threadID_in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0);
-      b[row][groupID] = half_of<T>(warp->b[t][i / 2], i % 2);
+      b[row][groupID] = half_of<T>(warp().b[t][i / 2], i % 2);
     }
   }
 }
@@ -101,7 +83,7 @@ static void whole(E (&a)[16][16], E (&b)[16][8], RA const &ra, RB const &rb)
 template <int K, class E, class C>
 static void add(E const (&a)[16][16], E const (&b)[16][8], C &c, int i)
 {
-  int groupID = lane >> 2, threadID_in_group = lane % 4;
+  int groupID = lane() >> 2, threadID_in_group = lane() % 4;
   int row = i < 2 ? groupID : groupID + 8, col = threadID_in_group * 2 + (i & 1);
   for (int k = 0; k < K; ++k) c += (C) a[row][k] * (C) b[k][col];
 }
@@ -110,12 +92,12 @@ static void add(E const (&a)[16][16], E const (&b)[16][8], C &c, int i)
   static void kgen_m16n8k##K##_##name(float &c0, float &c1, float &c2, float &c3, \
                                       unsigned const (&a)[K / 4], unsigned const (&b)[K / 8]) \
   { \
-    std::memcpy(warp->a[lane], a, sizeof a); \
-    std::memcpy(warp->b[lane], b, sizeof b); \
-    warp->meet.arrive_and_wait(); \
+    std::memcpy(warp().a[lane()], a, sizeof a); \
+    std::memcpy(warp().b[lane()], b, sizeof b); \
+    meet(); \
     float ma[16][16], mb[16][8]; \
     halves<T, K>(ma, mb); \
-    warp->meet.arrive_and_wait(); \
+    meet(); \
     add<K>(ma, mb, c0, 0), add<K>(ma, mb, c1, 1), add<K>(ma, mb, c2, 2), add<K>(ma, mb, c3, 3); \
   }
 HALVES(16, float16, __half)
@@ -127,14 +109,14 @@ HALVES(8, bfloat16, __nv_bfloat16)
   static void kgen_m16n8k##K##_tf32(float &c0, float &c1, float &c2, float &c3, \
                                     unsigned const (&a)[K / 2], unsigned const (&b)[K / 4]) \
   { \
-    std::memcpy(warp->a[lane], a, sizeof a); \
-    std::memcpy(warp->b[lane], b, sizeof b); \
-    warp->meet.arrive_and_wait(); \
+    std::memcpy(warp().a[lane()], a, sizeof a); \
+    std::memcpy(warp().b[lane()], b, sizeof b); \
+    meet(); \
     float ma[16][16], mb[16][8]; \
     auto number = [](unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }; \
-    whole<16, K>(ma, mb, [&](int t, int i) { return number(warp->a[t][i]); }, \
-                 [&](int t, int i) { return number(warp->b[t][i]); }); \
-    warp->meet.arrive_and_wait(); \
+    whole<16, K>(ma, mb, [&](int t, int i) { return number(warp().a[t][i]); }, \
+                 [&](int t, int i) { return number(warp().b[t][i]); }); \
+    meet(); \
     add<K>(ma, mb, c0, 0), add<K>(ma, mb, c1, 1), add<K>(ma, mb, c2, 2), add<K>(ma, mb, c3, 3); \
   }
 TF32(8)
@@ -143,13 +125,13 @@ TF32(4)
 template <int M, int K, class A, class B, class... C>
 static void doubles(A const &a, B const &b, C &...c)
 {
-  std::memcpy(warp->da[lane], a, sizeof a);
-  std::memcpy(warp->db[lane], b, sizeof b);
-  warp->meet.arrive_and_wait();
+  std::memcpy(warp().da[lane()], a, sizeof a);
+  std::memcpy(warp().db[lane()], b, sizeof b);
+  meet();
   double ma[16][16], mb[16][8];
-  whole<M, K>(ma, mb, [&](int t, int i) { return warp->da[t][i]; },
-              [&](int t, int i) { return warp->db[t][i]; });
-  warp->meet.arrive_and_wait();
+  whole<M, K>(ma, mb, [&](int t, int i) { return warp().da[t][i]; },
+              [&](int t, int i) { return warp().db[t][i]; });
+  meet();
   int i = 0;
   (add<K>(ma, mb, c, i++), ...);
 }
@@ -170,19 +152,19 @@ DOUBLES(16)
 // ldmatrix: the lanes 8*q and behind have the rows of matrix q
 template <int N, bool transposed> static void load(unsigned (&m)[N], void const *row)
 {
-  warp->rows[lane] = row;
-  warp->meet.arrive_and_wait();
+  warp().rows[lane()] = row;
+  meet();
   for (int q = 0; q < N; ++q) {
     unsigned parts[2];
     for (int d = 0; d < 2; ++d) {
-      int r = transposed ? 2 * (lane % 4) + d : lane / 4;
-      int c = transposed ? lane / 4 : 2 * (lane % 4) + d;
-      auto address = (uintptr_t) warp->rows[8 * q + r];
+      int r = transposed ? 2 * (lane() % 4) + d : lane() / 4;
+      int c = transposed ? lane() / 4 : 2 * (lane() % 4) + d;
+      auto address = (uintptr_t) warp().rows[8 * q + r];
       parts[d] = address % 16 ? 0x7e00 : ((uint16_t const *) address)[c];
     }
     m[q] = parts[0] | parts[1] << 16;
   }
-  warp->meet.arrive_and_wait();
+  meet();
 }
 #define LOAD(N) \
   static void kgen_load_##N##x8x8(unsigned (&m)[N], void const *row) { load<N, false>(m, row); } \
@@ -194,35 +176,6 @@ LOAD(4)
 LOAD(2)
 LOAD(1)
 
-// copies are complete at once
-template <class T, class S> static void __pipeline_memcpy_async(T *to, S const *from, size_t bytes)
-{
-  std::memcpy(to, from, bytes);
-}
-static void __pipeline_commit() {}
-static void __pipeline_wait_prior(int) {}
-struct alignas(16) float4 { float x, y, z, w; };
-struct alignas(16) double2 { double x, y; };
+}  // namespace tensor
 
-// Runs a kernel on a grid, one work-group after the other.
-template <class F> static void launch(uint3 groups, uint3 items, F const &kernel)
-{
-  unsigned count = items.x * items.y * items.z;
-  for (unsigned z = 0; z < groups.z; ++z)
-    for (unsigned y = 0; y < groups.y; ++y)
-      for (unsigned x = 0; x < groups.x; ++x) {
-        std::vector<Warp> of_group((count + 31) / 32);
-        std::barrier<> all(count);
-        warps = &of_group, group = &all;
-        std::vector<std::thread> threads;
-        for (unsigned n = 0; n < count; ++n)
-          threads.emplace_back([=, &of_group] {
-            blockIdx = {x, y, z};
-            threadIdx = {n % items.x, n / items.x % items.y, n / items.x / items.y};
-            warp = &of_group[n / 32], lane = n % 32;
-            kernel();
-            group->arrive_and_drop();
-          });
-        for (auto &thread : threads) thread.join();
-      }
-}
+using namespace tensor;
