@@ -15,7 +15,7 @@ from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, is_zero, to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, param_names, project_out_params, to_named
-from kgen.ir.sets.domain import as_basic_set
+from kgen.ir.sets.domain import as_basic_set, keep_dims
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
 from kgen.transforms.loops.rewrite import Replacement, Selection, replace_in_domains, replace_inames
@@ -195,7 +195,8 @@ def _split_evenly(
             p.Comparison(last, "<", extent),
         ),
     )
-    sizes = kernel.domain_of((old,)).params()
+    # what it takes for the loop to run: of parameters, and of loops that its bounds name
+    sizes = keep_dims(kernel.domains[kernel.home_domain[old]], (old,)).params()
     within_sizes = own.intersect_params(sizes)
     box = as_basic_set(own if own.is_subset(within_sizes) else within_sizes)
 

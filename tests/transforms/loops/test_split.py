@@ -190,6 +190,13 @@ def test_chunks_run_for_the_sizes_for_which_the_loop_ran(domain: str) -> None:
     assert not lp.verify(knl).violated
 
 
+@pytest.mark.parametrize("condition", ["i >= 2", "i mod 2 = 0", "i >= 2 and n >= 4"])
+def test_chunks_run_in_the_iterations_around_in_which_the_loop_ran(condition: str) -> None:
+    domains = ["{ [i]: 0 <= i < n }", f"[i, n] -> {{ [j]: 0 <= j < 4 and {condition} }}"]
+    knl = lp.make_kernel(domains, "a[i, j] = 1", [lp.GlobalArg("a", "int32", shape="n, 4"), "..."])
+    assert not lp.verify(lp.chunk_iname(knl, "j", 3)).violated
+
+
 def test_chunks_of_one_length() -> None:
     chunked = lp.chunk_iname(lp.make_kernel("{[i]: 3 <= i < 23}", "a[i] = i"), "i", 4)
     assert instructions(chunked) == [
