@@ -30,8 +30,9 @@ __all__ = ["Comparison", "Difference", "compare_with_origin", "origin_error"]
 _MOST = 12_000
 #: What a proof for all sizes may take: operations of isl, less than a second.
 _PROOF = 2_000_000
-#: What the sizes are, where the assumptions let them be so, or just above.
-_SIZES = (2, 9, 17, 33)
+#: What the least of the sizes is, where the assumptions let it be so, and how much larger each
+#: of the others is than the one before it, by name, or after it: some loops run between two.
+_SIZES = ((2, 1), (9, 4), (17, -4), (33, 1))
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _choices_of(
     found = all_sizes(allowed, names, len(_SIZES))
     if found is not None:
         return found, True
-    some = [sizes_near(allowed, names, least) for least in _SIZES]
+    some = [sizes_near(allowed, names, least, step) for least, step in _SIZES]
     if unproved.keys() >= set(names):
         some.insert(0, {name: unproved[name] for name in names})
     unique = {tuple(sizes.values()): sizes for sizes in some if sizes is not None}

@@ -227,6 +227,20 @@ def test_sizes_for_which_there_is_no_proof_are_tried_first() -> None:
     assert (found.status.value, found.point) == ("violated", "n = 1001: c[1000]")
 
 
+@pytest.mark.parametrize("domain", ["m <= i < n", "n <= i < m"])
+def test_a_loop_between_two_sizes_is_tried_with_several_iterations(domain: str) -> None:
+    """An unrolled loop is inside of the other, which turns the order of the running sum around."""
+    knl = lp.make_kernel(
+        f"{{ [i]: {domain} }}",
+        "a[i + 1] = a[i]*b[i]",
+        [lp.GlobalArg("a, b", "float64", shape="n + m + 1"), "..."],
+        assumptions="0 <= n, m <= 32",
+        target=lp.CTarget(),
+    )
+    split = lp.split_iname(knl, "i", 4, outer_tag="unr")
+    assert [f.check for f in lp.verify(split).violated] == ["origin"]
+
+
 @transform
 def doubled(kernel: LoopKernel) -> LoopKernel:
     """Store other values: never right, whatever the arithmetic."""

@@ -37,11 +37,16 @@ def all_sizes(allowed: Set, names: Sequence[str], most: int) -> list[dict[str, i
     return sorted(found, key=lambda sizes: tuple(sizes.values()))
 
 
-def sizes_near(allowed: Set, names: Sequence[str], least: int) -> dict[str, int] | None:
-    """Return sizes of at least *least*, all different, where the assumptions allow that."""
+def sizes_near(
+    allowed: Set, names: Sequence[str], least: int, step: int = 1
+) -> dict[str, int] | None:
+    """Return sizes of at least *least*, or just above where the assumptions do not allow that.
+
+    Each is *step* larger than the one before it; where that is negative, than the one after it.
+    """
     sizes: dict[str, int] = {}
-    for offset, name in enumerate(names):
-        value = least + offset
+    for offset, name in enumerate(names if step > 0 else reversed(names)):
+        value = least + offset * abs(step)
         if has_param(allowed, name):
             above = bound_param(allowed, name, value)
             found = _least(allowed if above.is_empty() else above, name)
@@ -50,7 +55,7 @@ def sizes_near(allowed: Set, names: Sequence[str], least: int) -> dict[str, int]
             value = found
             allowed = fix_param_values(allowed, {name: value})
         sizes[name] = value
-    return sizes
+    return {name: sizes[name] for name in names}
 
 
 def _least(allowed: Set, name: str) -> int | None:
