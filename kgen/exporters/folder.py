@@ -48,7 +48,7 @@ def differences(root: Path, made: Mapping[str, str]) -> dict[str, str]:
 def _reject_others(root: Path, contents: Mapping[str, bytes], overwrite: bool) -> Mapping[str, str]:
     """Reject what must not be replaced; return the digests of an earlier export's files."""
     if root.exists() and not root.is_dir():
-        raise CodegenError(f"{root} is not a folder", hint="export to a folder, which is made")
+        raise CodegenError(f"'{root}' is not a folder", hint="export to a folder, which is made")
     manifests = manifests_in(root)
     earlier = _files_of(manifests)
     folders = [name for name in contents if (root / name).is_dir()]

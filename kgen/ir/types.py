@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from kgen.errors import KgenError, MissingValueError, near_names
+from kgen.ir.checked import checked
 from kgen.ir.optional import load
 
 
@@ -192,6 +193,8 @@ class NumpyType(KgenType):
         dtype = _to_numpy(self.dtype)
         if dtype.hasobject:
             raise KgenError(f"'{dtype}' holds Python objects and cannot be an element type")
+        if _has_empty_record(dtype):
+            raise KgenError(f"the dtype {dtype} has a structure without fields")
         # newbyteorder drops the titles of fields, which are names too
         native = dtype if dtype.isnative else dtype.newbyteorder("=")
         object.__setattr__(self, "dtype", native)
@@ -270,6 +273,7 @@ def _from_numpy(dtype: np.dtype[Any], for_atomic: bool) -> NumpyType:
     return AtomicNumpyType(dtype) if for_atomic else NumpyType(dtype)
 
 
+@checked
 def to_kgen_type(
     dtype: Any,
     allow_auto: bool = True,
@@ -307,6 +311,12 @@ _TYPE_NAMES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", BFLOAT16, "float32", "float64", "complex64", "complex128"),
 )
+
+
+def _has_empty_record(dtype: np.dtype[Any]) -> bool:
+    if dtype.fields is None:
+        return False
+    return not dtype.fields or any(_has_empty_record(field[0]) for field in dtype.fields.values())
 
 
 def _to_numpy(dtype: Any) -> np.dtype[Any]:

@@ -417,6 +417,6 @@ def _device_name(device: Any) -> str:
         return str(PyOpenCLTarget().load_runtime().number_of(device))
     except (KgenError, AttributeError, ValueError):
         raise KgenError(
-            f"{device!r} is no device",
+            f"device= is {device!r}, which is none",
             hint="its number, a part of its name or its driver's, or a queue of OpenCL",
         ) from None

@@ -92,6 +92,18 @@ def test_kinds_of_atomicity() -> None:
     assert (atomicity.var_name, atomicity.ordering) == ("a", lp.MemoryOrdering.RELAXED)
 
 
+@pytest.mark.parametrize("dtype", [[], {}, [("x", "f4"), ("y", [])]])
+def test_a_structure_without_fields_is_no_type_of_elements(dtype: Any) -> None:
+    for declare in (lp.GlobalArg, lp.TemporaryVariable, lp.ValueArg):
+        with pytest.raises(lp.KgenError, match=r"the type of .* 't': .*without fields"):
+            declare("t", np.dtype(dtype))
+
+
+def test_a_flag_of_a_type_is_checked() -> None:
+    with pytest.raises(lp.KgenError, match="the argument 'for_atomic' is True or False"):
+        lp.to_kgen_type("int8", for_atomic=np.arange(3))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("dtype", ["float32", np.int8, complex, lp.NumpyType(np.dtype(np.bool_))])
 def test_element_types(dtype: object) -> None:
     found = lp.to_kgen_type(dtype)

@@ -71,7 +71,7 @@ def _mutated(rng: random.Random, value: Any) -> Any:
         lambda: value.astype(rng.choice(_TYPES)),
         lambda: np.broadcast_to(value, value.shape),
         lambda: np.ma.masked_array(value),
-        value.reshape(-1)[:1].sum,
+        lambda: value.flat[0] if value.size else value,
         lambda: np.asfortranarray(value),
         lambda: value[..., ::-1],
         lambda: value.view(np.recarray),

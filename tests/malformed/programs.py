@@ -19,7 +19,7 @@ from tests.malformed.mutants import mutated_call, mutated_source
 #: What every refusal has to name: a kernel or a part of one, an argument, or a place in a text.
 _PLACE = re.compile(
     r"kernel|program|instruction|iname|loop|argument|array|variable|parameter|rule|domain|line \d+"
-    r"|column|field|axis|option|target|function|assumption|version|queue|temporar|dtype|'.*'",
+    r"|column|field|axis|option|target|function|assumption|version|queue|temporar|dtype|'.*'|\w+= ",
     re.DOTALL,
 )
 _FUNCTIONS_OF_NO_KERNEL = {"make_einsum", "make_copy_kernel", "to_kgen_type", "parse_reduction_op"}

@@ -414,6 +414,8 @@ class _Extractor(IdentityMapper):
     __call__ = rec
 
     def _match(self, expr: Expr) -> Mapping[str, Expr] | None:
+        if isinstance(expr, tuple):  # of subscripts, which a number of numpy compares one by one
+            return None
         records = self.unifier(self.rule.expression, expr)
         if not records:
             return None

@@ -110,8 +110,7 @@ def _new_names(
     result: list[str] = []
     for name, new in zip(old, wanted or [None] * len(old), strict=True):
         if new is not None:
-            require_new_name(kernel, new)
-            names.add_name(new)
+            names.add_name(require_new_name(kernel, new, result))
         result.append(new or names(f"{name}{suffix}" if suffix else name))
     return result
 

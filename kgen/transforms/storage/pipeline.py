@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import pymbolic.primitives as p
 from pytools.tag import Tag
@@ -71,6 +71,10 @@ __all__ = ["pipeline"]
 _MAX_UNROLLED = 64
 
 
+#: Buffers of a temporary, more than any memory near a processor has room for.
+_MOST_STAGES: Final = 1024
+
+
 @transform
 def pipeline(
     kernel: LoopKernel,
@@ -125,8 +129,10 @@ def pipeline(
     b[k, i] = a_fetch[k % 2, i]*a_fetch[k % 2, 15 - i]  {id=insn}
     """
     require_sequential(kernel, loop, "pipelined")
-    if stages < 1:
-        raise TransformError(f"a pipeline has at least one stage, not {stages}", hint="stages=2")
+    if not 1 <= stages <= _MOST_STAGES:
+        raise TransformError(
+            f"a pipeline has from one to {_MOST_STAGES} stages, not {stages}", hint="stages=2"
+        )
     plain = without_waits(kernel, kernel.temporary_variables)
     chosen = _find_fetches(plain, loop, fetches)
     if stages == 1:
@@ -156,10 +162,13 @@ def _find_fetches(
         for name in insn.assignee_var_names():
             if name in kernel.temporary_variables:
                 known.setdefault(str(insn.id), name)
-    for name in split_names(given):
+    chosen = split_names(given)
+    if not chosen:
+        raise TransformError("'fetches' names nothing", hint="leave it out for all fetches")
+    for name in chosen:
         if name not in known:
             raise NoSuchNameError(kernel.name, "fetch", name, known)
-    return tuple(dict.fromkeys(known[name] for name in split_names(given)))
+    return tuple(dict.fromkeys(known[name] for name in chosen))
 
 
 def _fetched_in(kernel: LoopKernel, loop: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from kgen.analysis.loop_bounds import bound_writers
 from kgen.analysis.swept import Axis, Box, box_of, first_outside, swept_footprint, valid_elements
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
-from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
+from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable, read_address_space
 from kgen.ir.expr import Expr, Reduction, subscript, substitute, variable_names, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -240,10 +240,12 @@ class _Names:
 
     @property
     def space(self) -> Any:
-        """The address space of the temporary, where it is said."""
+        """The address space of the temporary; ``auto`` where it is not said."""
         found = self.kernel.temporary_variables.get(self.temporary)
         known = self.storage.address_space
-        return found.address_space if known is None and found is not None else known
+        if known is None:
+            return auto if found is None else found.address_space
+        return known if known is auto else read_address_space(known)
 
     def of(self, axes: Sequence[str]) -> list[str]:
         """Return the names of the loops along *axes*: those given, then new ones."""
@@ -263,7 +265,6 @@ class _Names:
         Axes of a new one are called like the *loops* along them, where the user gives names.
         """
         storage = self.storage
-        space = auto if storage.address_space is None else storage.address_space
         found = self.kernel.temporary_variables.get(self.temporary)
         if found is None:
             dtype = read_type(storage.dtype, "what is stored")
@@ -272,13 +273,13 @@ class _Names:
                 self.temporary,
                 dtype=dtype,
                 shape=extents,
-                address_space=space,
+                address_space=self.space,
                 dim_names=loops if is_named else None,
             )
         checks = (
             ("shape", found.shape, extents),
             ("type", found.dtype or auto, to_kgen_type(storage.dtype) or auto),
-            ("address space", found.address_space, space),
+            ("address space", found.address_space, self.space),
         )
         for what, has, wanted in checks:
             if auto not in (has, wanted) and has != wanted:
@@ -288,7 +289,7 @@ class _Names:
                 )
         changes: dict[str, Any] = {"dtype": found.dtype or to_kgen_type(storage.dtype)}
         if found.address_space is auto:
-            changes["address_space"] = space
+            changes["address_space"] = self.space
         changed = found.copy(**changes)
         return changed.with_shape(extents) if changed.shape is auto else changed
 

@@ -106,7 +106,7 @@ class Window:
 
         It is few elements, and private whatever the tags of other loops will be.
         """
-        is_private = space is AddressSpace.PRIVATE or (space in (None, auto) and len(extents) == 1)
+        is_private = space is AddressSpace.PRIVATE or (space is auto and len(extents) == 1)
         return is_private and prod(extents) <= _MAX_REGISTERS
 
     def spare(self, kernel: LoopKernel, space: object) -> int:

@@ -151,6 +151,8 @@ def test_within_and_reductions() -> None:
 def test_templates_that_fit_nothing() -> None:
     with pytest.raises(lp.TransformError, match=r"no expression looks like 'cos\(x\)'"):
         extract_subst(waves(), "f", "cos(x)", "x")
+    with pytest.raises(lp.TransformError, match=r"no expression looks like '7.0'"):
+        extract_subst(waves(), "f", np.float32(7))
     with pytest.raises(lp.TransformError, match="parameter 'y' is not in the template"):
         extract_subst(waves(), "f", "sin(x)", "x,y")
     with pytest.raises(lp.TransformError, match="the name 'a' is taken"):

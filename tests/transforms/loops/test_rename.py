@@ -65,6 +65,8 @@ def test_names_of_copies() -> None:
         duplicate_inames(knl, "i", "id:two", "y,z")
     with pytest.raises(lp.TransformError, match="the name 'j' is taken"):
         duplicate_inames(knl, "i", "id:two", "j")
+    with pytest.raises(lp.TransformError, match="the name 'y' is taken"):
+        duplicate_inames(knl, "i,j", "id:two", ["y", "y"])
     with pytest.raises(lp.TransformError, match="tag is given for 'j', which is not duplicated"):
         duplicate_inames(knl, "i", "id:two", tags={"j": "unr"})
 

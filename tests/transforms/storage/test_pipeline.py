@@ -215,8 +215,12 @@ def test_work_items_have_loops_of_different_lengths() -> None:
     [
         ("k_outr", 2, None, "no iname 'k_outr'"),
         ("i_outer", 2, None, "tagged 'g.1'"),
-        ("k_outer", 0, None, "at least one stage"),
+        ("k_outer", 0, None, "from one to 1024 stages, not 0"),
+        ("k_outer", 10**30, None, "from one to 1024 stages"),
         ("k_outer", 2, "c_fetch", "no fetch 'c_fetch'"),
+        ("k_outer", 2, (), "'fetches' names nothing"),
+        ("k_outer", 2, ",", "'fetches' names nothing"),
+        ("k_outer", 2, {}, "'fetches' names nothing"),
         ("k_inner", 2, "a_fetch", "'a_fetch_rule' fills it outside of the loop"),
         ("k_inner", 2, None, "nothing is fetched in loop 'k_inner'"),
     ],

@@ -124,6 +124,18 @@ a_fetch[10 * ((z + 2) % 4) + lid(x) + 1];
 """
 
 
+def test_the_address_space_of_a_window_may_be_text() -> None:
+    knl = rows("b[z, x] = a[z, x] + a[z + 1, x]")
+    private, text = (
+        lp.generate_body(lp.add_prefetch(knl, "a", "x", window="z", temporary_address_space=space))
+        for space in (PRIVATE, "private")
+    )
+    assert private == text
+    assert " = a_fetch[" in private  # they move
+    with pytest.raises(lp.KgenError, match="is not an address space"):
+        lp.add_prefetch(knl, "a", window="z", temporary_address_space=np.arange(3))
+
+
 def flat() -> lp.TranslationUnit:
     knl = lp.make_kernel(
         "{ [z, x]: 0 <= z, x < n }",
