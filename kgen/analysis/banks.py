@@ -13,13 +13,14 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.steps import strided_loops
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.digits import join_digits
 from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import Swizzle
-from kgen.ir.tags import LocalInameTag
+from kgen.ir.tags import LocalInameTag, VectorizeTag
 
 __all__ = ["BANKS", "BANK_BYTES", "all_bank_passes", "bank_passes", "passes_of", "words_by_bank"]
 
@@ -37,24 +38,29 @@ def all_bank_passes(kernel: LoopKernel, array: ArrayBase) -> dict[Access, int | 
 
 
 def bank_passes(
-    kernel: LoopKernel, access: Access, params: Mapping[str, int], subgroup_size: int
+    kernel: LoopKernel,
+    access: Access,
+    params: Mapping[str, int],
+    subgroup_size: int,
+    length: int = 1,
 ) -> int | None:
     """Return how many passes a full warp needs at most, wherever it begins.
 
     A warp needs one pass, and another one for each further word that its work-items want from
     the same of the 32 banks of four bytes. ``None`` where it is not known how work-items step.
+    Each takes *length* neighbours at once.
     """
-    found = _places(kernel, access, params, subgroup_size)
+    found = _places(kernel, access, params, subgroup_size, is_vector=length > 1)
     if found is None:
         return None
     lanes, start, step = found
     array = kernel.array_vars[access.array]
     itemsize = array.dtype.itemsize
+    wanted = itemsize * length
     swizzle = array.swizzle if isinstance(array, TemporaryVariable) else None
     starts = [0] if swizzle is None else _starts(swizzle, start, step)
     return max(
-        passes_of((_stored(swizzle, lanes + start) * itemsize).tolist(), itemsize)
-        for start in starts
+        passes_of((_stored(swizzle, lanes + start) * itemsize).tolist(), wanted) for start in starts
     )
 
 
@@ -69,9 +75,17 @@ def _starts(swizzle: Swizzle, start: int, step: int) -> list[int]:
 
 
 def _places(
-    kernel: LoopKernel, access: Access, params: Mapping[str, int], subgroup_size: int
+    kernel: LoopKernel,
+    access: Access,
+    params: Mapping[str, int],
+    subgroup_size: int,
+    *,
+    is_vector: bool,
 ) -> tuple[Any, int, int] | None:
-    """Return the elements of a warp's work-items, ``lanes + start + step*anything``."""
+    """Return the elements of a warp's work-items, ``lanes + start + step*anything``.
+
+    Of a vector it is the first one.
+    """
     if access.index is None:
         return None
     strides = kernel.array_vars[access.array].fixed_strides
@@ -84,18 +98,24 @@ def _places(
     }
     points = _points(kernel, subgroup_size)
     values = {name: points[:, axis] for name, axis in axes.items()}
+    starts = strided_loops(kernel)
+    strided = {loop: values[start] for loop, start in starts.items() if start in values}
     lanes = np.zeros(len(points), np.int64)
     steps: list[int] = []
     for factor, atom in form.terms:
         names = set(variable_names(atom))
         is_mixed = names & axes.keys() and names - axes.keys()
-        if is_mixed:
+        is_plain = isinstance(atom, p.Variable)
+        if is_mixed or (names & strided.keys() and not is_plain):
             return None
-        if names <= axes.keys():
+        if is_plain and atom.name in strided:
+            steps.append(int(factor))
+            lanes += int(factor) * strided[atom.name]
+        elif names <= axes.keys():
             if any(not is_zero(kernel.axes[name].first) for name in names):
                 steps.append(int(factor))
             lanes += int(factor) * _value(atom, values)
-        else:
+        elif not (is_vector and is_plain and kernel.has_tag(atom.name, VectorizeTag)):
             steps.append(int(factor))
     return lanes, form.constant, reduce(gcd, steps, 0)
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import islpy as isl
 
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, axis_variable, bound_dim, involved_dims, isl_int, rows_of
+from kgen.ir.sets.dims import (
+    Set,
+    axis_variable,
+    bound_dim,
+    involved_dims,
+    involves_quotient,
+    isl_int,
+    rows_of,
+)
+from kgen.ir.tags import LocalInameTag
 
-__all__ = ["cyclic_values", "offsets_strided_loop"]
+__all__ = ["cyclic_values", "offsets_strided_loop", "strided_loops"]
 
 
 def cyclic_values(name: str, start: str, first: int, step: int) -> Set:
@@ -23,6 +32,21 @@ def cyclic_values(name: str, start: str, first: int, step: int) -> Set:
     distance = distance.add_constant_val(isl_int(-first)).mod_val(isl_int(step))
     values = distance.zero_basic_set()
     return bound_dim(values.to_set(), start, 0, step - 1)
+
+
+def strided_loops(kernel: LoopKernel) -> dict[str, str]:
+    """Return the loops that go in strides, each with the loop of work-items that says where.
+
+    For ``{ [r, s]: (r - s) mod 16 = 0 and ... }`` with *s* over work-items it is ``{"r": "s"}``.
+    """
+    found = {}
+    for row in (row for domain in kernel.domains for row in rows_of(domain)):
+        if row.is_equality() and involves_quotient(row):
+            names = involved_dims(row)
+            starts = [name for name in names if kernel.has_tag(name, LocalInameTag)]
+            if len(names) == 2 and len(starts) == 1:
+                found[names[1 - names.index(starts[0])]] = starts[0]
+    return found
 
 
 def offsets_strided_loop(kernel: LoopKernel, iname: str) -> bool:

@@ -20,8 +20,6 @@ from kgen.targets.base import Target
 
 __all__ = ["advise"]
 
-#: Work-items that run one instruction together; bytes of one pass over the banks.
-
 
 def advise(kernel: LoopKernel, launches: Sequence[LaunchFeedback]) -> tuple[str, ...]:
     """Return what is worth trying, each thing once, what matters most first."""
@@ -93,7 +91,7 @@ def _step_through_neighbours(kernel: LoopKernel, launch: LaunchFeedback) -> Iter
     for found in launch.accesses:
         if found.memory != "global" or found.pattern not in ("strided", "gathered"):
             continue
-        better = _loop_of_neighbours(kernel, found)
+        better = _loop_of_neighbours(kernel, found) if found.length == 1 else None
         if found.pattern == "strided" or better is not None:
             place = "the lanes (l.0)" if _has_axes(kernel) else "the innermost loop"
             text = f"{found.direction} of {found.text} is {found}"
@@ -160,9 +158,9 @@ def _avoid_bank_conflicts(kernel: LoopKernel, launch: LaunchFeedback) -> Iterato
         if found.memory != "shared":
             continue
         access = _same(kernel, found)
-        itemsize = kernel.array_vars[found.array].dtype.itemsize
-        passes = bank_passes(kernel, access, {}, WARP_SIZE)
-        least = max(1, min(prod(launch.locals), WARP_SIZE) * itemsize // BANK_PASS)
+        moved = kernel.array_vars[found.array].dtype.itemsize * found.length
+        passes = bank_passes(kernel, access, {}, WARP_SIZE, found.length)
+        least = max(1, min(prod(launch.locals), WARP_SIZE) * moved // BANK_PASS)
         if passes is not None and passes > least:
             yield (
                 f"{found.direction} of {found.text} in shared memory takes {passes} passes over "

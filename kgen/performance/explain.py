@@ -46,7 +46,7 @@ from kgen.schedule.tree import (
     Step,
 )
 from kgen.statistics.memory import memory_of, moving
-from kgen.statistics.stepping import stride_along
+from kgen.statistics.stepping import stride_along, vector_length
 from kgen.statistics.trips import trip_count
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.limits import bytes_of, local_arrays
@@ -258,6 +258,7 @@ class _Collector:
         for key, access in examples.items():
             along = self._along(access)
             stride = stride_along(kernel, access, along) if along is not None else None
+            length = 1 if self.target.vectors is None else vector_length(kernel, access)
             yield AccessFeedback(
                 array=access.array,
                 text=str(access),
@@ -265,8 +266,9 @@ class _Collector:
                 memory="global" if memory_of(kernel, access.array) == "global" else "shared",
                 along=along,
                 stride=stride,
-                pattern=self._pattern(along, stride),
+                pattern=self._pattern(along, stride, length),
                 insn_ids=tuple(users[key]),
+                length=length,
                 streaming=self.lanes.streamed(tuple(users[key])) if access.is_write else None,
             )
 
@@ -286,14 +288,14 @@ class _Collector:
             return lanes[0] if lanes else None
         return self.innermost.get(access.insn_id)
 
-    def _pattern(self, along: str | None, stride: Any) -> str:
+    def _pattern(self, along: str | None, stride: Any, length: int) -> str:
         if along is None:
             return "single"
         if stride is None:
             return "gathered"
         if is_zero(stride):
             return "uniform"
-        if isinstance(stride, int) and abs(stride) == 1:
+        if isinstance(stride, int) and abs(stride) == length:
             is_device = self._has_lanes and not self.target.loops_over_items
             return "coalesced" if is_device else "contiguous"
         return "strided"

@@ -61,8 +61,9 @@ class AccessFeedback:
     ``stride`` counts elements; ``None`` where it is no constant. ``pattern`` is ``coalesced``
     (neighbours; without lanes ``contiguous``), ``uniform`` (the same element), ``strided``,
     ``gathered`` (by data or beyond what is affine), or ``single`` (in no loop over lanes; without
-    lanes, in no loop). ``streaming`` says of stores that are to bypass the cache, on the host,
-    whether they do, and why not.
+    lanes, in no loop). ``length``: how many neighbours are moved at once, as a vector.
+    ``streaming`` says of stores that are to bypass the cache, on the host, whether they do, and
+    why not.
     """
 
     array: str
@@ -73,10 +74,12 @@ class AccessFeedback:
     stride: Expr | None
     pattern: str
     insn_ids: tuple[str, ...]
+    length: int = 1
     streaming: str | None = None
 
     def __str__(self) -> str:
-        return self._steps() if self.streaming is None else f"{self._steps()}, {self.streaming}"
+        vectors = None if self.length == 1 else f"in vectors of {self.length}"
+        return ", ".join(part for part in (self._steps(), vectors, self.streaming) if part)
 
     def _steps(self) -> str:
         if self.pattern == "single":

@@ -1,14 +1,21 @@
-"""Strides of accesses along a loop, between work-items or iterations."""
+"""Strides of accesses along a loop, between work-items or iterations, and vectors."""
 
 from __future__ import annotations
 
+import pymbolic.primitives as p
+
 from kgen.analysis.access import Access
+from kgen.analysis.steps import strided_loops
+from kgen.ir.affine import linear_form, simplify
+from kgen.ir.digits import join_digits
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names
+from kgen.ir.tags import VectorizeTag
 from kgen.statistics.memory import steps_of
+from kgen.statistics.trips import trip_count
 
-__all__ = ["stride_along"]
+__all__ = ["stride_along", "vector_length"]
 
 
 def stride_along(kernel: LoopKernel, access: Access, iname: str) -> Expr:
@@ -25,4 +32,23 @@ def stride_along(kernel: LoopKernel, access: Access, iname: str) -> Expr:
         for insn_id in kernel.writer_map().get(name, ()):
             if iname in kernel.id_to_insn[insn_id].within_inames:
                 return None
-    return steps_of(kernel, access, iname)
+    moved = [iname, *(loop for loop, start in strided_loops(kernel).items() if start == iname)]
+    steps = [steps_of(kernel, access, name) for name in moved]
+    return None if None in steps else simplify(p.Sum(tuple(steps)))
+
+
+def vector_length(kernel: LoopKernel, access: Access) -> int:
+    """Return how many neighbours a work-item moves at once, by a loop tagged ``vec``.
+
+    It is 1 where a vector would not begin at a multiple of its length, as far as subscripts tell.
+    """
+    strides = kernel.array_vars[access.array].fixed_strides
+    terms = [p.Product(pair) for pair in zip(strides, access.index or (), strict=True)]
+    form = linear_form(join_digits(simplify(p.Sum((0, *terms)))))
+    steps = {atom: factor for factor, atom in form.terms}
+    for name in access.place.inames:
+        length = trip_count(kernel, name).value if kernel.has_tag(name, VectorizeTag) else None
+        if isinstance(length, int) and steps.pop(p.Variable(name), 0) == 1:
+            apart = (form.constant, *steps.values())
+            return 1 if any(value % length for value in apart) else length
+    return 1

@@ -11,7 +11,7 @@ from kgen.errors import KernelError, StaticValueFindingError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, dims_to_params, param_names
+from kgen.ir.sets.dims import Set, dim_names, dims_to_params, param_names
 from kgen.ir.sets.domain import PwAff, dim_max, dim_min
 from kgen.ir.sets.effort import limited
 from kgen.ir.sets.loop_range import LoopRange
@@ -54,7 +54,8 @@ def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> 
     last = _single(dim_max(domain, iname), kernel.assumptions)
     first = _single(dim_min(domain, iname), kernel.assumptions)
     if last is not None and first is not None:
-        value = simplify(p.Sum((last, p.Product((-1, first)), 1)))
+        distance = simplify(p.Sum((last, p.Product((-1, first)))))
+        value = simplify(p.Sum((_whole(distance, _stride(domain, iname)), 1)))
         if data and any(name in around for name in variable_names(value)):
             return TripCount(value=None, data=data)
         return TripCount(value=value, data=data)
@@ -63,6 +64,15 @@ def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> 
     except StaticValueFindingError:
         return TripCount(value=None, data=data)
     return TripCount(value=most, is_bound=True, data=data)
+
+
+def _stride(domain: Set, iname: str) -> int:
+    """Return how far the values of a loop are apart."""
+    return int(domain.get_stride(dim_names(domain).index(iname)).to_python())
+
+
+def _whole(distance: Expr, step: int) -> Expr:
+    return distance if step == 1 else p.FloorDiv(distance, step)
 
 
 def _single(value: PwAff, assumptions: Set) -> Expr | None:

@@ -255,3 +255,28 @@ def test_trips_of_a_loop_of_the_host() -> None:
     launches = lp.explain(knl, {"a": np.float32, "b": np.float32}).launches
     for launch in launches:
         assert [(loop.level, str(loop.trips)) for loop in launch.loops] == [("host", "n")]
+
+
+def test_loops_in_strides_go_with_their_work_items() -> None:
+    knl = lp.split_iname(product(lp.CudaTarget()), "i", 16, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(lp.fix_parameters(knl, n=128), "k", 32)
+    knl = lp.add_prefetch(knl, "a", "i_inner, k_inner", fetch_outer_inames="i_outer, k_outer")
+    (launch,) = lp.explain(knl).launches
+    assert patterns(lp.explain(knl))["load a"] == "coalesced along a_dim_1_start"
+    assert str(launch.loop("a_dim_1").trips) == "2"
+    conflicts = "store of a_fetch[a_dim_0, a_dim_1] in shared memory takes 2 passes over the banks"
+    assert any(text.startswith(conflicts) for text in lp.explain(knl).advice)
+
+
+@pytest.mark.parametrize(
+    ("offset", "found"), [(4, "coalesced along i_inner, in vectors of 4"), (1, "strided by 4")]
+)
+def test_neighbours_may_be_a_vector(offset: int, found: str) -> None:
+    data = [lp.GlobalArg("a", np.float32, shape=1028), lp.GlobalArg("out", np.float32, shape=1024)]
+    text = f"out[4*i + c] = a[4*i + c + {offset}]"
+    knl = lp.make_kernel("{ [i, c]: 0<=i<256 and 0<=c<4 }", text, data, target=lp.CudaTarget())
+    knl = lp.tag_inames(lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0"), "c:vec")
+    report = lp.explain(knl)
+    assert patterns(report)["load a"].startswith(found)
+    assert len(report.advice) == (offset == 1)
