@@ -257,8 +257,9 @@ def run(case: Case, rounds: int) -> float:
 def examples() -> Iterator[Any]:
     """Yield the cases of examples/gpu."""
     sys.path.insert(0, str(EXAMPLES))
-    # the product on tensor cores is timed by tensor.py
-    for path in sorted(set(EXAMPLES.glob("*.py")) - {EXAMPLES / "tensor_product.py"}):
+    # tensor.py and product_steps.py time the others, which need ml_dtypes
+    others = {EXAMPLES / "tensor_product.py", EXAMPLES / "steps_of_product.py"}
+    for path in sorted(set(EXAMPLES.glob("*.py")) - others):
         yield from getattr(importlib.import_module(path.stem), "CASES", ())
 
 

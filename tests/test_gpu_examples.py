@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import small_matrices
 import softmax
 import sparse_rows
 import stencils
+import steps_of_product
 import streams
 from case import Case, outputs_of
 
@@ -33,6 +35,8 @@ MODULES = (
     streams,
 )
 CASES: dict[str, Case] = {case.title: case for module in MODULES for case in module.CASES}
+STEPS = {step.title: step for step in steps_of_product.STEPS}
+FOLDER = Path(__file__).parents[1] / "examples" / "gpu"
 #: Those that PoCL compiles at once.
 SHORT = ("z = 2x + y", "sum", "transposition", "sparse matrix (CSR), 5 in a row")
 
@@ -63,10 +67,10 @@ def test_on_cuda(title: str) -> None:
 
 
 def test_every_file_has_a_case_and_is_listed() -> None:
-    folder = Path(__file__).parents[1] / "examples" / "gpu"
-    listed = (folder / "README.md").read_text()
-    names = {path.stem for path in folder.glob("*.py")}
-    assert names == {"case", "tensor_product"} | {module.__name__ for module in MODULES}
+    listed = (FOLDER / "README.md").read_text()
+    names = {path.stem for path in FOLDER.glob("*.py")}
+    others = {"case", "steps_of_product", "tensor_product"}
+    assert names == others | {module.__name__ for module in MODULES}
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
 
@@ -74,3 +78,30 @@ def test_errors_are_seen() -> None:
     case = CASES["sum"]
     given = case.inputs(np.random.default_rng(1), 16)
     assert case.error(np.array(given["a"].sum() + 1), given) > case.tolerance
+
+
+def error_of(step: steps_of_product.Step, n: int, target: Any, *queue: Any) -> float:
+    a, b = np.random.default_rng(1).random((2, n, n)).astype(step.dtype)
+    _, (out,) = step.scheduled(n, target)(*queue, a=a, b=b)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    return float(np.max(np.abs(np.asarray(out) / expected - 1)))
+
+
+@pytest.mark.parametrize("title", ["shared memory", "vectors"])
+def test_steps_on_opencl(title: str, opencl_queue: Any) -> None:
+    assert error_of(STEPS[title], 128, lp.PyOpenCLTarget(), opencl_queue) < 1e-5
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("title", STEPS)
+def test_steps_on_cuda(title: str) -> None:
+    n = 260 if "border" in title else 256
+    assert error_of(STEPS[title], n, lp.PyCudaTarget()) < 1e-4
+
+
+def test_page_quotes_the_functions() -> None:
+    text = (FOLDER.parents[1] / "docs" / "product.md").read_text()
+    quoted = re.findall(r"^```py\n(.*?)```$", text, re.DOTALL | re.MULTILINE)
+    code = "".join(path.read_text() for path in FOLDER.glob("*product.py"))
+    assert len(quoted) > 10
+    assert [part for part in quoted if part not in code] == []

@@ -40,22 +40,39 @@ def make_product(size: int) -> lp.TranslationUnit:
     return lp.fix_parameters(knl, n=size)
 
 
-def schedule(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+def of_warps(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Let 8 warps compute a tile of 128 x 128 elements, each 64 x 32 of them."""
     for x, warp, mma, axis in (("i", 64, 16, 1), ("j", 32, 8, 0)):
         knl = lp.split_iname(knl, x, 128, outer_tag=f"g.{axis}")
         knl = lp.split_iname(knl, f"{x}_inner", warp, outer_tag=f"l.{axis + 1}")
         knl = lp.split_iname(knl, f"{x}_inner_inner", mma, inner_iname=x + "_mma", outer_tag="ilp")
-    knl = lp.split_iname(lp.split_iname(knl, "k", 32), "k_inner", 16, outer_tag="unr")
-    for f, (swept, row) in TILES.items():
+    return lp.split_iname(lp.split_iname(knl, "k", 32), "k_inner", 16, outer_tag="unr")
+
+
+def fetched(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Fetch tiles of both factors, 8 numbers at a time."""
+    for f, (swept, _) in TILES.items():
         knl = lp.add_prefetch(knl, f, swept, f"{f}_row, {f}_col", None, fetch_outer_inames=AROUND)
         knl = lp.split_iname(knl, f"{f}_col", 8, inner_tag="vec")
         knl = lp.join_inames(knl, f"{f}_row, {f}_col_outer", item := f"{f}_item")
         for axis, count in enumerate((32, 4, 2)):
             knl = lp.split_iname(knl, item + axis * "_outer", count, inner_tag=f"l.{axis}")
+    return lp.align_temporaries(knl, "a_fetch, b_fetch", 16)
+
+
+def with_mma(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    return lp.tensorize(knl, "insn", "i_mma, j_mma, k_inner_inner", "m16n8k16")
+
+
+def swizzled(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    for f, (_, row) in TILES.items():
         knl = lp.tag_array_axes(knl, f"{f}_fetch", f"swizzle:{row}")
-    knl = lp.align_temporaries(knl, "a_fetch, b_fetch", 16)
-    knl = lp.tensorize(knl, "insn", "i_mma, j_mma, k_inner_inner", "m16n8k16")
+    return knl
+
+
+def schedule(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Keep three tiles of each factor, two of them on their way."""
+    knl = with_mma(swizzled(fetched(of_warps(knl))))
     return lp.pipeline(lp.async_copy(knl, "a_fetch_rule, b_fetch_rule"), "k_outer", stages=3)
 
 
