@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import hashlib
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from pymbolic import evaluate
 
 import kgen as lp
 from kgen.host.program import n_bytes_of
+from kgen.ir.expr import Expr
 from kgen.lowering import generate_module
-from kgen.targets.module import Launch, Module
+from kgen.runtime.pyast import from_expr
+from kgen.targets.module import HostIf, Launch, Module, Step
 
 _HEADER = Path(__file__).with_name("cuda_host.h")
 #: What tensor cores do, and what code has in its place.
@@ -36,6 +38,14 @@ class LaunchMemoryTarget(lp.CudaTarget):
     """CUDA whose launches ask for all local memory, also for little."""
 
     static_local_memory: ClassVar[int | None] = 0
+
+
+def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
+    """Return the value of an expression of the host, whose divisions may be those of C."""
+    if isinstance(expr, int):
+        return expr
+    tree = ast.fix_missing_locations(ast.Expression(from_expr(expr)))
+    return int(eval(compile(tree, "host", "eval"), {}, dict(values)))  # noqa: S307 (our own tree)
 
 
 class HostCuda:
@@ -76,7 +86,7 @@ class HostCuda:
     def __call__(
         self, arguments: Mapping[str, Any], *, order: str = "last first", resident: int = 3
     ) -> bool:
-        """Run all launches; tell whether all groups end. Arrays are changed in place."""
+        """Make all launches; tell whether all groups end. Arrays are changed in place."""
         given = dict(arguments)
         sizes = {name: value for name, value in given.items() if isinstance(value, int)}
         for arg in self.module.arguments:
@@ -84,7 +94,8 @@ class HostCuda:
                 size = max(evaluate(n_bytes_of(arg), sizes), 0)
                 given[arg.name] = np.full(size, 0x5A, np.uint8)
         return all(
-            self._run(launch, given, sizes, order, resident) for launch in self.module.launches
+            self._run(launch, given | values, sizes | values, order, resident)
+            for launch, values in _launches(self.module.steps, sizes)
         )
 
     def _run(
@@ -107,11 +118,7 @@ class HostCuda:
             numbers = numbers[::-1].copy()
         elif order == "any":
             np.random.default_rng(count).shuffle(numbers)
-        places = []
-        for name in launch.parameters:
-            value = given[name]
-            number = ctypes.c_int(value) if isinstance(value, int) else None
-            places.append(number or ctypes.c_void_p(value.ctypes.data if number is None else 0))
+        places = [_parameter(given[name]) for name in launch.parameters]
         pointers = (ctypes.c_void_p * len(places))(
             *(ctypes.cast(ctypes.byref(place), ctypes.c_void_p) for place in places)
         )
@@ -119,3 +126,26 @@ class HostCuda:
         three = ctypes.c_uint * 3
         of_order = numbers.ctypes.data_as(ctypes.c_void_p)
         return bool(run(three(*grid), three(*block), pointers, of_order, resident))
+
+
+def _parameter(value: Any) -> Any:
+    """Return a number, whose first bytes are one of a shorter type, or the address of an array."""
+    if isinstance(value, int):
+        return ctypes.c_longlong(value)
+    return ctypes.c_void_p(value.ctypes.data)
+
+
+def _launches(
+    steps: Iterable[Step], sizes: dict[str, int]
+) -> Iterator[tuple[Launch, dict[str, int]]]:
+    """Give launches in order, each with the values of loops of the host."""
+    for step in steps:
+        if isinstance(step, Launch):
+            yield step, {}
+        elif isinstance(step, HostIf):
+            yield from _launches(step.steps if evaluate(step.condition, sizes) else (), sizes)
+        else:
+            for value in range(evaluate(step.first, sizes), evaluate(step.stop, sizes), step.step):
+                own = {step.name: value}
+                for launch, values in _launches(step.steps, sizes | own):
+                    yield launch, own | values

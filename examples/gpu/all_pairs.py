@@ -45,15 +45,15 @@ def forces(n: int, target: Any) -> lp.TranslationUnit:
 
 
 def tiles_of_bodies(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Let 128 work-items read 128 bodies at a time, each as a vector of four."""
-    knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
-    knl = lp.split_iname(knl, "j", 128)
+    """Let 512 work-items read 512 bodies at a time, each as a vector of four."""
+    knl = lp.split_iname(knl, "i", 512, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "j", 512)
     tile: Any = {"default_tag": None, "temporary_address_space": lp.AddressSpace.LOCAL}
     knl = lp.add_prefetch(
         knl, "p$far", "j_inner", "body, c", fetch_outer_inames="i_outer, j_outer", **tile
     )
     knl = lp.align_temporaries(knl, "p_fetch", 16)
-    knl = lp.split_iname(knl, "j_inner", 8, inner_tag="unr")
+    knl = lp.split_iname(knl, "j_inner", 16, inner_tag="unr")
     knl = lp.tag_inames(knl, "a:vec, body:l.0, c:vec")
     if isinstance(knl.default_entrypoint.target, lp.CudaTarget):
         knl = lp.set_options(knl, build_options=["-use_fast_math"])
@@ -86,6 +86,6 @@ CASES = (
         work=lambda n: 20.0 * n * n,
         unit="TFLOP/s",
         size=65536,
-        small=512,
+        small=1024,
     ),
 )
