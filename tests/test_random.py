@@ -28,6 +28,7 @@ from tests.random.checks import (
     CompiledCheck,
     LeftOut,
     check_alone,
+    check_emulated,
     check_instances,
     check_lanes,
     check_large,
@@ -321,6 +322,13 @@ def test_threads_run_work_items(
     verdict = Judge(draw(kind, COUNT // 6), record_property)
     attempt_compiled(verdict, tmp_path, check_results, [OPENMP], lp.CTarget(threads=2))
     verdict.conclude("threads", check_threads)
+
+
+@pytest.mark.parametrize("kind", [copy_programs, tensor_programs], ids=["copies", "tensors"])
+def test_code_for_cuda_computes_what_kernels_mean(
+    kind: Callable[[Draw], Program], record_property: Any
+) -> None:
+    judge(draw(kind, COUNT // 30), "CUDA on the host", check_emulated, record_property)
 
 
 @pytest.mark.parametrize(

@@ -294,6 +294,9 @@ class CFamilyLanguage(Target):
             return None
         return self.vector_values.type_of(numbers[0], name, numbers[1])
 
-    def table_qualifier_for(self, size: int) -> str:
-        """Return the words before the declaration of a table of *size* bytes."""
+    def table_qualifier_for(self, size: int, *, is_uniform: bool) -> str:
+        """Return the words before the declaration of a table of *size* bytes.
+
+        ``is_uniform``: all work-items of a group read the same entry at a time.
+        """
         return self.table_qualifier

@@ -209,9 +209,14 @@ class CudaTarget(CFamilyTarget):
         """Return what the language's manual calls the index along a hardware axis."""
         return f"{'block' if isinstance(tag, GroupInameTag) else 'thread'}Idx.{'xyz'[tag.axis]}"
 
-    def table_qualifier_for(self, size: int) -> str:
-        """Return the words before the declaration of a table: constant memory is small."""
-        return self.table_qualifier if size <= _CONSTANT_MEMORY else "static __device__"
+    def table_qualifier_for(self, size: int, *, is_uniform: bool) -> str:
+        """Return the words before the declaration of a table.
+
+        Constant memory is small, and the work-items of a warp that read different entries wait
+        for each other.
+        """
+        fits = is_uniform and size <= _CONSTANT_MEMORY
+        return self.table_qualifier if fits else "static __device__"
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return what makes the code of functions."""

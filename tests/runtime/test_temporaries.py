@@ -70,6 +70,21 @@ def test_a_table_in_any_address_space(space: Any, device: Any) -> None:
     assert "static __constant__ double const w[6] = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0};" in code
 
 
+def test_work_items_read_different_entries_of_a_table_in_global_memory() -> None:
+    knl = table(lp.AddressSpace.GLOBAL, lp.CudaTarget())
+    for tag, words in (("l.0", "static __device__"), ("g.0", "static __constant__")):
+        code = lp.generate_code_v2(lp.tag_inames(knl, f"i:{tag}")).device_code()
+        assert f"{words} double const w[6]" in code
+    at = lp.make_kernel(
+        "{ [i]: 0<=i<6 }",
+        "<> k = at[i]\nout[i] = w[k % 2, k % 3]",
+        [lp.TemporaryVariable("w", initializer=np.ones((2, 3)), read_only=True), ...],
+        target=lp.CudaTarget(),
+    )
+    at = lp.add_dtypes(at, {"at": np.int32})
+    assert "static __device__ double const w[6]" in lp.generate_code_v2(at).device_code()
+
+
 def test_a_table_that_is_written_is_refused() -> None:
     given = lp.TemporaryVariable("w", initializer=np.arange(6.0), read_only=True)
     with pytest.raises(lp.KernelError, match="'w' cannot be assigned to: it is only read"):

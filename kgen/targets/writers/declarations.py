@@ -12,16 +12,18 @@ import cgen
 import numpy as np
 import pymbolic.primitives as p
 
+from kgen.analysis.access import collect_accesses_to
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, map_runs
 from kgen.errors import CodegenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import Assignment
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tags import LocalInameTagBase
 from kgen.ir.tree import Barrier
 from kgen.ir.types import AddressSpace, NumpyType, auto
-from kgen.targets.base import CFamilyLanguage
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.limits import bytes_of, local_layout
 from kgen.targets.preamble import Need, Rank
@@ -207,7 +209,7 @@ def declare_at_top(
     for name in names:
         temporary = writer.kernel.temporary_variables[name]
         if temporary.initializer is not None:
-            writer.preamble.add(table_need(writer.target, temporary))
+            writer.preamble.add(table_need(writer, temporary))
         elif name in places:
             yield from _placed(writer, temporary, places[name])
         elif temporary.base_storage is not None:
@@ -356,8 +358,20 @@ def _storage_size(temporary: TemporaryVariable) -> int:
 _MOST_ENTRIES = 1 << 24
 
 
-def table_need(target: CFamilyLanguage, table: TemporaryVariable) -> Need:
+def _is_uniform(kernel: LoopKernel, table: str) -> bool:
+    """Tell whether the work-items of a group read the same entry of a table at a time."""
+    accesses = collect_accesses_to(kernel, table)
+    if any(access.index is None for access in accesses):
+        return False
+    names = {name for access in accesses for name in variable_names(*(access.index or ()))}
+    loops = names & kernel.inames.keys()
+    is_known = names <= loops | kernel.all_params()
+    return is_known and not any(kernel.has_tag(name, LocalInameTagBase) for name in loops)
+
+
+def table_need(writer: ExpressionWriter, table: TemporaryVariable) -> Need:
     """Return the definition of a table of constants."""
+    target = writer.target
     assert isinstance(table.dtype, NumpyType)
     values: np.ndarray[Any, Any] = table.initializer
     if values.shape != table.shape:
@@ -377,8 +391,11 @@ def table_need(target: CFamilyLanguage, table: TemporaryVariable) -> Need:
     strides = [stride * flat.itemsize for stride in table.fixed_strides]
     np.lib.stride_tricks.as_strided(flat, table.shape, strides)[...] = values
     texts = ", ".join(table_entry(target, value, table.dtype) for value in flat)
+    words = target.table_qualifier_for(
+        flat.nbytes, is_uniform=_is_uniform(writer.kernel, table.name)
+    )
     declaration: cgen.Declarator = cgen.Const(cgen.Value(target.type_name(table.dtype), table.name))
     if table.shape:
         declaration, texts = cgen.ArrayOf(declaration, flat.size), f"{{{texts}}}"
-    declaration = cgen.DeclSpecifier(declaration, target.table_qualifier_for(flat.nbytes))
+    declaration = cgen.DeclSpecifier(declaration, words)
     return Need(Rank.TABLE, table.name, str(cgen.Initializer(declaration, texts)))
