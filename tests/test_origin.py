@@ -128,6 +128,29 @@ def test_what_the_user_means_is_no_violation(change: str) -> None:
     assert origin(lp.split_iname(changed, "k", 4)).status.value == "proved"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda knl: lp.split_array_axis(knl, "b_fetch", 0, 4),
+        lambda knl: lp.concatenate_arrays(knl, "b_fetch, t"),
+    ],
+)
+def test_where_temporaries_are_changes_nothing_that_was_written(change: Any) -> None:
+    knl = lp.make_kernel(
+        "{ [i, k]: 0 <= i, k < 16 }",
+        "t[i] = 0 {id=t}\nc[i] = sum(k, b[k]) + t[i] {dep=t}",
+        [
+            lp.GlobalArg("b, c", "float64", shape="16"),
+            lp.TemporaryVariable("t", "float64", shape="16"),
+        ],
+        target=lp.CTarget(),
+    )
+    fetched = lp.add_prefetch(knl, "b", "k", default_tag=None)
+    changed = change(fetched).default_entrypoint
+    assert changed.origin == knl.default_entrypoint
+    assert origin(changed).status.value == "proved"
+
+
 @transform_of(Meaning.CHANGED)
 def renamed(kernel: LoopKernel, names: list[str], seen: list[LoopKernel]) -> LoopKernel:
     """Rename instructions; note the kernel."""

@@ -93,6 +93,9 @@ class Meaning(Enum):
     #: the program changes, by intent: the origin in the same way; where that is impossible
     #: the result is the kernel as it was written
     CHANGED = "changed"
+    #: where arrays are in memory changes: of arguments by intent, which is ``CHANGED``; nobody
+    #: sees where temporaries are, which the origin may not even have, and that is ``KEPT``
+    LAYOUT = "layout"
     #: the result is the kernel as it was written
     NEW = "new"
 
@@ -165,7 +168,8 @@ def _transform(
             what = f"{function.__name__} returned {type(changed).__name__}, not a kernel"
             raise TransformError(what, hint="return kernel.copy(...)")
         check_well_formed(changed)
-        if meaning is Meaning.KEPT:
+        is_unseen = meaning is Meaning.LAYOUT and changed.args == kernel.args
+        if meaning is Meaning.KEPT or is_unseen:
             return changed.with_origin(kernel.written)
         if meaning is Meaning.NEW:
             return changed.with_origin(None)

@@ -33,7 +33,7 @@ from kgen.transforms.select import (
 __all__ = ["concatenate_arrays", "split_array_axis"]
 
 
-@transform_of(Meaning.CHANGED)
+@transform_of(Meaning.LAYOUT)
 def split_array_axis(
     kernel: LoopKernel,
     array_names: str | Sequence[str],
@@ -133,7 +133,7 @@ def _divided(signs: Signs, index: Expr, count: int) -> tuple[Expr, Expr]:
 # -- putting together ----------------------------------------------------------------------------
 
 
-@transform_of(Meaning.CHANGED)
+@transform_of(Meaning.LAYOUT)
 def concatenate_arrays(
     kernel: LoopKernel,
     array_names: str | Sequence[str],
