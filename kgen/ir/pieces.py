@@ -29,12 +29,13 @@ def separate_axes(array: ArrayBase) -> tuple[int, ...]:
 
 def separate_extents(array: ArrayBase) -> tuple[int, ...]:
     """Return how many pieces there are along each axis tagged ``sep``, or raise an error."""
-    extents = [array.shape[axis] for axis in separate_axes(array)]
+    axes = separate_axes(array)
+    extents: list[Any] = [array.shape[axis] if array.shape else None for axis in axes]
     for extent in extents:
         if not isinstance(extent, int):
             raise KernelError(
                 f"an axis of array '{array.name}' is kept in separate arrays, and their number, "
-                f"{to_text(extent)}, is not known\n"
+                f"{'None' if extent is None else to_text(extent)}, is not known\n"
                 "  hint: give the axis an extent that is a number, or fix_parameters"
             )
     return tuple(extents)

@@ -60,7 +60,8 @@ _CHANGES = ("change", "change", "change", "drop", "add", "out", "size", "positio
 
 
 def _mutated(rng: random.Random, value: Any) -> Any:
-    if not isinstance(value, np.ndarray) or rng.random() < 0.3:
+    is_numbers = isinstance(value, np.ndarray) and value.dtype.kind not in "OU"
+    if not is_numbers or rng.random() < 0.3:
         return rng.choice(ODD_VALUES)
     changes: tuple[Any, ...] = (
         lambda: value[:-1],

@@ -15,7 +15,7 @@ from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from kgen.ir.sets.dims import BasicSet
 from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.tags import ForceSequentialTag
-from kgen.ir.types import INT32, AddressSpace
+from kgen.ir.types import INT32, AddressSpace, auto
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index
 from kgen.transforms.select import (
     Meaning,
@@ -148,7 +148,8 @@ def _batched(kernel: LoopKernel, variable: Any, count: Expr) -> Any:
     ]
     outer: Any
     if None in levels:
-        outer = FixedStrideArrayDimTag(_extent_in_storage(variable))
+        is_open = auto in variable.fixed_strides
+        outer = FixedStrideArrayDimTag(auto if is_open else _extent_in_storage(variable))
     else:
         outer = ComputedStrideArrayDimTag(max((n for n in levels if n is not None), default=-1) + 1)
     changes: dict[str, Any] = {"dim_tags": (outer, *variable.dim_tags)}

@@ -101,7 +101,7 @@ class _Differentiation:
         self.kernel = infer_temporary_shapes(infer_argument_shapes(kernel))
         self.by, self.prefix, self.batch = by, prefix, batch
         declared = require_argument(self.kernel, by)
-        self.extents = declared.shape if isinstance(declared, ArrayBase) else ()
+        self.extents = self._shape_of(declared) if isinstance(declared, ArrayBase) else ()
         unknown = [axis for axis in batch if not 0 <= axis < len(self.extents)]
         if unknown:
             raise self._error(
@@ -114,6 +114,15 @@ class _Differentiation:
         self.ids = self.kernel.get_instruction_id_generator()
         self.active = self._depending()
         self.names: dict[str, str] = {}
+
+    def _shape_of(self, array: ArrayBase) -> tuple[Expr, ...]:
+        if not isinstance(array.shape, tuple) or None in array.shape:
+            raise TransformError(
+                f"the shape of '{array.name}' is not known",
+                because="an array of derivatives has all its axes",
+                hint=f"declare it: GlobalArg('{array.name}', shape=...)",
+            )
+        return array.shape
 
     def _error(self, what: str, insn: InstructionBase | None = None) -> TransformError:
         where = None if insn is None else f"instruction '{insn}'"
@@ -297,7 +306,7 @@ class _Differentiation:
                 temporaries[new] = TemporaryVariable(
                     new,
                     old.dtype,
-                    shape=(*old.shape, *extents),
+                    shape=(*self._shape_of(old), *extents),
                     address_space=old.address_space,
                 )
             else:
@@ -308,7 +317,7 @@ class _Differentiation:
                     GlobalArg(
                         new,
                         arg.dtype,
-                        shape=(*arg.shape, *extents),
+                        shape=(*self._shape_of(arg), *extents),
                         is_input=is_read and arg.is_input is not False,
                         is_output=True,
                     )
