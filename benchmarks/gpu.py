@@ -325,7 +325,8 @@ def main() -> None:
     parser.add_argument("--only", metavar="WORDS", help="examples whose title has these words")
     options = parser.parse_args()
     limit = copy_bandwidth(options.rounds)
-    print(f"{drv.Context.get_device().name()}: copy {limit / 1e9:.0f} GB/s")
+    device = drv.Context.get_device().name()
+    print(f"{device}: copy {limit / 1e9:.0f} GB/s")
     figures = {"copy": limit}
     cases: tuple[Callable[[], Case], ...] = (
         lambda: axpy(1 << 28),
@@ -349,8 +350,9 @@ def main() -> None:
         rate = figures[case.title] = run(case, options.rounds)
         print(f"{case.title:46} {rate / 1e9:7.0f} GB/s  {rate / limit:5.2f} of the copy")
     times = print_examples(limit, options.rounds, options.only or "")
+    found = {"device": device, "rates": figures, "seconds": times}
     if options.json:
-        options.json.write_text(json.dumps({"rates": figures, "seconds": times}, indent=1))
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

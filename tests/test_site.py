@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kgen as lp
-from tools import docs_plots, docs_site
+from tools import docs_gpu, docs_plots, docs_site
 
 ROOT = Path(__file__).parent.parent
 API = (ROOT / "docs" / "api.md").read_text()
@@ -38,6 +38,26 @@ def test_every_example_has_a_page_with_its_code() -> None:
         title, line = page.splitlines()[:2]
         assert len(title) == len(line) > 3, path.name
         assert f"literalinclude:: /../examples/{path.name}" in page
+
+
+def test_examples_for_gpus_have_code_and_rates() -> None:
+    path = docs_gpu.FOLDER / "sparse_rows.py"
+    (case,) = docs_gpu.cases_of(path)
+    seconds = {"kgen": 0.5, "PyTorch": 1.0}
+    figures = {"device": "a GPU", "rates": {"copy": 4e8}, "seconds": {case.title: seconds}}
+    parts = docs_gpu.parts_of(path, figures)
+    rate = case.work(case.size) / 0.5
+    assert f"   * - kgen\n     - {rate / 1e9:.4g}\n     - {rate / 4e8:.2f}\n" in parts[""]
+    assert "__global__" in parts["sparse_rows-0.cu"]
+    assert "list-table" not in docs_gpu.parts_of(path, {})[""]
+
+
+def test_links_to_folders_lead_to_pages() -> None:
+    pages = docs_site.folder_pages()
+    text = docs_site.rewritten("x", "[hand](../benchmarks/hand)")
+    assert text == "[hand](generated/folders/benchmarks-hand.rst)"
+    files = {path.name for path in (ROOT / "benchmarks" / "hand").iterdir() if path.is_file()}
+    assert all(f"/{name}\n" in pages["benchmarks-hand.rst"] for name in files)
 
 
 def test_gallery_shows_pictures(tmp_path: Path) -> None:

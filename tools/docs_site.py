@@ -3,10 +3,12 @@
 - The sections of docs/index.md become the tree of pages, in their order.
 - docs/api.md says which names are public, by purpose; each of its sections becomes a page with the
   docstrings of its names.
-- Each program in examples/ becomes a page, with its picture in examples/pictures/ if it has one.
+- Each program in examples/ becomes a page, with its picture in examples/pictures/ if it has one;
+  those in examples/gpu/ with their CUDA code and rates (tools/docs_gpu.py).
+- Each folder that a page links to becomes a page with the files in it.
 - The tables of benchmarks have plots (tools/docs_plots.py).
 - A line "[A](../a.py) beside [B](../b.py)" shows both programs side by side.
-- Sessions with prompts are highlighted as such. Links to folders become text.
+- Sessions with prompts are highlighted as such.
 
 What is generated lies in docs/generated/.
 """
@@ -21,7 +23,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pygments.lexers import TextLexer, find_lexer_class_for_filename
+
 import kgen
+from tools import docs_gpu
 from tools.docs_plots import MARK
 
 if TYPE_CHECKING:
@@ -36,15 +41,15 @@ MAX_TITLE = 30
 _SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 _PAGE_LINK = re.compile(r"^- \[([^\]]*)\]\(([\w./-]+)\.md\)", re.MULTILINE)
 _NAME = re.compile(r"^- \[`(\w+)`\]\(([^)]*)\)", re.MULTILINE)
-_EXAMPLE_LINK = re.compile(r"\]\((?:\.\./examples/)?(\w+)\.py\)")
-_INNER_LINK = re.compile(r"\[([^\]]*)\]\((?:\w+|\w+/[\w.]+)\)")
-_FOLDER_LINK = re.compile(r"\[`?([^\]`]*)`?\]\(\.\./(?:[\w.]+/)*\w+/?\)")
+_EXAMPLE_LINK = re.compile(r"\]\((?:\.\./examples/)?((?:gpu/)?\w+)\.py\)")
+_FOLDER_LINK = re.compile(r"\]\(\.\./((?:\w+/)*\w+)\)")
 _BESIDE = re.compile(r"^\[(.*)\]\(\.\./(\S+)\) beside \[(.*)\]\(\.\./(\S+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 _FILE = re.compile(r"^```(\w+) ([\w.]+)\n", re.MULTILINE)
 #: Where pages are on the site, and what follows them there.
 _ON_SITE = {
     "../examples/README": "generated/examples/index",
+    "../examples/gpu/README": "generated/examples/gpu/index",
     "api": "api>\nDocstrings <generated/reference/index",
 }
 _CODE = """\
@@ -109,9 +114,9 @@ def text_of(example: Path) -> tuple[str, str]:
     return " ".join(re.sub(r"^=+$", "", title, flags=re.MULTILINE).split()).rstrip("."), rest
 
 
-def programs() -> list[Path]:
-    """Return the examples."""
-    return sorted(EXAMPLES.glob("*.py"))
+def programs(folder: Path = EXAMPLES) -> list[Path]:
+    """Return the examples in a folder."""
+    return sorted(folder.glob("*.py"))
 
 
 def short_title(example: Path) -> str:
@@ -128,7 +133,7 @@ def example_page(path: Path) -> str:
         for found in pictures_of(path)
     )
     first = ast.parse(path.read_text()).body[1].lineno  # behind the docstring
-    code = f".. literalinclude:: /../examples/{path.name}\n   :lines: {first}-\n"
+    code = f"{included(path)}   :lines: {first}-\n"
     return f"{title}\n{'=' * len(title)}\n\n{rest}\n\n{picture}{code}"
 
 
@@ -146,11 +151,61 @@ def gallery(readme: str, folder: Path = PICTURES) -> str:
         if pictures_of(path, folder)
     ]
     grid = "".join(["::::{grid} 2 2 3 3\n:gutter: 3\n\n", *cards, "::::\n"]) if cards else ""
-    pages = "\n".join(f"{short_title(path)} <{path.stem}>" for path in programs())
-    tree = f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
-    text = _INNER_LINK.sub(r"`\1`", _EXAMPLE_LINK.sub(r"](\1.rst)", readme))
+    text = _EXAMPLE_LINK.sub(r"](\1.rst)", readme).replace("](gpu)", "](gpu/index.md)")
+    text = re.sub(r"\]\((\w+)\)", r"](../folders/examples-\1.rst)", text)
     before, heading, after = text.partition("## ")
+    tree = tree_of({short_title(path): path.stem for path in programs()})
     return f"{before}{grid}\n{heading}{after}\n{tree}"
+
+
+def tree_of(pages: Mapping[str, str]) -> str:
+    """Return a tree of pages, by title, that is seen in the sidebar alone."""
+    entries = "\n".join(f"{title} <{page}>" for title, page in pages.items())
+    return f"```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+
+
+def gpu_pages(figures: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pages of the examples for GPUs, and the files that they show."""
+    pages = {}
+    for path in programs(docs_gpu.FOLDER):
+        parts = docs_gpu.parts_of(path, figures)
+        pages[f"{path.stem}.rst"] = f"{example_page(path)}\n{parts.pop('')}"
+        pages |= parts
+    text = _EXAMPLE_LINK.sub(r"](\1.rst)", (docs_gpu.FOLDER / "README.md").read_text())
+    text = text.replace("](../../docs/", "](../../../")
+    tree = tree_of({path.stem: path.stem for path in programs(docs_gpu.FOLDER)})
+    return {**pages, "index.md": f"{text}\n{tree}"}
+
+
+def folder_pages() -> dict[str, str]:
+    """Return a page for each folder to which pages link, with the files in it."""
+    pages = [*(ROOT / "docs").glob("*.md"), EXAMPLES / "README.md"]
+    linked = {found for page in pages for found in folders_in(page)}
+    return {f"{str(folder).replace('/', '-')}.rst": folder_page(folder) for folder in linked}
+
+
+def folders_in(page: Path) -> set[Path]:
+    """Return the folders to which a page links, relative to the root."""
+    targets = re.findall(r"\]\(((?:\.\./)?(?:\w+/)*\w+)\)", page.read_text())
+    found = {(page.parent / target).resolve() for target in targets}
+    return {path.relative_to(ROOT) for path in found - {docs_gpu.FOLDER} if path.is_dir()}
+
+
+def folder_page(folder: Path) -> str:
+    """Return the page of a folder."""
+    text = f":orphan:\n\n{folder}\n{'=' * len(str(folder))}\n"
+    for path in sorted(path for path in (ROOT / folder).iterdir() if path.is_file()):
+        text += f"\n{path.name}\n{'-' * len(path.name)}\n\n"
+        text += included(path)
+    return text
+
+
+def included(path: Path) -> str:
+    """Return what shows a file in the colours of its language."""
+    language = find_lexer_class_for_filename(path.name) or TextLexer
+    return (
+        f".. literalinclude:: /../{path.relative_to(ROOT)}\n   :language: {language.aliases[0]}\n"
+    )
 
 
 def side_by_side(found: re.Match[str]) -> str:
@@ -164,7 +219,7 @@ def rewritten(page: str, text: str) -> str:
     """Return the text of a page for the site.
 
     >>> print(rewritten("x", "[hand](../benchmarks/hand) [code](../examples/a.py)"))
-    `hand` [code](generated/examples/a.rst)
+    [hand](generated/folders/benchmarks-hand.rst) [code](generated/examples/a.rst)
     """
     if page == "index":
         text = with_trees(text)
@@ -173,8 +228,12 @@ def rewritten(page: str, text: str) -> str:
     text = MARK.sub(r"![Plot of the table above](generated/plots/\1.svg)", text)
     text = _BESIDE.sub(side_by_side, text)
     text = _EXAMPLE_LINK.sub(r"](generated/examples/\1.rst)", text)
-    text = text.replace("](../examples/README.md)", "](generated/examples/index.md)")
-    text = _FOLDER_LINK.sub(r"`\1`", text)
+    text = re.sub(
+        r"\]\(\.\./examples/(gpu/)?README\.md\)", r"](generated/examples/\1index.md)", text
+    )
+    text = _FOLDER_LINK.sub(
+        lambda found: f"](generated/folders/{found[1].replace('/', '-')}.rst)", text
+    )
     return _FILE.sub(r"```\1\n", _SESSION.sub("```pycon\n", text))
 
 
@@ -185,6 +244,8 @@ def generate(_app: Any = None) -> None:
     examples["index.md"] = gallery((EXAMPLES / "README.md").read_text())
     api = reference_pages((ROOT / "docs" / "api.md").read_text())
     write(GENERATED / "examples", examples)
+    write(GENERATED / "examples" / "gpu", gpu_pages(docs_gpu.figures_in()))
+    write(GENERATED / "folders", folder_pages())
     write(GENERATED / "reference", {f"{name}.rst": text for name, text in api.items()})
 
 
