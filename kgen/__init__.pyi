@@ -311,6 +311,7 @@ from kgen.transforms.programs.params import (
     assume,
     fix_parameters,
 )
+from kgen.transforms.reductions.balance import balance
 from kgen.transforms.reductions.nesting import (
     make_reduction_inames_unique,
     split_reduction_inward,
@@ -517,6 +518,7 @@ __all__ = [
     "async_copy",
     "auto_test_vs_ref",
     "autoschedule",
+    "balance",
     "bench",
     "buffer_array",
     "change_arg_to_image",

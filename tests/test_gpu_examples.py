@@ -38,7 +38,13 @@ CASES: dict[str, Case] = {case.title: case for module in MODULES for case in mod
 STEPS = {step.title: step for step in steps_of_product.STEPS}
 FOLDER = Path(__file__).parents[1] / "examples" / "gpu"
 #: Those that PoCL compiles at once.
-SHORT = ("z = 2x + y", "sum", "transposition", "sparse matrix (CSR), 5 in a row")
+SHORT = (
+    "z = 2x + y",
+    "sum",
+    "transposition",
+    "sparse matrix (CSR), 5 in a row",
+    "sparse matrix (CSR), a power law",
+)
 
 
 @pytest.mark.parametrize("title", SHORT)
