@@ -4,47 +4,94 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.autoscheduler import autoschedule
-from kgen.errors import InvocationError, counted
-from kgen.ir.expr import Reduction
+from kgen.autoscheduler import AutoSpace, auto_space, autoschedule
+from kgen.errors import InvocationError, KgenError, counted
+from kgen.ir.expr import Expr, Reduction, TypeCast
 from kgen.ir.instruction import Assignment
 from kgen.ir.reductions import parse_reduction_op
+from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
 from kgen.library.einsum import make_einsum
 from kgen.ready.indices import assumptions
 from kgen.ready.libraries import like, native
 from kgen.ready.places import Place, as_axes, find_place
 from kgen.ready.snippet import allocator_of, call_options
+from kgen.ready.tuned import device_of
+from kgen.runtime.cache import content_key
 from kgen.transforms.programs.params import fix_parameters
 from kgen.transforms.storage.declarations import add_dtypes
+from kgen.tuning.records import Record
+from kgen.tuning.result import TuneResult
+from kgen.tuning.tune import tune as tune_kernel
+from kgen.tuning.wisdom import Wisdom, load_wisdom, sizes_of_call
 
-__all__ = ["build", "einsum", "matmul", "transpose"]
+__all__ = ["build", "einsum", "matmul", "transpose", "tune"]
 
 
 class _Call:
     """The arrays of a call as those of numpy, pyopencl or pycuda, and where they are."""
 
-    def __init__(self, name: str, given: Mapping[str, Any], out: Any, queue: Any) -> None:
+    def __init__(
+        self, name: str, given: Mapping[str, Any], out: Any, queue: Any, wisdom: Any, dtype: Any
+    ) -> None:
         self.name = name
         self.first, self.passed = next(iter(given.values()), None), out
         self.operands = list(native(name, given, given).values())
         self.place = find_place(name, self.operands, queue)
         self.out = None if out is None else native(name, {"out": out}, ["out"])["out"]
+        self.wisdom = wisdom if isinstance(wisdom, Wisdom | _Tuning) else _read(wisdom)
+        self.dtype = None if dtype is None else _dtype_of(dtype)
 
     def result(self, found: Any) -> Any:
         """Return what was passed for the result, else an array like the first."""
         return like(self.name, self.first, found) if self.passed is None else self.passed
 
+    def run(self, spec: str, operands: Sequence[Any], out: Any, dtype: Any = None) -> Any:
+        """Return an Einstein summation of one or two arrays, of some type."""
+        place, spec = self.place, _with_first_letters(spec)
+        types = tuple(np.dtype(operand.dtype) for operand in operands)
+        if dtype is None and out is not None:
+            dtype = out.dtype
+        arrays = [*operands, *([] if out is None else [out])]
+        size = max(int(np.prod(array.shape)) for array in arrays)
+        lengths = () if place.is_gpu else _constants(spec, operands)
+        result = _result_type(types, dtype)
+        index_dtype = np.dtype(place.index_dtype(size))
+        kernel = _summation(place, spec, types, result, index_dtype, lengths)
+        given = {f"arg{k}": operand for k, operand in enumerate(operands)}
+        if isinstance(self.wisdom, _Tuning):
+            self.wisdom.measure(kernel, given)
+        knl = kernel.executor(self.wisdom, given)
+        more = call_options(out=out, allocator=allocator_of(operands))
+        _, (found,) = knl(*place.leading, **given, **more)
+        return found
+
+
+def _dtype_of(given: Any) -> np.dtype[Any]:
+    try:
+        found: np.dtype[Any] = np.dtype(given)
+    except TypeError as error:
+        raise InvocationError(f"dtype={given!r} is no type of numpy's") from error
+    return found
+
 
 def transpose(
-    a: Any, axes: Sequence[int] | None = None, *, out: Any = None, queue: Any = None
+    a: Any,
+    axes: Sequence[int] | None = None,
+    *,
+    out: Any = None,
+    queue: Any = None,
+    wisdom: Any = None,
 ) -> Any:
     """Return an array with its axes permuted, its rows one after the other in memory.
 
@@ -52,6 +99,7 @@ def transpose(
     :arg axes: the axis of *a* for each axis of the result; in reverse order if left out
     :arg out: the array for the result
     :arg queue: of OpenCL, other than that of the array
+    :arg wisdom: records of :func:`tune`, or their file, by which the call chooses its schedule
 
     >>> import numpy as np
     >>> transpose(np.arange(6).reshape(2, 3))
@@ -69,28 +117,36 @@ def transpose(
         )
     letters = string.ascii_letters[:rank]
     result = "".join(letters[axis] for axis in order)
-    return einsum(f"{letters}->{result}", a, out=out, queue=queue)
+    return einsum(f"{letters}->{result}", a, out=out, queue=queue, wisdom=wisdom)
 
 
-def matmul(a: Any, b: Any, *, out: Any = None, queue: Any = None) -> Any:
+def matmul(
+    a: Any, b: Any, *, out: Any = None, dtype: Any = None, queue: Any = None, wisdom: Any = None
+) -> Any:
     """Return the product of two matrices, or of batches of matrices, as :func:`numpy.matmul` does.
 
     :arg a, b: arrays of numpy, pyopencl, pycuda or another library, of any layout. The last two
         axes are those of matrices; an array with one axis is a vector. Axes in front of them are
         batches, which are of one length in both arrays, or of length 1 in one of them
-    :arg out, queue: as for :func:`transpose`
+    :arg dtype: the type of the result; that of *out* if left out, else numpy's for the types of
+        *a* and *b*. Products are summed up in it, those of 16 bits in 32 bits
+    :arg out, queue, wisdom: as for :func:`transpose`
 
     >>> import numpy as np
     >>> matmul(np.arange(6).reshape(2, 3), np.ones(3, int))
     array([ 3, 12])
+    >>> bytes = np.full((2, 2), 100, np.int8)
+    >>> matmul(bytes, bytes, dtype=np.int32)
+    array([[20000, 20000],
+           [20000, 20000]], dtype=int32)
     """
-    call = _Call("matmul", {"a": a, "b": b}, out, queue)
-    left, right = call.operands
-    return call.result(_product(call.place, left, right, call.out))
+    call = _Call("matmul", {"a": a, "b": b}, out, queue, wisdom, dtype)
+    return call.result(_product(call, *call.operands))
 
 
-def _product(place: Place, a: Any, b: Any, out: Any) -> Any:
+def _product(call: _Call, a: Any, b: Any) -> Any:
     """Return the product of two arrays, as :func:`matmul` does."""
+    place, out = call.place, call.out
     if not a.shape or not b.shape:
         raise InvocationError("a number is no matrix", hint="multiply by it: a * x")
     rows, columns = "i" * (len(a.shape) > 1), "k" * (len(b.shape) > 1)
@@ -107,7 +163,7 @@ def _product(place: Place, a: Any, b: Any, out: Any) -> Any:
     shape = (*(lengths.get(name, 1) for name in letters), *(lengths[n] for n in rows + columns))
     if out is not None:
         out = as_axes(place, out, tuple(lengths[name] for name in kept + rows + columns))
-    result = _run(place, spec, [view for view, _ in factors], out)
+    result = call.run(spec, [view for view, _ in factors], out, call.dtype)
     return result.reshape(shape) if out is None else result
 
 
@@ -122,35 +178,51 @@ def _broadcast(
     return as_axes(place, array, shape), "".join(names[k] for k in kept)
 
 
-def einsum(spec: str, *operands: Any, out: Any = None, queue: Any = None) -> Any:
+def einsum(
+    spec: str,
+    *operands: Any,
+    out: Any = None,
+    dtype: Any = None,
+    queue: Any = None,
+    wisdom: Any = None,
+) -> Any:
     """Return an Einstein summation, as :func:`numpy.einsum` does.
 
     :arg spec: the axes of each operand, and of the result: ``"bij,bjk->bik"``
     :arg operands: arrays of numpy, pyopencl, pycuda or another library, of any layout; more than
         two are multiplied two by two, in an order that keeps the results small
-    :arg out, queue: as for :func:`transpose`
+    :arg dtype: as for :func:`matmul`
+    :arg out, queue, wisdom: as for :func:`transpose`
 
     >>> import numpy as np
     >>> a = np.arange(6.0).reshape(2, 3)
     >>> einsum("ij,ij->i", a, a)
     array([ 5., 50.])
     """
-    call = _Call("einsum", {f"arg{k}": one for k, one in enumerate(operands)}, out, queue)
-    return call.result(_sum(call.place, spec, call.operands, call.out))
+    given = {f"arg{k}": one for k, one in enumerate(operands)}
+    call = _Call("einsum", given, out, queue, wisdom, dtype)
+    return call.result(_sum(call, spec))
 
 
-def _sum(place: Place, spec: str, operands: Sequence[Any], out: Any) -> Any:
+def _sum(call: _Call, spec: str) -> Any:
     """Return an Einstein summation of any number of arrays, two by two."""
-    inputs, result = _read_spec(spec, operands)
-    factors = list(zip(inputs, operands, strict=True))
+    inputs, result = _read_spec(spec, call.operands)
+    factors = list(zip(inputs, call.operands, strict=True))
+    inner = call.dtype
+    if inner is None and len(factors) > 2:
+        inner = _computed(_result_type([array.dtype for _, array in factors], None))
     while len(factors) > 2:
         one, other = _cheapest([names for names, _ in factors], result, factors)
         (names, a), (other_names, b) = (factors.pop(k) for k in sorted((one, other), reverse=True))
         needed = set(result).union(*(left for left, _ in factors))
         kept = "".join(n for n in dict.fromkeys(names + other_names) if n in needed)
-        factors.append((kept, _run(place, f"{names},{other_names}->{kept}", [a, b], None)))
+        factors.append((kept, call.run(f"{names},{other_names}->{kept}", [a, b], None, inner)))
     left = ",".join(names for names, _ in factors)
-    return _run(place, f"{left}->{result}", [array for _, array in factors], out)
+    types = [array.dtype for array in call.operands]
+    dtype = call.dtype
+    if dtype is None and call.out is None:
+        dtype = _result_type(types, None)
+    return call.run(f"{left}->{result}", [array for _, array in factors], call.out, dtype)
 
 
 def _read_spec(spec: str, operands: Sequence[Any]) -> tuple[list[str], str]:
@@ -193,29 +265,115 @@ def _cheapest(
     return pair[0], pair[1]
 
 
-def _run(place: Place, spec: str, operands: Sequence[Any], out: Any) -> Any:
-    dtypes = tuple(np.dtype(operand.dtype) for operand in operands)
-    size = max(int(np.prod(array.shape)) for array in (*operands, *([] if out is None else [out])))
-    lengths = () if place.is_gpu else _constants(spec, operands)
-    knl = _executor(place, spec, dtypes, np.dtype(place.index_dtype(size)), lengths)
-    given = {f"arg{k}": operand for k, operand in enumerate(operands)}
-    more = call_options(out=out, allocator=allocator_of(operands))
-    _, (result,) = knl(*place.leading, **given, **more)
-    return result
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+def _with_first_letters(spec: str) -> str:
+    """Return a specification with other names of axes: the letters in their order.
+
+    >>> _with_first_letters("ij,jk->ik")
+    'ab,bc->ac'
+    """
+    names = dict.fromkeys(name for name in spec if name.isalpha())
+    return "".join(
+        string.ascii_letters[list(names).index(name)] if name in names else name for name in spec
+    )
+
+
+def _result_type(types: Sequence[Any], wanted: Any) -> np.dtype[Any]:
+    """Return the type of a result: numpy's for those of the operands, or another one."""
+    try:
+        found: np.dtype[Any] = np.result_type(*types) if wanted is None else np.dtype(wanted)
+        for dtype in types if wanted is not None else ():
+            if not np.can_cast(dtype, found, "same_kind"):
+                raise TypeError(f"{dtype} is not converted to {found}")
+    except TypeError as error:
+        listed = ", ".join(dict.fromkeys(map(str, types)))
+        raise InvocationError(
+            f"numpy has no product of {listed} of the type {wanted or 'of both'}",
+            because=str(error),
+            hint="convert the arrays first: a.astype(...), or pass another dtype=...",
+        ) from error
+    return found
+
+
+def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type in which a sum is computed: numbers of 16 bits in 32 bits."""
+    return np.dtype(np.float32) if NumpyType(dtype).is_half else dtype
 
 
 @functools.lru_cache(maxsize=256)
-def _executor(
-    place: Place,
-    spec: str,
-    dtypes: tuple[np.dtype[Any], ...],
-    index_dtype: Any,
-    lengths: tuple[tuple[str, int], ...],
-) -> Any:
-    device = place.leading[0].device if place.leading else None
-    knl = build(spec, dtypes, place.target, index_dtype=index_dtype)
-    knl = fix_parameters(knl, **{f"N{name}": length for name, length in lengths})
-    return autoschedule(knl, device).executor(*place.leading)
+def _summation(*options: Any) -> _Summation:
+    return _Summation(*options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Summation:
+    """The kernel of an Einstein summation of arrays of some types, where they are."""
+
+    place: Place
+    spec: str
+    types: tuple[np.dtype[Any], ...]
+    result: np.dtype[Any]
+    index_dtype: np.dtype[Any]
+    lengths: tuple[tuple[str, int], ...]
+    executors: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def program(self) -> TranslationUnit:
+        """The kernel without a schedule; records know it by its name."""
+        described = (self.spec, *map(str, self.types), str(self.result), repr(self.lengths))
+        knl = build(
+            self.spec,
+            self.types,
+            self.place.target,
+            index_dtype=self.index_dtype,
+            dtype=self.result,
+            name=f"einsum_{content_key(*described, self.index_dtype.name)[:8]}",
+        )
+        return fix_parameters(knl, **{f"N{name}": length for name, length in self.lengths})
+
+    @property
+    def _device(self) -> Any:
+        return self.place.leading[0].device if self.place.leading else None
+
+    @cached_property
+    def space(self) -> AutoSpace:
+        """The schedules that are worth measuring."""
+        return auto_space(self.program, self._device)
+
+    def executor(self, wisdom: Wisdom | _Tuning, given: Mapping[str, Any]) -> Any:
+        """Return what runs the kernel, with the schedule that wisdom has for arrays."""
+        for configuration in self._known(wisdom, given):
+            try:
+                return self._executor(**configuration)
+            except (KgenError, TypeError):  # of another version, or another space
+                continue
+        return self._executor()
+
+    def _known(self, wisdom: Wisdom | _Tuning, given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        records = [r for r in (*wisdom.records, *_FOUND) if r.kernel == self.name]
+        if not records:
+            return []
+        sizes = sizes_of_call(self.program, given)
+        found = Wisdom(tuple(records)).candidates(self.name, device_of(self.place), sizes)
+        return [record.configuration for record, _ in found]
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the kernel."""
+        return self.program.default_entrypoint.name
+
+    def _executor(self, **configuration: Any) -> Any:
+        key = tuple(configuration.items())
+        if key not in self.executors:
+            knl = (
+                self.space.build(**configuration)
+                if configuration
+                else autoschedule(self.program, self._device)
+            )
+            self.executors[key] = knl.executor(*self.place.leading)
+        return self.executors[key]
 
 
 #: Axes of so few elements have lengths that are constants in the code, where others have so many.
@@ -243,12 +401,20 @@ def _constants(spec: str, operands: Sequence[Any]) -> tuple[tuple[str, int], ...
 
 
 def build(
-    spec: str, dtypes: Sequence[Any], target: Any, *, index_dtype: Any = np.int32
+    spec: str,
+    dtypes: Sequence[Any],
+    target: Any,
+    *,
+    index_dtype: Any = np.int32,
+    dtype: Any = None,
+    name: str = "einsum",
 ) -> TranslationUnit:
     """Return the kernel of an Einstein summation of one or two operands, without a schedule.
 
     :arg spec: the axes of the operands and of the result, all of them named
     :arg dtypes: the types of the operands, which are called ``arg0`` and ``arg1``
+    :arg dtype: the type of the result, as for :func:`matmul`
+    :arg name: the name of the kernel
 
     :func:`kgen.autoschedule` finds the schedule with which the functions of this module run it;
     :func:`kgen.auto_space` has others to measure.
@@ -263,14 +429,43 @@ def build(
     knl = make_einsum(
         spec,
         names,
-        name="einsum",
+        name=name,
         target=target,
         index_dtype=index_dtype,
         assumptions=assumptions([f"N{name}" for name in letters], index_dtype) or None,
     )
-    if all(np.dtype(dtype) == np.bool_ for dtype in dtypes):
-        knl = _of_truth(knl)
-    return add_dtypes(knl, dict(zip(names, dtypes, strict=True)))
+    types = dict(zip(names, map(_dtype_of, dtypes), strict=True))
+    result = _result_type([*types.values()], None if dtype is None else _dtype_of(dtype))
+    knl = _of_truth(knl) if result == np.bool_ else _converted(knl, types, result)
+    return add_dtypes(knl, {**types, "out": result})
+
+
+def _converted(
+    knl: TranslationUnit, types: Mapping[str, np.dtype[Any]], result: np.dtype[Any]
+) -> TranslationUnit:
+    """Return a sum of products whose factors are converted to the type in which it is computed."""
+    kernel = knl.default_entrypoint
+    (insn,) = kernel.instructions
+    assert isinstance(insn, Assignment)
+    found = insn.expression
+    is_sum = isinstance(found, Reduction)
+    computed = _computed(result) if is_sum else result
+    value = _factors_in(found.expr if is_sum else found, types, computed)
+    if is_sum:
+        value = Reduction(found.operation, found.inames, value)
+    return knl.with_kernel(kernel.copy(instructions=[insn.copy(expression=value)]))
+
+
+def _factors_in(value: Expr, types: Mapping[str, np.dtype[Any]], dtype: np.dtype[Any]) -> Expr:
+    """Return a product of elements in some type; real factors of complex numbers stay real."""
+    if isinstance(value, p.Product):
+        return p.Product(tuple(_factors_in(one, types, dtype) for one in value.children))
+    array = value.aggregate if isinstance(value, p.Subscript) else value
+    assert isinstance(array, p.Variable)
+    own = types[array.name]
+    if dtype.kind == "c" and own.kind != "c" and len(types) > 1:
+        dtype = np.empty(0, dtype).real.dtype
+    return value if own == dtype else TypeCast(NumpyType(dtype), value)
 
 
 def _of_truth(knl: TranslationUnit) -> TranslationUnit:
@@ -284,3 +479,95 @@ def _of_truth(knl: TranslationUnit) -> TranslationUnit:
     if isinstance(found, Reduction):
         both = Reduction(parse_reduction_op("any"), found.inames, both)
     return knl.with_kernel(kernel.copy(instructions=[insn.copy(expression=both)]))
+
+
+# -- tunes -----------------------------------------------------------------------------------------
+
+#: What tunes of this process have found.
+_FOUND: Final[list[Record]] = []
+
+
+def tune(function: Callable[..., Any], *args: Any, **options: Any) -> list[TuneResult]:
+    """Find the fastest schedules for a call of a function of this module, and use them then.
+
+    :arg function: :func:`transpose`, :func:`matmul` or :func:`einsum`
+    :arg args: the arguments of a call; arrays stay as they are
+    :arg options: of the call (``axes``, ``dtype``, ``queue``), and of :func:`kgen.tune`:
+        ``records="file.jsonl"``, ``evaluations=20``, ``seconds=10``...
+
+    Returns the result for each kernel that the call runs: one, or several for an einsum of more
+    than two arrays. The schedules that are measured are those of :func:`kgen.auto_space`. Later
+    calls take the one that was best for the nearest sizes on their device. Records in a file are
+    for other programs: ``matmul(a, b, wisdom="file.jsonl")``.
+
+    ::
+
+        [result] = tune(matmul, a, b, records="products.jsonl", seconds=60)
+        result.best.configuration
+    """
+    if function not in (transpose, matmul, einsum):
+        raise InvocationError(
+            f"{function!r} is no function of kgen.linalg",
+            hint="tune(matmul, a, b), tune(einsum, spec, a, b), or tune(transpose, a)",
+        )
+    of_call = {name: options.pop(name) for name in _OF_CALLS & options.keys()}
+    tuning = _Tuning(options)
+    function(*args, **of_call, wisdom=tuning)
+    return tuning.results
+
+
+#: Options of calls; all others are those of a tune.
+_OF_CALLS: Final = frozenset({"axes", "dtype", "queue"})
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """Tunes the kernels of a call, with options of :func:`kgen.tune`."""
+
+    options: Mapping[str, Any]
+    results: list[TuneResult] = field(default_factory=list)
+    records: tuple[Record, ...] = ()
+
+    def measure(self, kernel: _Summation, given: Mapping[str, Any]) -> None:
+        """Measure schedules for some arrays."""
+        leading = kernel.place.leading
+        to_host = kernel.place.target.load_runtime().to_host
+        result = tune_kernel(
+            kernel.space,
+            sizes=sizes_of_call(kernel.program, given),
+            arguments={name: to_host(value, *leading) for name, value in given.items()},
+            reference=_Reference(kernel.spec, kernel.result),
+            **{"device": leading[0] if leading else None, **self.options},
+        )
+        _FOUND.extend(result.records)
+        self.results.append(result)
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What numpy computes, on one or two arrays of the host."""
+
+    spec: str
+    result: np.dtype[Any]
+
+    def __call__(self, arg0: Any, arg1: Any = None) -> Any:
+        """Return the sum of products."""
+        dtype = _computed(self.result)
+        operands = [one.astype(dtype) for one in (arg0, arg1) if one is not None]
+        return np.einsum(self.spec, *operands, optimize=True)
+
+
+def _read(file: str | os.PathLike[str] | None) -> Wisdom:
+    """Return the records of a file, which is read anew when it has changed."""
+    if file is None:
+        return _NOTHING
+    is_there = os.path.exists(file)
+    return _read_once(os.fspath(file), os.stat(file).st_mtime_ns if is_there else 0)
+
+
+_NOTHING: Final = Wisdom(())
+
+
+@functools.lru_cache(maxsize=16)
+def _read_once(file: str, _changed_ns: int) -> Wisdom:
+    return load_wisdom(file)

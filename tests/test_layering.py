@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reduction": ON_READY,
     "scan": ON_READY,
     "algorithm": ON_READY | {"scan"},
-    "linalg": ON_READY | {"autoscheduler", "library"},
+    "linalg": ON_READY | {"autoscheduler", "library", "runtime", "tuning"},
     "autoscheduler": BELOW_RUNTIME | {"runtime", "statistics", "performance", "tuning"},
     "origin": BELOW_RUNTIME,
     "verification": BELOW_RUNTIME | {"origin"},

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.linalg import build, einsum, matmul, transpose
+from kgen import linalg
+from kgen.linalg import build, einsum, matmul, transpose, tune
+from kgen.tuning.wisdom import load_wisdom
 
 
 def floats(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -52,6 +57,34 @@ def test_types_strides_and_out(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("left", "right", "dtype"),
+    [
+        ("int8", "int8", "int32"),
+        ("float16", "float16", "float32"),
+        ("int32", "float32", None),
+        ("float32", "complex64", None),
+    ],
+)
+def test_mixed_types(left: str, right: str, dtype: str | None) -> None:
+    a, b = (100 * floats(6, 5)).astype(left), (100 * floats(5)).astype(right)
+    found, expected = matmul(a, b, dtype=dtype), np.matmul(a, b, dtype=dtype)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_types_of_results_are_those_of_numpy() -> None:
+    names = ["bool", "int8", "uint32", "int64", "float16", "float32", "float64", "complex64"]
+    for left, right in itertools.combinations_with_replacement(names, 2):
+        knl = build("ij,jk->ik", [left, right], lp.CudaTarget()).default_entrypoint
+        assert knl.arg_dict["out"].dtype.numpy_dtype == np.result_type(left, right)
+
+
+def test_products_of_16_bits_are_summed_up_in_32_bits() -> None:
+    code = lp.generate_body(build("ij,j->i", ["float16"] * 2, lp.CudaTarget()))
+    assert "acc_j += (float) arg0[(long long) Nj * i + j] * (float) arg1[j]" in code
+
+
+@pytest.mark.parametrize(
     ("spec", "shapes"),
     [
         ("ij,jk,kl->il", [(9, 10), (10, 11), (11, 12)]),
@@ -89,3 +122,27 @@ def test_what_does_not_fit() -> None:
         einsum("i->i", floats(2, 3))
     with pytest.raises(lp.KgenError):
         matmul(floats(2, 3), floats(4, 5))
+    with pytest.raises(lp.KgenError, match=r"no product of float32 of the type int8"):
+        matmul(floats(2, 3), floats(3, 2), dtype=np.int8)
+    with pytest.raises(lp.KgenError, match="no type of numpy"):
+        einsum("i->", floats(2), dtype="text")
+    with pytest.raises(lp.KgenError, match="no function of kgen"):
+        tune(np.matmul, floats(2, 3), floats(3, 2))
+
+
+# -- schedules by measurement ----------------------------------------------------------------------
+
+
+def test_calls_take_what_a_tune_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def untuned(*_: Any) -> None:
+        raise AssertionError("the call takes the schedule that was measured")
+
+    a, file = floats(70, 50), tmp_path / "records"
+    with ThreadPoolExecutor(1) as executor:
+        [result] = tune(transpose, a, records=file, evaluations=1, executor=executor)
+    monkeypatch.setattr(linalg, "autoschedule", untuned)
+    np.testing.assert_array_equal(transpose(a), a.T)
+    monkeypatch.setattr(linalg, "_FOUND", [])
+    linalg._summation.cache_clear()
+    np.testing.assert_array_equal(transpose(a, wisdom=file), a.T)
+    assert load_wisdom(file).records[-1].configuration == result.best.configuration

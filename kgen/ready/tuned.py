@@ -22,7 +22,7 @@ from kgen.tuning.result import TuneResult
 from kgen.tuning.tune import tune
 from kgen.tuning.wisdom import Wisdom, load_wisdom, sizes_of_call
 
-__all__ = ["Tunable", "defaults_of"]
+__all__ = ["Tunable", "defaults_of", "device_of"]
 
 #: Values are the default times these powers of two.
 _POWERS = range(-3, 4)
@@ -236,7 +236,7 @@ class Tunable:
             return {}
         schedules = self._schedules_of(place, method, options)
         sizes = sizes_of_call(schedules.general, arguments)
-        found = self.wisdom.candidates(schedules.name, _device_of(place), sizes)
+        found = self.wisdom.candidates(schedules.name, device_of(place), sizes)
         records = (record.configuration for record, _ in found)
         return next((one for one in records if one.keys() == schedules.start.keys()), {})
 
@@ -246,5 +246,6 @@ def _numbers_of(unit: TranslationUnit) -> list[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _device_of(place: Place) -> dict[str, str]:
+def device_of(place: Place) -> dict[str, str]:
+    """Return what records say of the device where a call runs."""
     return device_info(place.target, place.leading).identity
