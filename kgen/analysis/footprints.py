@@ -152,7 +152,25 @@ def _extents(kernel: LoopKernel) -> frozenset[str]:
     return frozenset(name for name in names if name not in arrays)
 
 
-class Footprints:
+class _Found:
+    """What was found of footprints, without the kernel: its cache keeps this, in no circle."""
+
+    def __init__(self, integers: frozenset[str]) -> None:
+        self._integers = integers
+        self._accesses: dict[str, tuple[Access, ...]] = {}
+        self._domains: dict[Place, tuple[Set, bool]] = {}
+        self._relations: dict[tuple[Place, tuple[Expr, ...] | None], isl.Map | None] = {}
+        self._values: dict[tuple[Place, Expr], Values | None] = {}
+        self._distinct: dict[Set, Values] = {}
+        self._steps: dict[str, tuple[tuple[int, int], ...]] = {}
+        self._parts: dict[tuple[str, tuple[Expr, ...]], tuple[int, ...]] = {}
+        #: What accesses touch, as :func:`kgen.analysis.instances.elements_of` has it.
+        self.elements: dict[tuple[Place, tuple[Expr, ...] | None], tuple[Set, bool]] = {}
+        #: Extents that were found, by :func:`extremes`, constant ones preferred or not.
+        self.extents: dict[tuple[bool, tuple[tuple[Values, int, int], ...]], Expr] = {}
+
+
+class Footprints(_Found):
     """The accesses of a kernel, and the sets of elements that they touch.
 
     isl is asked once per distinct question: a thousand instructions with the same subscripts
@@ -166,19 +184,9 @@ class Footprints:
     Map("[n] -> { [i] -> [2i] : 0 <= i < n }")
     """
 
-    def __init__(self, kernel: LoopKernel, integers: frozenset[str]) -> None:
+    def __init__(self, kernel: LoopKernel, found: _Found) -> None:
+        self.__dict__.update(found.__dict__)
         self.kernel = kernel
-        self._integers = integers
-        self._domains: dict[Place, tuple[Set, bool]] = {}
-        self._relations: dict[tuple[Place, tuple[Expr, ...] | None], isl.Map | None] = {}
-        self._values: dict[tuple[Place, Expr], Values | None] = {}
-        self._distinct: dict[Set, Values] = {}
-        self._steps: dict[str, tuple[tuple[int, int], ...]] = {}
-        self._parts: dict[tuple[str, tuple[Expr, ...]], tuple[int, ...]] = {}
-        #: What accesses touch, as :func:`kgen.analysis.instances.elements_of` has it.
-        self.elements: dict[tuple[Place, tuple[Expr, ...] | None], tuple[Set, bool]] = {}
-        #: Extents that were found, by :func:`extremes`, constant ones preferred or not.
-        self.extents: dict[tuple[bool, tuple[tuple[Values, int, int], ...]], Expr] = {}
 
     @classmethod
     def of(cls, kernel: LoopKernel) -> Footprints:
@@ -188,22 +196,23 @@ class Footprints:
         integers = frozenset(name for name, is_integral in typed.items() if is_integral)
         integers |= _extents(kernel) - typed.keys()
         key = tuple(kernel.array_vars), integers
-        return kernel.analyses.answer(
-            _FOOTPRINTS, key, lambda: cls(kernel, integers | _sizes(kernel))
-        )
+        found = kernel.analyses.answer(_FOOTPRINTS, key, lambda: _Found(integers | _sizes(kernel)))
+        return cls(kernel, found)
 
-    @cached_property
+    @property
     def accesses(self) -> Mapping[str, tuple[Access, ...]]:
         """The accesses of each array, in program order; those in bounds of loops come first."""
-        found: dict[str, list[Access]] = {}
-        for access in (*reads_in_bounds(self.kernel), *collect_accesses(self.kernel)):
-            found.setdefault(access.array, []).append(access)
-        return {name: tuple(some) for name, some in found.items()}
+        if not self._accesses:
+            found: dict[str, list[Access]] = {}
+            for access in (*reads_in_bounds(self.kernel), *collect_accesses(self.kernel)):
+                found.setdefault(access.array, []).append(access)
+            self._accesses.update((name, tuple(some)) for name, some in found.items())
+        return self._accesses
 
     def accesses_to(self, array: str) -> tuple[Access, ...]:
         """Return the accesses to one array, in program order."""
-        if "accesses" in self.__dict__:
-            return self.accesses.get(array, ())
+        if self._accesses:
+            return self._accesses.get(array, ())
         return collect_accesses_to(self.kernel, array)
 
     def part(self, access: Access) -> tuple[int, ...]:
@@ -369,7 +378,7 @@ def _value_at(index: Expr, point: Mapping[str, int]) -> str:
 
 
 #: Footprints by the names of arrays, and of arguments that are integers.
-_FOOTPRINTS = Analysis[Footprints](
+_FOOTPRINTS = Analysis[_Found](
     LoopKernel, "domains", "instructions", "inames", "substitutions", "assumptions"
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -63,10 +63,15 @@ class Ranges(IntervalFinder):
 
     @classmethod
     def of(cls, kernel: LoopKernel) -> Self:
-        """Return the ranges of *kernel*, which keeps them."""
-        found = kernel.analyses.answer(_RANGES, cls.__name__, lambda: cls(kernel))
-        assert isinstance(found, cls)
-        return found
+        """Return the ranges of *kernel*, which keeps what they find."""
+        ranges = cls(kernel)
+        tables = kernel.analyses.answer(_RANGES, cls.__name__, ranges._tables)
+        ranges.__dict__.update(tables)
+        return ranges
+
+    def _tables(self) -> dict[str, dict[Any, Any]]:
+        """Return what the kernel keeps: without itself, so that both are freed at once."""
+        return {name: table for name, table in self.__dict__.items() if isinstance(table, dict)}
 
     def loop_type(self, iname: str) -> NumpyType:
         """Return the type of a loop variable."""
@@ -117,13 +122,17 @@ class Ranges(IntervalFinder):
         low = found.low if known.low is None else known.low
         return Interval(low, found.high if known.high is None else known.high)
 
-    @cached_property
+    @property
     def _context(self) -> Set:
-        return _context(self.kernel)
+        return self._known[0]
+
+    @property
+    def _lifted(self) -> Set:
+        return self._known[1]
 
     @cached_property
-    def _lifted(self) -> Set:
-        return from_named(self._context, param_names(self._context))
+    def _known(self) -> tuple[Set, Set]:
+        return self.kernel.analyses.answer(_KNOWN, None, lambda: _find_known(self.kernel))
 
     def _find_loop_type(self, iname: str) -> NumpyType:
         if self.kernel.index_dtype.itemsize > 4:
@@ -192,11 +201,18 @@ def is_int32(found: Interval) -> bool:
     return low is not None and high is not None and low >= -_INT32_MAX and high <= _INT32_MAX
 
 
-_RANGES = Analysis[Ranges](LoopKernel)
+_RANGES = Analysis[dict[str, dict[Any, Any]]](LoopKernel)
+_KNOWN = Analysis[tuple[Set, Set]](LoopKernel)
 #: Of these nothing is computed.
 _WITHOUT_STEPS: Final = frozenset(
     (int, p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 )
+
+
+def _find_known(kernel: LoopKernel) -> tuple[Set, Set]:
+    """Return what is known of the parameters, and the same with these as dimensions."""
+    context = _context(kernel)
+    return context, from_named(context, param_names(context))
 
 
 def _context(kernel: LoopKernel) -> Set:

@@ -28,7 +28,6 @@ class _Body:
     """
 
     iname: str | None
-    parent: _Body | None
     depth: int
     items: dict[str, _Item] = field(default_factory=dict)
 
@@ -73,15 +72,17 @@ def order_kernel(kernel: PreparedKernel, *, sequential_axes: bool) -> tuple[Item
     Raises :class:`DependencyCycleFound`, :class:`ScheduleError`.
     """
     nesting = LoopNesting(kernel, sequential_axes)
-    root = _Body(None, None, 0)
+    root = _Body(None, 0)
     home: dict[str, _Body] = {}
     bodies: dict[str, _Body] = {}
+    outside: dict[str, _Body] = {}  # of each loop
     for position, insn in enumerate(kernel.instructions):
         body = root
         for iname in nesting.loops_around(insn):
             inner = bodies.get(iname)
             if inner is None:
-                inner = bodies[iname] = _Body(iname, body, body.depth + 1)
+                inner = bodies[iname] = _Body(iname, body.depth + 1)
+                outside[iname] = body
                 body.items[f"for {iname}"] = _Item(f"for {iname}", position, insn.priority, inner)
             item = body.items[f"for {iname}"]
             item.priority = max(item.priority, insn.priority)
@@ -99,11 +100,11 @@ def order_kernel(kernel: PreparedKernel, *, sequential_axes: bool) -> tuple[Item
             groups=insn.groups,
             conflicts=insn.conflicts_with_groups,
         )
-    _connect(kernel, home)
+    _connect(kernel, home, outside)
     return tuple(_children(kernel, root))
 
 
-def _connect(kernel: PreparedKernel, home: dict[str, _Body]) -> None:
+def _connect(kernel: PreparedKernel, home: dict[str, _Body], outside: dict[str, _Body]) -> None:
     for insn in kernel.instructions:
         for dependency in insn.depends_on:
             if dependency not in home:
@@ -116,11 +117,13 @@ def _connect(kernel: PreparedKernel, home: dict[str, _Body]) -> None:
             second, second_body = str(insn.id), home[str(insn.id)]
             while first_body is not second_body:
                 if first_body.depth >= second_body.depth:
-                    assert first_body.parent is not None
-                    first, first_body = f"for {first_body.iname}", first_body.parent
+                    assert first_body.iname is not None
+                    first = f"for {first_body.iname}"
+                    first_body = outside[first_body.iname]
                 else:
-                    assert second_body.parent is not None
-                    second, second_body = f"for {second_body.iname}", second_body.parent
+                    assert second_body.iname is not None
+                    second = f"for {second_body.iname}"
+                    second_body = outside[second_body.iname]
             if first != second:
                 waits = (str(insn.id), dependency)
                 second_body.items[second].after.setdefault(first, waits)

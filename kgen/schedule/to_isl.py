@@ -6,7 +6,7 @@ appearance), so that nests of one shape, whatever their inames, are one question
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -449,20 +449,21 @@ def _tied(statement: Statement, instances: Set, axes: Mapping[str, Expr]) -> Set
 def own_instances(nest: Nest) -> tuple[Set, ...]:
     """Return what a single work-item executes of each statement, axes as parameters."""
     found: list[Set] = []
-
-    def visit(node: Node, axes: Mapping[str, Expr]) -> None:
-        match node:
-            case Run() | Barrier():
-                statement = nest.statements[len(found)]
-                context = axis_context(nest.grid, [axes_in(value) for value in axes.values()])
-                found.append(_tied(statement, statement.domain, axes).intersect_params(context))
-            case Bind():
-                axes = {**axes, **dict(node.axes)}
-        for child in children_of(node):
-            visit(child, axes)
-
-    visit(nest.root, {})
+    for statement, axes in zip(nest.statements, _axes_bound(nest.root, {}), strict=True):
+        context = axis_context(nest.grid, [axes_in(value) for value in axes.values()])
+        found.append(_tied(statement, statement.domain, axes).intersect_params(context))
     return tuple(found)
+
+
+def _axes_bound(node: Node, axes: Mapping[str, Expr]) -> Iterator[Mapping[str, Expr]]:
+    """Give the axes that are bound around each statement below *node*."""
+    match node:
+        case Run() | Barrier():
+            yield axes
+        case Bind():
+            axes = {**axes, **dict(node.axes)}
+    for child in children_of(node):
+        yield from _axes_bound(child, axes)
 
 
 def count_statements(node: Node) -> int:

@@ -45,19 +45,22 @@ class Visit:
 
 def visits_of(nodes: Iterable[Node | Step], *, copies: int = 1) -> Iterator[Visit]:
     """Give the instructions below *nodes* in order, those in loops *copies* times."""
-    numbers, positions = count(), count()
+    numbers = count()
+    places = (place for node in nodes for place in _places(node, (), copies, numbers))
+    for position, (insn_id, loops) in enumerate(places):
+        yield Visit(position, insn_id, loops, copies)
 
-    def visit(node: Node | Step, around: tuple[tuple[int, str], ...]) -> Iterator[Visit]:
-        if isinstance(node, Run):
-            for insn_id in node.insn_ids:
-                yield Visit(next(positions), insn_id, around, copies)
-        rounds = [around]
-        if isinstance(node, Loop | HostLoop):
-            first = next(numbers) * copies
-            rounds = [(*around, (first + copy, node.iname)) for copy in range(copies)]
-        for inside in rounds:
-            for child in children_of(node):
-                yield from visit(child, inside)
 
-    for node in nodes:
-        yield from visit(node, ())
+def _places(
+    node: Node | Step, around: tuple[tuple[int, str], ...], copies: int, numbers: Iterator[int]
+) -> Iterator[tuple[str, tuple[tuple[int, str], ...]]]:
+    """Give the instructions below *node*, with the loops around; *numbers* are those of loops."""
+    if isinstance(node, Run):
+        yield from ((insn_id, around) for insn_id in node.insn_ids)
+    rounds = [around]
+    if isinstance(node, Loop | HostLoop):
+        first = next(numbers) * copies
+        rounds = [(*around, (first + copy, node.iname)) for copy in range(copies)]
+    for inside in rounds:
+        for child in children_of(node):
+            yield from _places(child, inside, copies, numbers)

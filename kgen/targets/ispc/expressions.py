@@ -44,7 +44,6 @@ class ISPCExpressionWriter(ExpressionWriter):
 
     def for_function(self, function: DeviceFunction | None) -> Self:
         writer = self.at(self.site)
-        writer._root = writer
         writer.variability = Variability(self.kernel, function)
         if not writer.variability.has_lanes:
             writer.integers.local_index = ("0", "0", "0")

@@ -18,7 +18,10 @@ __all__ = ["WriterContext"]
 
 
 class WriterContext(Protocol):
-    """What the parts of a writer of expressions use of it; *prec* is the precedence around."""
+    """What the parts of a writer of expressions use of it; *prec* is the precedence around.
+
+    ``accesses`` and ``integers`` do not keep the writer alive, so that all are freed with it.
+    """
 
     kernel: DeviceKernel
     target: CFamilyLanguage

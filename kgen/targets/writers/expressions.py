@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cmath
 from collections.abc import Container, Iterator, Mapping
-from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
@@ -100,7 +99,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         #: Of Python numbers beside a type, but for 0 and -0.0: the text, and its precedence.
         self._numbers: dict[tuple[type[Any], Any, NumpyType], tuple[str, int]] = {}
         self._type_names: dict[NumpyType, str] = {}
-        self._root = self
+        self._is_int32: dict[str, bool] = {}
+        self._base: Self | None = None
         self._statements: dict[frozenset[str], Self] = {}
 
     def at(self, site: EmissionSite) -> Self:
@@ -129,12 +129,12 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """Give loop variables values; subscripts and bounds are written with those put in."""
         writer = self._new(self.site.with_values(values))
         writer.accesses = self.accesses.at(writer.site, self.integers)
+        writer._base = self  # as long as its integers are written
         return writer
 
     def _new(self, site: EmissionSite) -> Self:
         writer = self.__class__.__new__(self.__class__)
         writer.__dict__.update(self.__dict__, site=site, _statements={})
-        writer.__dict__.pop("calls", None)
         return writer
 
     def for_function(self, function: DeviceFunction | None) -> Self:
@@ -145,7 +145,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """Return the site of what runs whenever, or as often as, *conditions* at *site* say."""
         return site
 
-    @cached_property
+    @property
     def calls(self) -> CallWriter:
         """What writes calls."""
         return CallWriter(self)
@@ -620,9 +620,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
                 return is_int32(Interval(expr, expr))
             case p.Variable():
                 name = expr.name
-                is_long = name in self.integers.long_names
-                is_plain = name in self._root._index_names and not is_long
-                return is_plain and name not in self.site.values
+                is_plain = name not in self.integers.long_names and name not in self.site.values
+                return is_plain and self._is_int32_index(name)
             case p.Sum():
                 return all(map(self._is_plain_index, expr.children))
             case p.Product():
@@ -630,11 +629,13 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
                 return not is_split and all(map(self._is_plain_index, expr.children))
         return isinstance(expr, _AXES)
 
-    @cached_property
-    def _index_names(self) -> frozenset[str]:
-        """The variables of loops, and sizes, that are int32 unless they are found to be long."""
-        names = self._whole_names - self.kernel.array_vars.keys()
-        return frozenset(name for name in names if self.typer.variable(name) == INT32)
+    def _is_int32_index(self, name: str) -> bool:
+        """Tell whether a loop variable, or a size, is int32 unless it is found to be long."""
+        found = self._is_int32.get(name)
+        if found is None:
+            is_index = name in self._whole_names and name not in self.kernel.array_vars
+            found = self._is_int32[name] = is_index and self.typer.variable(name) == INT32
+        return found
 
     def _may_overflow(self, expr: Expr) -> bool:
         """Tell whether loop variables and sizes are too large for 32 bits, in *expr* or before."""

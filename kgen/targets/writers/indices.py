@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import repeat
 from typing import Any, TypeAlias
+from weakref import WeakMethod
 
 import numpy as np
 import pymbolic.primitives as p
@@ -140,7 +141,7 @@ class IntegerWriter:
         self.sizes = site.sizes
         self.ranges = ranges
         self.preamble = preamble
-        self.fallback = fallback
+        self._fallback = WeakMethod(fallback)  # which keeps this
         self.type_of = type_of
         self.long_names = {arg.name for arg in ranges.kernel.args if _is_long_value(arg)}
         #: How the index of the work-item is written, along each axis.
@@ -152,8 +153,15 @@ class IntegerWriter:
     def at(self, site: EmissionSite, fallback: Fallback) -> IntegerWriter:
         """Return the same for another site."""
         writer = IntegerWriter.__new__(IntegerWriter)
-        writer.__dict__.update(self.__dict__, signs=site.signs, sizes=site.sizes, fallback=fallback)
+        writer.__dict__.update(self.__dict__, signs=site.signs, sizes=site.sizes)
+        writer._fallback = WeakMethod(fallback)
         return writer
+
+    def _other(self, expr: Expr, prec: int) -> str:
+        """Write what is no operation on integers."""
+        fallback = self._fallback()
+        assert fallback is not None
+        return fallback(expr, prec)
 
     def text(self, expr: Expr, prec: int = PREC_NONE, *, wide: bool = False) -> str:
         """Write *expr* as an operand of an operator of precedence *prec*."""
@@ -165,7 +173,7 @@ class IntegerWriter:
         method = _METHODS.get(type(expr))
         if method is not None:
             return method(self, expr, prec, wide)
-        return self._leaf(self.fallback(expr, PREC_UNARY if wide else prec), prec, wide)
+        return self._leaf(self._other(expr, PREC_UNARY if wide else prec), prec, wide)
 
     def _leaf(self, text: str, prec: int, wide: bool) -> str:
         if not wide:
@@ -176,7 +184,7 @@ class IntegerWriter:
     def _variable(self, expr: p.Variable, prec: int, wide: bool) -> str:
         text = self._texts.get(expr.name)
         if text is None:
-            text = self._texts[expr.name] = self.fallback(expr, PREC_CALL)
+            text = self._texts[expr.name] = self._other(expr, PREC_CALL)
         return self._leaf(text, prec, wide and expr.name not in self.long_names)
 
     def _sum(self, expr: p.Sum, prec: int, wide: bool) -> str:
@@ -294,10 +302,10 @@ class IntegerWriter:
 
     def _either(self, expr: p.If, prec: int, wide: bool) -> str:
         if not wide:
-            return self.fallback(expr, prec)
+            return self._other(expr, prec)
         if _is_number(expr.then) and _is_number(expr.else_):  # which take no cast
-            return self._leaf(self.fallback(expr, PREC_UNARY), prec, True)
-        condition = self.fallback(expr.condition, PREC_LOGICAL_OR)
+            return self._leaf(self._other(expr, PREC_UNARY), prec, True)
+        condition = self._other(expr.condition, PREC_LOGICAL_OR)
         then = self.text(expr.then, PREC_LOGICAL_OR, wide=True)
         other = self.text(expr.else_, PREC_IF, wide=True)
         return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, prec)

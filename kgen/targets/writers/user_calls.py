@@ -194,7 +194,8 @@ class _CodePrinter(CCodeMapper):
             )
         values = {**writer.site.values, **dict.fromkeys(swept, 0)}
         site = writer.site._replace(inames=writer.site.inames | set(swept), values=values)
-        return writer.at(site).accesses.element(expr.subscript)
+        writer = writer.at(site)
+        return writer.accesses.element(expr.subscript)
 
     def map_constant(self, expr: Any, enclosing_prec: int) -> str:
         """Write a number: an integer with its digits, another one as a double."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
+from weakref import WeakMethod
 
 import pymbolic.primitives as p
 from pytools.tag import Tag
@@ -94,7 +95,7 @@ class AccumulatorBuilder:
 
     def __init__(self, kernel: LoopKernel, realize_operands: RealizeOperands) -> None:
         self.kernel = kernel
-        self.realize_operands = realize_operands
+        self._realize_operands = WeakMethod(realize_operands)  # of what keeps this
         self.loops = ReductionLoops(kernel)
         self.temporaries: dict[str, TemporaryVariable] = {}
         self._types: dict[str, NumpyType] = {}
@@ -206,7 +207,9 @@ class AccumulatorBuilder:
         accumulators.
         """
         types = tuple(dtype for operand in operands for dtype in self._operand_types(operand))
-        operands, site = self.realize_operands(reduction, operands, site)
+        realize_operands = self._realize_operands()
+        assert realize_operands is not None
+        operands, site = realize_operands(reduction, operands, site)
         return self.combine(reduction, accumulators, operands, types, site.after(wait_for))
 
     def _operand_types(self, operand: Expr) -> tuple[NumpyType, ...]:
