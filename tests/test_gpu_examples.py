@@ -18,7 +18,7 @@ import sparse_rows
 import stencils
 import steps_of_product
 import streams
-from case import Case, outputs_of
+from case import Case, main, outputs_of
 
 import kgen as lp
 from tests.cuda_host import HostCuda
@@ -84,6 +84,14 @@ def test_errors_are_seen() -> None:
     case = CASES["sum"]
     given = case.inputs(np.random.default_rng(1), 16)
     assert case.error(np.array(given["a"].sum() + 1), given) > case.tolerance
+
+
+def test_case_prints_the_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["case.py", "sparse_rows"])
+    main()
+    assert "__global__" in capsys.readouterr().out
 
 
 def error_of(step: steps_of_product.Step, n: int, target: Any, *queue: Any) -> float:

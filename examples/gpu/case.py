@@ -1,7 +1,16 @@
-"""What the examples for GPUs share: a kernel, its schedule, its data, and what it is held to."""
+"""What the examples for GPUs share: a kernel, its schedule, its data, and what it is held to.
+
+Prints the CUDA code of an example; on a device it runs the example for a small size instead, and
+compares the result with numpy's:
+
+    python examples/gpu/case.py softmax
+    python examples/gpu/case.py softmax --device opencl
+"""
 
 from __future__ import annotations
 
+import argparse
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,3 +71,28 @@ class Case:
         expected, found = self.expected(arrays), self.compared(found).astype(np.float64)
         scale = max(1e-30, float(np.max(np.abs(expected))))
         return float(np.max(np.abs(found - expected))) / scale
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("example", metavar="NAME", help="softmax, product, ...")
+    parser.add_argument("--device", choices=("none", "opencl", "cuda"), default="none")
+    options = parser.parse_args()
+    target: Any = lp.PyCudaTarget()
+    queue: tuple[Any, ...] = ()
+    if options.device == "opencl":
+        import pyopencl as cl
+
+        target, queue = lp.PyOpenCLTarget(), (cl.CommandQueue(cl.create_some_context(False)),)
+    for case in importlib.import_module(options.example).CASES:
+        if options.device == "none":
+            print(f"// {case.title}, n = {case.size}")
+            print(lp.generate_code_v2(case.scheduled(case.size, lp.CudaTarget())).device_code())
+            continue
+        error = case.error_of_small(target, *queue)
+        print(f"{case.title}, n = {case.small}: error {error:.1e}, limit {case.tolerance:.0e}")
+        assert error <= case.tolerance
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 """A product of bfloat16 matrices on NVIDIA's tensor cores: warps of mma.sync, tiles by cp.async.
 
 Without ``--device cuda`` the program prints the CUDA code. On a device it runs, and compares the
-result with numpy's.
+result with numpy's. It needs numpy's bfloat16: ``pip install '.[bfloat16]'``.
 """
 
 from __future__ import annotations

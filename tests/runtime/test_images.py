@@ -53,10 +53,18 @@ def test_arrays_become_images(naxes: int, dtype: str, opencl_queue: Any) -> None
     np.testing.assert_array_equal(out.get(), wanted)
 
 
+def need_images(queue: Any) -> None:
+    """Skip a test where there are none: PoCL 7.1 says that it has them, and makes none."""
+    cl = pytest.importorskip("pyopencl")
+    try:
+        cl.image_from_array(queue.context, np.zeros((2, 2), np.float32), 1)
+    except cl.Error as error:
+        pytest.skip(f"the device has no images: {error}")
+
+
 def test_images_of_the_caller(opencl_queue: Any) -> None:
     cl = pytest.importorskip("pyopencl")
-    if not opencl_queue.device.image_support:
-        pytest.skip("the device has no images")
+    need_images(opencl_queue)
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     image = cl.image_from_array(opencl_queue.context, a, 1)
     _, (out,) = shifted(2, np.float32, lp.PyOpenCLTarget())(opencl_queue, a=image)
@@ -64,8 +72,7 @@ def test_images_of_the_caller(opencl_queue: Any) -> None:
 
 
 def test_images_beside_arrays(opencl_queue: Any) -> None:
-    if not opencl_queue.device.image_support:
-        pytest.skip("the device has no images")
+    need_images(opencl_queue)
     knl = lp.make_kernel(
         "{ [i, j]: 0 <= i, j < n }",
         "out[i, j] = a[j, i] + b[i, j]",
