@@ -235,6 +235,10 @@ from kgen.transforms.expressions.arithmetic import (
     collect_common_factors_on_increment,
     fold_constants,
 )
+from kgen.transforms.expressions.factors import (
+    extract_multiplicative_terms_in_sum_reduction_as_subst,
+    hoist_invariant_multiplicative_terms_in_sum_reduction,
+)
 from kgen.transforms.expressions.indices import (
     simplify_indices,
 )
@@ -531,6 +535,7 @@ __all__ = [
     "expand_subst",
     "explain",
     "export",
+    "extract_multiplicative_terms_in_sum_reduction_as_subst",
     "extract_subst",
     "find_instructions",
     "find_most_recent_global_barrier",
@@ -562,6 +567,7 @@ __all__ = [
     "get_subkernels",
     "get_synchronization_map",
     "has_schedulable_iname_nesting",
+    "hoist_invariant_multiplicative_terms_in_sum_reduction",
     "infer_arg_descr",
     "infer_unknown_types",
     "inline_callable_kernel",

@@ -328,7 +328,7 @@ def test_threads_run_work_items(
 def test_code_for_cuda_computes_what_kernels_mean(
     kind: Callable[[Draw], Program], record_property: Any
 ) -> None:
-    judge(draw(kind, COUNT // 30), "CUDA on the host", check_emulated, record_property)
+    judge(draw(kind, COUNT // 60), "CUDA on the host", check_emulated, record_property)
 
 
 @pytest.mark.parametrize(

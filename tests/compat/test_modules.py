@@ -68,6 +68,7 @@ MODULES = {
     "transform.precompute": "precompute",
     "transform.privatize": "privatize_temporaries_with_inames",
     "transform.realize_reduction": "realize_reduction",
+    "transform.reduction": "hoist_invariant_multiplicative_terms_in_sum_reduction",
     "transform.save": "save_and_reload_temporaries",
     "transform.subst": "assignment_to_subst extract_subst expand_subst find_rules_matching",
     "translation_unit": "TranslationUnit for_each_kernel make_program",

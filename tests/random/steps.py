@@ -461,6 +461,17 @@ class Transformer:
     def fold_constants(self) -> Step:
         return Step("fold_constants")
 
+    def hoist_factors(self) -> Step | None:
+        """Multiply a sum by what all of its terms have."""
+        found = [
+            ", ".join(expr.inames)
+            for insn in self.kernel.instructions
+            for expr in walk(*insn.read_exprs())
+            if isinstance(expr, Reduction) and isinstance(expr.expr, p.Product)
+        ]
+        function = "hoist_invariant_multiplicative_terms_in_sum_reduction"
+        return Step(function, (self.draw(choices.sampled_from(found)),)) if found else None
+
     def simplify_indices(self) -> Step:
         return Step("simplify_indices")
 
@@ -528,6 +539,7 @@ _PIPELINES: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.set_temporary_address_space,
     Transformer.expand_subst,
     Transformer.fold_constants,
+    Transformer.hoist_factors,
     Transformer.simplify_indices,
     Transformer.split_array_axis,
     Transformer.avoid_conflicts,

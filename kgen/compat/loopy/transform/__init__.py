@@ -21,6 +21,7 @@ from kgen.compat.loopy.transform import (
     precompute,
     privatize,
     realize_reduction,
+    reduction,
     save,
     subst,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "precompute",
     "privatize",
     "realize_reduction",
+    "reduction",
     "save",
     "subst",
 ]
