@@ -42,7 +42,7 @@ def test_every_example_has_a_page_with_its_code() -> None:
 
 def test_examples_for_gpus_have_code_and_rates() -> None:
     path = docs_gpu.FOLDER / "sparse_rows.py"
-    (case,) = docs_gpu.cases_of(path)
+    case, *_ = docs_gpu.cases_of(path)
     seconds = {"kgen": 0.5, "PyTorch": 1.0}
     figures = {"device": "a GPU", "rates": {"copy": 4e8}, "seconds": {case.title: seconds}}
     parts = docs_gpu.parts_of(path, figures)
