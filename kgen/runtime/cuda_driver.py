@@ -15,6 +15,7 @@ import numpy as np
 
 from kgen.errors import InvocationError
 from kgen.ir.types import NumpyType
+from kgen.targets.cuda import LIMITS
 from kgen.targets.module import Launch
 
 __all__ = ["LoadedFunction", "LoadedProgram", "Zeroing", "check", "is_capturing", "load_driver"]
@@ -196,7 +197,9 @@ class LoadedFunction:
             check(self.program.driver, "cuLaunchKernelEx", error, kernel=self.launch.function)
 
     def check_grid(self, grid: Sequence[int]) -> None:
-        """Reject more work-groups than run at once, where these wait for each other."""
+        """Reject more work-groups than an axis has, and than run at once where these wait."""
+        if max(grid) > min(LIMITS.groups):
+            self._check_axes(grid)
         if not self.launch.is_cooperative:
             return
         wanted, fitting = math.prod(grid), self.n_fitting
@@ -209,6 +212,16 @@ class LoadedFunction:
                 f"split_iname(knl, group, {fitting}, inner_tag='g.0'), make groups smaller, or "
                 "set_options(knl, cooperative=False)",
             )
+
+    def _check_axes(self, grid: Sequence[int]) -> None:
+        for axis, (size, most) in enumerate(zip(grid, LIMITS.groups, strict=True)):
+            if size > most:
+                raise InvocationError(
+                    f"a launch has {size} work-groups along axis g.{axis}",
+                    kernel=self.launch.function,
+                    because=f"{LIMITS.name} has at most {most} along that axis",
+                    hint="put the longest loop on g.0, or split it",
+                )
 
     @cached_property
     def n_fitting(self) -> int:

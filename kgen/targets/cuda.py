@@ -28,7 +28,7 @@ from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import CudaVectors, CudaVectorValues, Vectors
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, vector_words
 
-__all__ = ["CUDACASTBuilder", "CudaTarget", "PyCudaTarget"]
+__all__ = ["LIMITS", "CUDACASTBuilder", "CudaTarget", "PyCudaTarget"]
 
 _COMPLEX = (include("cuda/std/complex"),)
 #: The types of 16 bits, which are classes.
@@ -37,7 +37,8 @@ _HALVES: Final = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
 #: The bytes of constant memory that a program may have.
 _CONSTANT_MEMORY = 2**16
 
-_LIMITS = DeviceLimits(
+#: What the device of a program has at most.
+LIMITS: Final = DeviceLimits(
     name="a CUDA device",
     work_items=1024,
     sizes=(1024, 1024, 64),
@@ -203,7 +204,7 @@ class CudaTarget(CFamilyTarget):
 
     def limits(self) -> DeviceLimits:
         """Return what the largest devices have room for, compute capability 9.0 and 10.0."""
-        return _LIMITS
+        return LIMITS
 
     def axis_name(self, tag: AxisTag) -> str:
         """Return what the language's manual calls the index along a hardware axis."""

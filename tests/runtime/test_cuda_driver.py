@@ -78,6 +78,16 @@ def test_a_cooperative_launch_says_so_and_must_fit() -> None:
     assert len(driver.launches) == 1
 
 
+def test_axes_of_grids_have_limits() -> None:
+    driver = FakeLaunches()
+    launched = function(driver, [])
+    launched((70000, 65535, 1), 0)
+    message = r"(?s)'scale': a launch has 65536 work-groups along axis g.2.*at most 65535"
+    with pytest.raises(InvocationError, match=message):
+        launched((1, 1, 65536), 0)
+    assert len(driver.launches) == 1
+
+
 def test_errors_name_the_kernel_and_what_to_do() -> None:
     with pytest.raises(InvocationError, match=r"'scale': cuLaunchKernelEx .* 400(?s:.*)context"):
         function(FakeLaunches(cuLaunchKernelEx=400), [])((1, 1, 1), 5)
