@@ -116,6 +116,7 @@ class _Finder:
         self.inside = [i for i in self.kernel.instructions if row in i.within_inames]
         self._check_loops()
         self.written = {name for insn in self.inside for name in insn.assignee_var_names()}
+        self._check_other_loops()
         self.typed = infer_types(self.kernel, complete=False)
         self.typer = ExpressionTyper(self.typed)
         self.definitions = self._definitions()
@@ -177,6 +178,21 @@ class _Finder:
                     f"instruction '{insn.id}' in loop '{self.row}' is no assignment",
                     where=str(insn),
                     hint="state it as an assignment, or move it out of the loop",
+                )
+
+    def _check_other_loops(self) -> None:
+        """Reject loops that would be left without what their bounds need."""
+        for iname in self.kernel.inames:
+            needed = {self.row, self.k, *self.written}.intersection(
+                self.kernel.domain_parameters(iname)
+            )
+            if needed and iname not in (self.row, self.k):
+                raise TransformError(
+                    f"loop '{iname}' depends on '{min(needed)}', and so on the row",
+                    where=str(self.kernel.restricted(iname)),
+                    because=f"balance takes the loops '{self.row}' and '{self.k}' alone",
+                    hint=f"reduce over '{self.k}' instead, if it is the same loop; else move what "
+                    f"it has to a loop '{self.row}' of its own",
                 )
 
     def _range(self) -> tuple[Expr, Expr]:

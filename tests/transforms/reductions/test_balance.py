@@ -36,7 +36,7 @@ LENGTHS: dict[str, list[int]] = {
 
 def rows(
     text: str = PRODUCT,
-    entries: str = "{ [k]: first <= k < last }",
+    entries: str | tuple[str, ...] = "{ [k]: first <= k < last }",
     target: Any = None,
     which: str = "{ [row]: 0 <= row < n }",
     dtype: Any = np.float64,
@@ -44,7 +44,7 @@ def rows(
     """Return a kernel over the rows of a sparse matrix."""
     lines = ("<> first = starts[row]", "<> last = starts[row + 1]", *text.splitlines())
     return lp.make_kernel(
-        [which, entries],
+        [which, *([entries] if isinstance(entries, str) else entries)],
         ["for row", *lines, "end"],
         [
             lp.GlobalArg("values", dtype, shape="entries"),
@@ -53,6 +53,7 @@ def rows(
             lp.GlobalArg("x", dtype, shape="m"),
             lp.GlobalArg("out", dtype, shape="n"),
             lp.ValueArg("n, m, entries", np.int32),
+            ...,
         ],
         target=target or lp.ExecutableCTarget(),
     )
@@ -307,6 +308,17 @@ def test_the_form_of_rows_is_checked() -> None:
     ):
         with pytest.raises(lp.TransformError, match=wanted):
             lp.balance(rows(**changed), "row, k")
+
+
+def test_other_loops_of_a_row_are_rejected() -> None:
+    text = "out[row] = sum(k, values[k]) + sum(j, values[j])"
+    inner = "{ [j]: first <= j < last }"
+    with pytest.raises(lp.TransformError, match="loop 'j' depends on 'first'"):
+        lp.balance(rows(text, ("{ [k]: first <= k < last }", inner)), "row, k")
+    text = "more[row, b] = sum(k, b*values[k]) {inames=row:b}"
+    inner = "{ [b]: 0 <= b < 3 }"
+    with pytest.raises(lp.TransformError, match="inside of loop 'b', too"):
+        lp.balance(rows(text, ("{ [k]: first <= k < last }", inner)), "row, k")
 
 
 def test_arguments_are_checked() -> None:
