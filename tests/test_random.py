@@ -56,6 +56,7 @@ from tests.random.schedules import (
 from tests.random.steps import (
     STORING,
     ahead_programs,
+    balanced_programs,
     copy_programs,
     device_programs,
     fetch_programs,
@@ -258,6 +259,10 @@ def test_pipelines_of_transformations_keep_what_kernels_mean(record_property: An
 
 def test_bounds_may_be_data(record_property: Any) -> None:
     judge(draw(row_programs, COUNT // 6), "rows", check_work_items, record_property)
+
+
+def test_rows_are_shared_evenly(record_property: Any) -> None:
+    judge(draw(balanced_programs, COUNT // 15), "balanced", check_work_items, record_property)
 
 
 def test_halves_of_temporaries_take_turns(record_property: Any) -> None:

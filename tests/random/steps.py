@@ -42,7 +42,7 @@ from tests.random.kernels import (
 from tests.random.large import draw_large_program
 from tests.random.loops import Loop
 from tests.random.program import Program, Step, reason
-from tests.random.rows import draw_row_program
+from tests.random.rows import draw_balanced_program, draw_row_program
 from tests.random.tensors import draw_tensor_program
 from tests.random.turns import draw_turn_program
 from tests.random.windows import draw_window_program
@@ -50,6 +50,7 @@ from tests.random.windows import draw_window_program
 __all__ = [
     "STORING",
     "ahead_programs",
+    "balanced_programs",
     "copy_programs",
     "device_programs",
     "fetch_programs",
@@ -752,6 +753,15 @@ def row_programs(draw: Draw) -> Program:
     if draw(choices.booleans()) and "d" in attempts.kernel.inames:
         attempts.make(Step("tag_inames", ("d:unr",)))
     return attempts.make_some((0, 1, 2, 3), _PIPELINES)
+
+
+def balanced_programs(draw: Draw) -> Program:
+    """Draw sums over rows of any length, which work-items share evenly."""
+    program = draw_balanced_program(draw)
+    attempts = _Attempts(draw, dataclasses.replace(program, steps=(), target="CudaTarget"))
+    for step in program.steps:
+        attempts.make(step)
+    return attempts.make_some((0, 0, 0, 1))
 
 
 def turn_programs(draw: Draw) -> Program:

@@ -83,6 +83,7 @@ KINDS: dict[str, Kind] = {
     "windows": Kind(steps.window_programs, "tree", check_work_items),
     "pipelines": Kind(steps.pipeline_programs, "tree", check_work_items),
     "rows": Kind(steps.row_programs, "tree", check_work_items),
+    "balanced": Kind(steps.balanced_programs, "tree", check_work_items),
     "turns": Kind(steps.turn_programs, "tree", check_work_items),
     "scans": Kind(steps.scan_programs, "tree", check_work_items),
     "threads": Kind(steps.thread_programs, "threads", check_threads, opencl=0),
