@@ -44,11 +44,10 @@ NOT_EMPTY = ReductionKernel(np.int32, "0", "a+b", "number[i] == 1 ? 1 : 0", "int
 def kernels() -> dict[str, lp.TranslationUnit]:
     """Return the kernels for hosts and for CUDA."""
     host, cuda = lp.ExecutableCTarget(), lp.PyCudaTarget()
-    sort = SORT.radix_pass()
     return {
         "cells": FIND_CELLS.build(cuda),
-        "sort": sort.build_on_host(host, bits=8, index_dtype=np.int32),
-        "move": sort.build_move(cuda, bits=4, index_dtype=np.int32),
+        "sort": SORT.build(host, is_gpu=False),
+        "move": SORT.build(cuda, bits=4),
         "number": NUMBER.build(cuda),
         "fullest": FULLEST.build(host, is_gpu=False),
     }

@@ -11,16 +11,19 @@ import numpy as np
 from kgen.errors import InvocationError, KernelError
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.expr import Expr
+from kgen.ir.target import TargetBase
+from kgen.ir.unit import TranslationUnit
 from kgen.ready.arguments import bind, context_first, read_arguments
 from kgen.ready.c_functions import Value, converted
 from kgen.ready.c_text import CArgument
 from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native, viewed
-from kgen.ready.places import Place, find_place, flat, new_array
-from kgen.ready.radix import TILE, RadixPass
+from kgen.ready.places import HOST, Place, find_place, flat, new_array
+from kgen.ready.radix import RadixPass
 from kgen.ready.snippet import Signature, allocator_of, call_options
-from kgen.scan import ExclusiveScanKernel, GenericScanKernel
+from kgen.ready.tuned import Tunable, defaults_of
+from kgen.scan import GenericScanKernel
 
 __all__ = ["RadixSort", "copy_if", "partition", "remove_if", "unique"]
 
@@ -225,7 +228,7 @@ def _selecting(
     )
 
 
-class RadixSort:
+class RadixSort(Tunable):
     """Sorts arrays by keys, which are integers; elements of equal keys keep their order.
 
     :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
@@ -237,6 +240,8 @@ class RadixSort:
     :arg index_dtype: the type of indices; one that suffices if left out
     :arg key_dtype: the type of keys; negative ones come first
     :arg scan_kernel, options: as in pyopencl, and not used
+    :arg schedule, wisdom: as for :class:`kgen.elementwise.ElementwiseKernel`; a tune measures one
+        pass
 
     >>> import numpy as np
     >>> sort = RadixSort("int *x, char *name", key_expr="x[i]", sort_arg_names=["x", "name"],
@@ -258,6 +263,9 @@ class RadixSort:
         key_dtype: Any = np.uint32,
         scan_kernel: Any = None,
         options: Any = None,
+        *,
+        schedule: Mapping[str, Any] | None = None,
+        wisdom: Any = None,
     ) -> None:
         self.context = context
         self.name = "radix_sort"
@@ -265,6 +273,7 @@ class RadixSort:
         self.sort_arg_names = tuple(sort_arg_names)
         self.bits_at_a_time = bits_at_a_time
         self.index_dtype = index_dtype
+        self.schedule = dict(schedule or {})
         self.key_dtype = np.dtype(key_dtype)
         if self.key_dtype.kind not in "iub":
             raise KernelError(
@@ -281,8 +290,8 @@ class RadixSort:
                 )
         self._moved = tuple(names[name] for name in self.sort_arg_names)
         self._key = self._read_key(key_expr)
-        self._executors: dict[Any, Any] = {}
-        self._scans: dict[Any, ExclusiveScanKernel] = {}
+        operation = (key_expr, str(self.key_dtype), self.sort_arg_names)
+        self._begin(wisdom, self.signature.arguments, *operation)
 
     def _read_key(self, key_expr: str) -> Expr:
         """Return the key as an unsigned number of 32 or 64 bits."""
@@ -327,14 +336,15 @@ class RadixSort:
         allocator = allocator or allocator_of(arrays)
         more = call_options(allocator=allocator, wait_for=wait_for, stream=stream)
         bits = self.bits_at_a_time or _BITS
-        sorts = self._sort_on_gpu if place.is_gpu else self._sort_on_host
         event = None
         last = width if key_bits is None else key_bits
         shifts = range(0, last, bits)
         made = [self._targets(place, given, size) for _ in shifts[:2]]
         for turn, shift in enumerate(shifts):
             targets, used = made[turn % 2], min(bits, last - shift)
-            event = sorts(place, given, targets, size, used, more, shift=shift, flipped=flipped)
+            options = {"bits": used, "index_dtype": self.index_dtype or place.index_dtype(size)}
+            numbers = {"shift": shift, "flipped": flipped}
+            event, _ = self._launch(place, options, {**given, **targets, **numbers}, more)
             given |= {one.name: targets[f"{one.name}_out"] for one in self._moved}
             more.pop("wait_for", None)
         first = bound[names[0]]
@@ -355,65 +365,36 @@ class RadixSort:
                 hint="pass arrays of one axis and one length",
             )
 
-    def _sort_on_host(
-        self,
-        place: Place,
-        given: dict[str, Any],
-        targets: dict[str, Any],
-        size: int,
-        bits: int,
-        more: dict[str, Any],
-        **numbers: int,
-    ) -> Any:
-        knl = self._executor(place, "build_on_host", bits, size)
-        event, _ = knl(*place.leading, **given, **targets, **numbers, **more)
-        return event
+    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+        if is_gpu:
+            return defaults_of(RadixPass.build_on_gpu, "group_size", "items")
+        return defaults_of(RadixPass.build_on_host, "chunk")
 
-    def _sort_on_gpu(
-        self,
-        place: Place,
-        given: dict[str, Any],
-        targets: dict[str, Any],
-        size: int,
-        bits: int,
-        more: dict[str, Any],
-        **numbers: int,
-    ) -> Any:
-        index_dtype = self.index_dtype or place.index_dtype(size)
-        groups = numbers["n_groups"] = -(-size // TILE)
-        first = given[self._moved[0].name]
-        counts, offsets = (new_array(place, first, groups << bits, index_dtype) for _ in range(2))
-        count = self._executor(place, "build_count", bits, size)
-        count(*place.leading, **given, **numbers, counts=counts, **more)
-        scan = self._scans.get(index_dtype)
-        if scan is None:
-            scan = self._scans[index_dtype] = ExclusiveScanKernel(None, index_dtype, "a+b", "0")
-        queue = place.leading[0] if place.leading else None
-        scan(counts, offsets, queue=queue, stream=more.get("stream"))
-        move = self._executor(place, "build_move", bits, size)
-        event, _ = move(*place.leading, **given, **targets, **numbers, offsets=offsets, **more)
-        return event
+    def _tuned_with(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        # That no two elements are moved to one place is known of counts, not of subscripts.
+        reference = self._radix_pass().build(HOST.target, is_gpu=False, **options)
+        return {"reference": reference, "verify": False}
 
-    def _executor(self, place: Place, method: str, bits: int, size: int) -> Any:
-        index_dtype = self.index_dtype or place.index_dtype(size)
-        key = (place, method, bits, index_dtype)
-        executor = self._executors.get(key)
-        if executor is None:
-            unit = getattr(self.radix_pass(), method)(
-                place.target, bits=bits, index_dtype=index_dtype
-            )
-            executor = self._executors[key] = unit.executor(*place.leading)
-        return executor
+    def build(
+        self, target: TargetBase, *, is_gpu: bool = True, bits: int = _BITS, **options: Any
+    ) -> TranslationUnit:
+        """Return the kernel of one pass with its schedule.
 
-    def radix_pass(self) -> RadixPass:
-        """Return what builds the kernels of a pass, with parameters of their schedules.
+        :arg bits: the bits of keys by which it sorts
+        :arg is_gpu: for a GPU, with ``group_size`` work-items that each have ``items`` elements;
+            else for a host, whose threads have ``chunk`` elements
+        :arg options: those parameters, and ``index_dtype``
 
         >>> import kgen as lp
-        >>> radix = RadixSort("unsigned *x", "x[i]", ["x"]).radix_pass()
-        >>> knl = radix.build_on_host(lp.CTarget(), bits=4, index_dtype=np.int32, chunk=1000)
+        >>> sort = RadixSort("unsigned *x", "x[i]", ["x"])
+        >>> knl = sort.build(lp.CTarget(), is_gpu=False, bits=4, chunk=1000)
         >>> knl.default_entrypoint.name
         'radix_sort'
         """
+        settings = {"index_dtype": np.int32, **self.schedule, **options}
+        return self._radix_pass().build(target, is_gpu=is_gpu, bits=bits, **settings)
+
+    def _radix_pass(self) -> RadixPass:
         declared = tuple(
             GlobalArg(one.name, one.dtype, shape="n")
             if one.is_array

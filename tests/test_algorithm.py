@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,14 +90,34 @@ def test_on_opencl_as_in_pyopencl(opencl_queue: Any) -> None:
     np.testing.assert_array_equal(found.get(), np.sort(x))
 
 
-def test_the_kernels_of_gpus(opencl_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("schedule", [{}, {"group_size": 32, "items": 3}])
+def test_the_kernels_of_gpus(
+    opencl_queue: Any, monkeypatch: pytest.MonkeyPatch, schedule: dict[str, int]
+) -> None:
     array = pytest.importorskip("pyopencl.array")
     place = Place(lp.PyOpenCLTarget(), (opencl_queue,), is_gpu=True)
     monkeypatch.setattr("kgen.algorithm.find_place", lambda *_: place)
-    x = np.random.default_rng(4).integers(-(2**15), 2**15, 5003).astype(np.int16)
-    sort = RadixSort("short *x", "x[i]", ["x"], key_dtype=np.int16)
+    x = np.random.default_rng(4).integers(-(2**15), 2**15, 50_003).astype(np.int16)
+    sort = RadixSort("short *x", "x[i]", ["x"], key_dtype=np.int16, schedule=schedule)
     (found,), _ = sort(array.to_device(opencl_queue, x))
     np.testing.assert_array_equal(found.get(), np.sort(x))
+
+
+def test_a_pass_is_three_launches() -> None:
+    sort = RadixSort("unsigned *x, double *y", "x[i]", ["x", "y"])
+    code = lp.generate_code_v2(sort.build(lp.CudaTarget())).device_code()
+    assert code.count("__global__") == 3
+    with pytest.raises(lp.KgenError, match="fewer than 32768 elements"):
+        sort.build(lp.CudaTarget(), group_size=1024, items=32)
+
+
+def test_a_pass_is_tuned(tmp_path: Path) -> None:
+    x, sort = integers(70_000, np.int32), RadixSort("int *x", "x[i]", ["x"], key_dtype=np.int32)
+    with ThreadPoolExecutor(1) as executor:
+        result = sort.tune(x, records=tmp_path / "r", evaluations=1, executor=executor)
+    assert list(result.best.configuration) == ["chunk"]
+    (found,), _ = RadixSort("int *x", "x[i]", ["x"], key_dtype=np.int32, wisdom=tmp_path / "r")(x)
+    np.testing.assert_array_equal(found, np.sort(x))
 
 
 def test_what_cannot_be_sorted_says_why() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kgen.errors import KernelError
 from kgen.frontend import make_kernel
 from kgen.ir.data import GlobalArg, SubstitutionRule, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr
@@ -28,18 +29,17 @@ from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.reductions.realize import realize_reduction
 
-__all__ = ["TILE", "RadixPass"]
-
-#: On a GPU, a group has so many work-items, each of them so many elements.
-GROUP_SIZE: Final = 256
-ITEMS: Final = 15
-TILE: Final = GROUP_SIZE * ITEMS
+__all__ = ["RadixPass"]
 
 #: The places of a tile, below the digits of its elements in one number.
 _PLACES: Final = 2**16
+#: A group has fewer elements: their places are numbers of 16 bits with a sign.
+_LARGEST: Final = 2**15
 #: A group sorts by so many bits at a time.
 _SPLIT_BITS: Final = 4
 _SPLIT_ROWS: Final = 2**_SPLIT_BITS
+#: A work-item scans so many counts of a digit at a time.
+_SCANNED: Final = 8
 #: Local memory for elements, in bytes.
 _ROOM: Final = 2**14
 
@@ -56,6 +56,11 @@ class RadixPass:
     key_dtype: np.dtype[Any]
     moved: tuple[CArgument, ...]
     declared: tuple[Any, ...] = field(compare=False)
+
+    def build(self, target: TargetBase, *, is_gpu: bool, **options: Any) -> TranslationUnit:
+        """Return all of the pass for a GPU, or for a host."""
+        make = self.build_on_gpu if is_gpu else self.build_on_host
+        return make(target, **options)
 
     def build_on_host(
         self, target: TargetBase, *, bits: int, index_dtype: Any, chunk: int = 32768
@@ -104,71 +109,41 @@ class RadixPass:
         knl = tag_inames(knl, {"g": "g.0", "g_move": "g.0", "alone": "g.0"})
         return prioritize_loops(knl, "d, other")
 
-    def build_count(
+    def build_on_gpu(
         self,
         target: TargetBase,
         *,
         bits: int,
         index_dtype: Any,
-        group_size: int = GROUP_SIZE,
-        items: int = ITEMS,
+        group_size: int = 256,
+        items: int = 15,
     ) -> TranslationUnit:
-        """Return what counts the digits of the groups of a GPU, digit by digit."""
-        tile = group_size * items
-        here = f"{tile}*g + {group_size}*e + l"
-        knl = make_kernel(
-            [
-                f"{{ [g]: 0 <= g < floor((n + {tile - 1})/{tile}) }}",
-                f"{{ [l]: 0 <= l < {group_size} }}",
-                f"{{ [e]: 0 <= e < {items} }}",
-                f"{{ [clear]: 0 <= clear < {2**bits} }}",
-                f"{{ [store]: 0 <= store < {2**bits} }}",
-            ],
-            f"""
-            own[clear] = 0                          {{id=clear, inames=g:clear}}
-            if {here} < n
-                at = digit({here})                  {{id=at, inames=g:l:e}}
-                own[at] = own[at] + 1               {{id=count, inames=g:l:e, dep=at:clear, atomic}}
-            end
-            counts[store*n_groups + g] = own[store] {{id=store, inames=g:store, dep=count}}
-            """,
-            [
-                *self._arguments(index_dtype, is_moved=False),
-                ValueArg("n_groups", index_dtype),
-                GlobalArg("counts", index_dtype, shape=(None,)),
-                _temporary("own", np.int32, (2**bits,), "LOCAL"),
-                _temporary("at", np.int32),
-            ],
-            **self._settings(target, bits, index_dtype, "_count", races=["store"]),
-        )
-        for iname in ("clear", "store"):
-            knl = split_iname(knl, iname, group_size, inner_tag="l.0")
-        return tag_inames(knl, {"g": "g.0", "l": "l.0"})
+        """Return all of the pass for a GPU, where groups have work-items with *items* elements.
 
-    def build_move(
-        self,
-        target: TargetBase,
-        *,
-        bits: int,
-        index_dtype: Any,
-        group_size: int = GROUP_SIZE,
-        items: int = ITEMS,
-    ) -> TranslationUnit:
-        """Return what moves the elements of the groups of a GPU, by the scanned counts.
-
-        A group first sorts the places of its elements in local memory, by four bits at a time:
-        each work-item has *items* places in a row, and counts their digits in a column of its own
-        of a table; a scan of the table, the digit first and the work-item second, says where it
-        puts them. Then neighbouring work-items move elements of one digit to neighbouring places.
+        In the first launch each group counts the digits of its elements, in the second one there
+        is a group for each digit, which scans its counts. In the third launch a group sorts the
+        places of its elements in local memory, by four bits at a time: each work-item has *items*
+        places in a row, and counts their digits in a column of its own of a table; a scan of the
+        table, the digit first and the work-item second, says where it puts them. Then neighbouring
+        work-items move elements of one digit to neighbouring places.
         """
         tile, digits, row = group_size * items, 2**bits, _SPLIT_ROWS
-        base = f"{tile}*g"
+        if group_size % row or not 0 < tile < _LARGEST:
+            raise KernelError(
+                f"groups of {group_size} work-items have {items} elements each",
+                kernel=self.name,
+                because=f"a group sorts fewer than {_LARGEST} elements, by multiples of {row} "
+                "work-items",
+                hint='schedule={"group_size": 256, "items": 15}',
+            )
+        groups, base = f"floor((n + {tile - 1})/{tile})", f"{tile}*g"
+        counted = f"{tile}*g_count + {group_size}*e_count + l_count"
         here, at_out = f"{group_size}*e + l", f"{group_size}*e_out + l"
         at_first = f"{group_size}*e_first + l"
         staged = self._staged(tile)
         stages = "\n".join(
             f"value_{one.name}[{here}] = {one.name}[{base} + {here}] "
-            f"{{id=stage_{one.name}, inames=g:l:e, if={base} + {here} < n}}"
+            f"{{id=stage_{one.name}, inames=g:l:e, dep=scanned, if={base} + {here} < n}}"
             for one in staged
         )
         splits = [_Split(k, shift, items) for k, shift in enumerate(range(0, bits, _SPLIT_BITS))]
@@ -181,15 +156,36 @@ class RadixPass:
         )
         knl = make_kernel(
             [
-                f"{{ [g]: 0 <= g < floor((n + {tile - 1})/{tile}) }}",
+                f"{{ [g_count]: 0 <= g_count < {groups} }}",
+                f"{{ [l_count]: 0 <= l_count < {group_size} }}",
+                f"{{ [e_count]: 0 <= e_count < {items} }}",
+                f"{{ [clear, store, d, d_all]: 0 <= clear, store, d, d_all < {digits} }}",
+                "{ [d_before]: 0 <= d_before < d_all }",
+                f"{{ [h]: 0 <= h < {groups} }}",
+                "{ [h_before]: 0 <= h_before < h }",
+                f"{{ [g]: 0 <= g < {groups} }}",
                 f"{{ [l]: 0 <= l < {group_size} }}",
                 f"{{ [e, e_first, e_out]: 0 <= e, e_first, e_out < {items} }}",
                 *(domain for split in splits for domain in split.domains(group_size)),
             ],
             f"""
+            own[clear] = 0                         {{id=clear, inames=g_count:clear}}
+            if {counted} < n
+                at = digit({counted})              {{id=at, inames=g_count:l_count:e_count}}
+                own[at] = own[at] + 1 \
+                           {{id=count, inames=g_count:l_count:e_count, dep=at:clear, atomic}}
+            end
+            counts[store, g_count] = own[store]    {{id=store, inames=g_count:store, dep=count}}
+            ... gbarrier                           {{id=counted, dep=store}}
+            sum_before = sum(h_before, counts[d, h_before]) {{id=upto, inames=d:h, dep=counted}}
+            offsets[d, h] = sum_before             {{id=offset, inames=d:h, dep=upto}}
+            totals[d] = sum_before + counts[d, h] \
+                           {{id=total, inames=d:h, dep=upto, if={tile}*h + {tile} >= n}}
+            ... gbarrier                           {{id=scanned, dep=offset:total}}
+            bases[d_all] = sum(d_before, totals[d_before]) {{id=base, inames=g:d_all, dep=scanned}}
             {stages}
             here = digit({base} + {here}) if {base} + {here} < n else {digits - 1} \
-                                                    {{id=here, inames=g:l:e}}
+                                                    {{id=here, inames=g:l:e, dep=scanned}}
             order[{here}] = cast(np.uint32, here)*{_PLACES} + {here} \
                                                     {{id=order, inames=g:l:e, dep=here}}
             {"".join(split.text(group_size) for split in splits)}
@@ -197,8 +193,8 @@ class RadixPass:
             before = order[{at_first} - 1] // {_PLACES} if {at_first} > 0 else {digits} \
                                       {{id=before, inames=g:l:e_first, dep={sorted_by}}}
             if mine != before
-                start[mine] = offsets[mine*n_groups + g] - ({at_first}) \
-                                      {{id=start, inames=g:l:e_first, dep=mine:before}}
+                start[mine] = offsets[mine, g] + bases[mine] - ({at_first}) \
+                                      {{id=start, inames=g:l:e_first, dep=mine:before:base}}
             end
             found = order[{at_out}] {{id=found, inames=g:l:e_out, dep={sorted_by}}}
             to = start[found // {_PLACES}] + {at_out} {{id=to, inames=g:l:e_out, dep=found:start}}
@@ -206,12 +202,16 @@ class RadixPass:
             """,
             [
                 *self._arguments(index_dtype),
-                ValueArg("n_groups", index_dtype),
-                GlobalArg("offsets", index_dtype, shape=(None,)),
+                _temporary("own", np.int32, (digits,), "LOCAL"),
+                _temporary("at", np.int32),
+                _temporary(
+                    "counts, offsets", index_dtype, (digits, f"(n + {tile - 1})//{tile}"), "GLOBAL"
+                ),
+                _temporary("totals", index_dtype, (digits,), "GLOBAL"),
+                _temporary("bases, start", index_dtype, (digits,), "LOCAL"),
+                _temporary("sum_before, to", index_dtype),
                 _temporary("order", np.uint32, (tile,), "LOCAL"),
                 *(_temporary(f"value_{x.name}", x.dtype, (tile,), "LOCAL") for x in staged),
-                _temporary("start", index_dtype, (digits,), "LOCAL"),
-                _temporary("to", index_dtype),
                 _temporary("here", np.int32),
                 _temporary("mine, before, found", np.uint32),
                 # rows have an element more, so that work-items do not wait for each other
@@ -223,13 +223,17 @@ class RadixPass:
                 target,
                 bits,
                 index_dtype,
-                "_move",
-                races=["start", *(split.last for split in splits)],
+                races=["start", "total", *(split.last for split in splits)],
             ),
         )
+        for iname in ("clear", "store", "d_all"):
+            knl = split_iname(knl, iname, group_size, inner_tag="l.0")
+        knl = split_iname(knl, "h", group_size * _SCANNED)
+        knl = split_iname(knl, "h_inner", _SCANNED, outer_tag="l.0")
         lanes = [name for split in splits for name in split.lanes]
-        knl = tag_inames(knl, {"g": "g.0", **dict.fromkeys(["l", *lanes], "l.0")})
-        scans = [split.scan for split in splits]
+        knl = tag_inames(knl, dict.fromkeys(["l_count", "l", *lanes], "l.0"))
+        knl = tag_inames(knl, {"g_count": "g.0", "d": "g.0", "g": "g.0"})
+        scans = ["upto", "base", *(split.scan for split in splits)]
         return realize_reduction(knl, insn_id_filter=scans, force_scan=True)
 
     def _staged(self, tile: int) -> tuple[CArgument, ...]:
@@ -254,11 +258,9 @@ class RadixPass:
             for one in self.moved
         )
 
-    def _arguments(self, index_dtype: Any, *, is_moved: bool = True) -> list[Any]:
+    def _arguments(self, index_dtype: Any) -> list[Any]:
         moved = [
-            GlobalArg(f"{one.name}_out", one.dtype, shape="n", is_input=False)
-            for one in self.moved
-            if is_moved
+            GlobalArg(f"{one.name}_out", one.dtype, shape="n", is_input=False) for one in self.moved
         ]
         numbers = [ValueArg("shift", self.key_dtype), ValueArg("flipped", self.key_dtype)]
         return [*self.declared, *moved, *numbers, ValueArg("n", index_dtype)]
@@ -268,14 +270,13 @@ class RadixPass:
         target: TargetBase,
         bits: int,
         index_dtype: Any,
-        suffix: str = "",
         races: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Return arguments of make_kernel. No two elements are moved to one place."""
         key = SubstitutionRule("key", ("i",), self.key)
         digit = f"cast(np.int32, ((key(i) ^ flipped) >> shift) & {2**bits - 1})"
         return {
-            "name": f"{self.name}{suffix}",
+            "name": self.name,
             "target": target,
             "index_dtype": index_dtype,
             "assumptions": assumptions(["n"], index_dtype),

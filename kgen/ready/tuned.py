@@ -29,7 +29,9 @@ _POWERS = range(-3, 4)
 #: The least and the largest work-groups.
 _GROUP_SIZES = (32, 1024)
 #: Options of calls; all others are those of a tune.
-_OF_CALLS = frozenset({"range", "slice", "axis", "queue", "size", "out", "output_ary", "stream"})
+_OF_CALLS = frozenset(
+    {"range", "slice", "axis", "queue", "size", "out", "output_ary", "stream", "key_bits"}
+)
 
 
 def defaults_of(schedule: Callable[..., Any], *names: str) -> dict[str, int]:
@@ -144,6 +146,10 @@ class Tunable:
         """Return the parameters of the schedule for some options, with their usual values."""
         raise NotImplementedError
 
+    def _tuned_with(self, _options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return options of tunes other than the usual ones, for options of the kernel."""
+        return {}
+
     def tune(self, *args: Any, **options: Any) -> TuneResult:
         """Find the fastest schedule for the arrays of a call, and use it from then on.
 
@@ -175,7 +181,11 @@ class Tunable:
                 for name, value in arguments.items()
                 if np.ndim(value) > 0 or name not in numbers
             },
-            **{"device": leading[0] if leading else None, **options},
+            **{
+                "device": leading[0] if leading else None,
+                **self._tuned_with(schedules.options),
+                **options,
+            },
         )
         self.wisdom = Wisdom((*self.wisdom.records, *result.records))
         self._forget()
