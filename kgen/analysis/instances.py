@@ -21,6 +21,7 @@ from kgen.ir.expr import (
     IdentityMapper,
     LocalHardwareAxisIndex,
     is_zero,
+    minus,
     variable_names,
 )
 from kgen.ir.grid import Axis
@@ -229,7 +230,7 @@ class Instances:
                 named = rename_param(named, iname, axis_name(axis.tag) + suffix)
                 continue
             if axis is not None:
-                index = p.Sum((p.Variable(iname), p.Product((-1, axis.first))))
+                index = minus(p.Variable(iname), axis.first)
                 named = bound(named, axis_name(axis.tag) + suffix, index)
             if iname in loops:
                 named = rename_param(named, iname, iname + suffix)

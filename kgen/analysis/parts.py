@@ -11,7 +11,7 @@ from kgen.ir.affine import simplify
 from kgen.ir.arg_descriptors import ArgDescriptor, ArrayArgDescriptor, ValueArgDescriptor
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
-from kgen.ir.expr import Expr, SubArrayRef, substitute, variable_names
+from kgen.ir.expr import Expr, SubArrayRef, minus, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.types import auto
@@ -58,7 +58,7 @@ def _stride(index: Sequence[Expr], strides: Sequence[Expr], name: str) -> Expr |
     total: Expr = 0
     for subscript, stride in zip(index, strides, strict=True):
         moved = substitute(subscript, {name: p.Sum((p.Variable(name), 1))})
-        step = simplify(p.Sum((moved, p.Product((-1, subscript)))))
+        step = simplify(minus(moved, subscript))
         total = p.Sum((total, p.Product((step, stride))))
     stride = simplify(total)
     return None if name in variable_names(stride) else stride

@@ -37,7 +37,7 @@ def build_code(kernel: DeviceKernel, schedule: Schedule) -> tuple[DeviceFunction
     """Turn every launch of *schedule* into a device function."""
     memo: dict[Hashable, Node] = {}
     return tuple(
-        _device_function(in_launch(kernel, schedule.host_inames - around), launch, memo)
+        _device_function(in_launch(kernel, schedule.host_inames.difference(around)), launch, memo)
         for launch, around in schedule.launches_in_loops
     )
 

@@ -23,6 +23,7 @@ from kgen.ir.expr import (
     IdentityMapper,
     LocalHardwareAxisIndex,
     is_constant,
+    minus,
     substitute,
     to_text,
     variable_names,
@@ -300,7 +301,7 @@ def _iterations(loop: For) -> list[Expr]:
     bounds = [p.Comparison(index, ">=", loop.first), p.Comparison(index, "<", loop.stop)]
     if loop.step == 1:
         return bounds
-    ahead = p.Sum((index, p.Product((-1, loop.first))))
+    ahead = minus(index, loop.first)
     return [*bounds, p.Comparison(p.Remainder(ahead, loop.step), "==", 0)]
 
 

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.ast.islast import KIND, OP
 from kgen.ir.affine import linear_form, move_to_sides, simplify
-from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, is_constant, variable_names
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, is_constant, minus, variable_names
 
 _COMPARISONS = {OP.eq: "==", OP.le: "<=", OP.lt: "<", OP.ge: ">=", OP.gt: ">"}
 _FLIPPED = {"==": "!=", "!=": "==", "<=": ">", ">": "<=", "<": ">=", ">=": "<"}
@@ -23,7 +23,7 @@ def _add(args: list[Expr]) -> Expr:
 def _arithmetic() -> Mapping[Any, Callable[[list[Expr]], Expr]]:
     return {
         OP.add: _add,
-        OP.sub: lambda a: p.Sum((a[0], p.Product((-1, a[1])))),
+        OP.sub: lambda a: minus(a[0], a[1]),
         OP.mul: lambda a: p.Product(tuple(a)),
         OP.minus: lambda a: p.Product((-1, a[0])),
         OP.max: lambda a: p.Max(tuple(a)),
@@ -118,7 +118,7 @@ def slack_of(condition: Expr) -> Expr | None:
     if op not in ("<", "<=", ">", ">="):
         return None
     lower, upper = (left, right) if op[0] == "<" else (right, left)
-    return p.Sum((upper, p.Product((-1, lower)), 0 if len(op) == 2 else -1))
+    return p.Sum((minus(upper, lower), 0 if len(op) == 2 else -1))
 
 
 def _combine(
@@ -194,7 +194,7 @@ def compare_with_bound(value: Expr, op: str, bound: Expr) -> Expr:
     ``4*io + 1 < (n - l + 31) // 32`` becomes ``128*io + 32 + l < n``. C's division in a bound
     stands for the floor (see :func:`successor`).
     """
-    form = linear_form(p.Sum((value, p.Product((-1, bound)))))
+    form = linear_form(minus(value, bound))
     quotients = [
         atom
         for coefficient, atom in form.terms
@@ -203,7 +203,7 @@ def compare_with_bound(value: Expr, op: str, bound: Expr) -> Expr:
     if len(quotients) == 1 and _is_positive(quotients[0].denominator):
         (quotient,) = quotients
         # rest < numerator // denominator is denominator * (rest + 1) <= numerator
-        rest = p.Sum((value, p.Product((-1, bound)), quotient))
+        rest = p.Sum((minus(value, bound), quotient))
         above = rest if op == ">=" else p.Sum((rest, 1))
         least = p.Product((quotient.denominator, above))
         if op == "<":
@@ -240,7 +240,7 @@ def bound_by(condition: Expr, name: str) -> tuple[Expr, int] | None:
         return None
     sides: tuple[Any, Any] = (condition.right, condition.left)
     above, below = sides if condition.operator[0] == "<" else sides[::-1]
-    slack = p.Sum((above, p.Product((-1, below))))
+    slack = minus(above, below)
     factors = {atom: factor for factor, atom in linear_form(slack).terms}
     factor = -factors.pop(p.Variable(name), 0)
     if factor <= 0 or name in variable_names(*factors):

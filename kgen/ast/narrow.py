@@ -10,7 +10,7 @@ from kgen.ast.expr import conjunction, conjuncts, minimum
 from kgen.ast.nodes import For, If, Node
 from kgen.ast.unroll import bind
 from kgen.ir.affine import linear_form, simplify
-from kgen.ir.expr import Expr, TruncRemainder, is_constant, variable_names
+from kgen.ir.expr import Expr, TruncRemainder, is_constant, minus, variable_names
 from kgen.ir.fields import replace
 
 __all__ = ["narrowed"]
@@ -53,7 +53,7 @@ class _Bounds:
             return False
         left: Expr = condition.left
         right: Expr = condition.right
-        difference = linear_form(p.Sum((left, p.Product((-1, right)))))
+        difference = linear_form(minus(left, right))
         operator = str(condition.operator)
         factor = next((f for f, atom in difference.terms if atom == p.Variable(name)), 0)
         rest = simplify(p.Sum((difference.to_expr(), p.Product((-factor, p.Variable(name))))))
@@ -99,10 +99,10 @@ def _maximum(values: list[Expr]) -> Expr:
 def _without_strides(items: For, loop: For) -> Node:
     """Join loops of which the inner one begins at each work-item, in steps of their number."""
     item, first = p.Variable(items.iname), loop.first
-    start = simplify(p.Sum((first, p.Product((-1, item)))))
+    start = simplify(minus(first, item))
     is_cyclic = items.first == 0 and loop.step == items.stop
     if not is_cyclic or items.iname in variable_names(start, loop.stop):
         return items
-    number = simplify(p.Sum((p.Variable(loop.iname), p.Product((-1, start)))))
+    number = simplify(minus(p.Variable(loop.iname), start))
     body = bind(loop.body, items.iname, TruncRemainder(number, loop.step))
     return replace(loop, first=start, step=1, body=body)

@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 from kgen.ast.nodes import Block, For, Let, Node, Run
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.assignee import index_of
-from kgen.ir.expr import TruncQuotient, substitute, variable_names
+from kgen.ir.expr import TruncQuotient, minus, substitute, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -37,7 +37,7 @@ _LINE: Final = 64
 
 def lanes_of(loop: For) -> int | None:
     """Return the number of iterations of a loop, if that is a constant."""
-    count = simplify(p.Sum((loop.stop, p.Product((-1, loop.first)))))
+    count = simplify(minus(loop.stop, loop.first))
     return count if isinstance(count, int) and loop.step == 1 else None
 
 
@@ -166,7 +166,7 @@ class _Blocks:
         while name in taken:
             name += "_"
         first = p.Variable(name)
-        count = simplify(p.Sum((loop.stop, p.Product((-1, loop.first)))))
+        count = simplify(minus(loop.stop, loop.first))
         most = max(0, count) if isinstance(count, int) else p.Max((0, count))
         whole = most // lanes if isinstance(most, int) else TruncQuotient(most, lanes)
         rest = simplify(p.Sum((loop.first, p.Product((lanes, whole)))))

@@ -16,6 +16,7 @@ from kgen.ir.expr import (
     Expr,
     TruncRemainder,
     is_constant,
+    minus,
     substitute,
     variable_names,
 )
@@ -136,7 +137,7 @@ class _Expander:
 
         And whether they are steps from its first one, as they are unless that varies.
         """
-        trip = simplify(p.Sum((loop.stop, p.Product((-1, loop.first)))))
+        trip = simplify(minus(loop.stop, loop.first))
         tops = parts_of_bound(p.Min, trip)
         if is_constant(loop.first) and isinstance(loop.stop, p.Min):
             tops = tuple(c - loop.first for c in loop.stop.children if is_constant(c)) or tops
@@ -171,7 +172,7 @@ class _Expander:
     def _conditions(self, loop: For, value: Expr, is_step: bool) -> list[Expr]:
         tops = parts_of_bound(p.Min, loop.stop)
         bottoms = parts_of_bound(p.Max, loop.first)
-        from_first = simplify(p.Sum((value, p.Product((-1, loop.first)))))
+        from_first = simplify(minus(value, loop.first))
         rest = [] if is_step else [p.Comparison(TruncRemainder(from_first, loop.step), "==", 0)]
         return [
             *rest,

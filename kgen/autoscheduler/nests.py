@@ -8,25 +8,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
-import pymbolic.primitives as p
-
 from kgen.analysis.access import Access, collect_accesses
 from kgen.errors import KgenError
 from kgen.ir.affine import simplify
 from kgen.ir.data import ArrayArg
-from kgen.ir.expr import Expr, is_constant, is_zero, variable_names
+from kgen.ir.expr import Expr, is_constant, is_zero, minus, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import HardwareConcurrentTag, InameImplementationTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import (
-    HostLoop,
-    Launch,
     Loop,
     Node,
     Schedule,
-    Step,
     insn_ids,
     loops_in,
 )
@@ -249,7 +244,7 @@ def _is_shifted(one: Access, other: Access, iname: str) -> bool:
     if one.index is None or other.index is None or len(one.index) != len(other.index):
         return False
     pairs = list(zip(one.index, other.index, strict=True))
-    by = [simplify(p.Sum((after, p.Product((-1, before))))) for before, after in pairs]
+    by = [simplify(minus(after, before)) for before, after in pairs]
     moved = (iname in variable_names(before) for before, _ in pairs)
     is_along = any(here and not is_zero(step) for here, step in zip(moved, by, strict=True))
     return is_along and all(map(is_constant, by))
@@ -257,18 +252,8 @@ def _is_shifted(one: Access, other: Access, iname: str) -> bool:
 
 def find_nests(given: LoopKernel, kernel: PreparedKernel, schedule: Schedule) -> Iterator[Nest]:
     """Yield the outermost nests of a kernel in order."""
-    for launch, around in _launches(schedule.steps, ()):
+    for launch, around in schedule.launches_in_loops:
         yield from _nests(given, kernel, launch.body, around)
-
-
-def _launches(
-    steps: Iterable[Step], around: tuple[str, ...]
-) -> Iterator[tuple[Launch, tuple[str, ...]]]:
-    for step in steps:
-        if isinstance(step, HostLoop):
-            yield from _launches(step.steps, (*around, step.iname))
-        else:
-            yield step, around
 
 
 def _nests(

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 
 import cgen
 
-from kgen.errors import CodegenError
 from kgen.exporters.kernels import ExportedKernel
 from kgen.exporters.launcher import (
     LauncherWriter,
@@ -39,13 +38,7 @@ class CudaLauncherWriter(LauncherWriter):
 
     def __init__(self, namespace: str, kernel: ExportedKernel, target: str) -> None:
         super().__init__(namespace, kernel, target)
-        if self.host.faults is not None:
-            raise CodegenError(
-                "nothing reads here what guards of subscripts find",
-                kernel=kernel.name,
-                because="guard_accesses is for the host and for OpenCL",
-                hint="set_options(knl, guard_accesses=False), or export for C alone",
-            )
+        self.reject_guards("guard_accesses is for the host and for OpenCL")
         #: the functions of the fatbin, each once
         self.device_functions = list(dict.fromkeys(each.function for each in self.host.launches))
 

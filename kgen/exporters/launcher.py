@@ -11,7 +11,7 @@ import cgen
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.errors import naming_kernel
+from kgen.errors import CodegenError, naming_kernel
 from kgen.exporters.integers import IntegerWriter, Range
 from kgen.exporters.kernels import ExportedKernel, c_type
 from kgen.host.program import HostProgram, has_no_gaps, n_bytes_of, variable_extents
@@ -62,6 +62,16 @@ class LauncherWriter:
             for choice in kernel.choices.get(target, ())
         )
         self.integers = IntegerWriter(SUPPORT, dict(self._ranges()))
+
+    def reject_guards(self, because: str) -> None:
+        """Raise an error if subscripts are guarded."""
+        if self.host.faults is not None:
+            raise CodegenError(
+                "nothing reads here what guards of subscripts find",
+                kernel=self.kernel.name,
+                because=because,
+                hint="set_options(knl, guard_accesses=False), or export for C alone",
+            )
 
     def limits(self, arg: ArgumentInfo) -> Range | None:
         """Return the least and the greatest value of an integer: no extent is negative."""

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 
 import cgen
 
-from kgen.errors import CodegenError
 from kgen.exporters.kernels import ExportedKernel
 from kgen.exporters.launcher import (
     LauncherWriter,
@@ -37,13 +36,7 @@ class OpenCLLauncherWriter(LauncherWriter):
 
     def __init__(self, namespace: str, kernel: ExportedKernel, target: str) -> None:
         super().__init__(namespace, kernel, target)
-        if self.host.faults is not None:
-            raise CodegenError(
-                "nothing reads here what guards of subscripts find",
-                kernel=kernel.name,
-                because="an exported function for OpenCL does not wait for the kernel",
-                hint="set_options(knl, guard_accesses=False), or export for C alone",
-            )
+        self.reject_guards("an exported function for OpenCL does not wait for the kernel")
         args = kernel.unit[kernel.entrypoint].args
         self.images = frozenset(arg.name for arg in args if isinstance(arg, ImageArg))
         #: the functions of the program, each once

@@ -16,6 +16,7 @@ from kgen.ir.expr import (
     TruncQuotient,
     TruncRemainder,
     TypeCast,
+    minus,
     substitute,
     to_text,
 )
@@ -347,7 +348,7 @@ def move_to_sides(lhs: Expr, op: str, rhs: Expr) -> p.Comparison | bool:
     >>> move_to_sides(3, "<=", 4)
     True
     """
-    form = linear_form(p.Sum((lhs, p.Product((-1, rhs)))))
+    form = linear_form(minus(lhs, rhs))
     terms, constant = form.terms, form.constant
     if op in ("==", "!="):
         return _equation(terms, constant, op)

@@ -53,6 +53,7 @@ __all__ = [
     "flatten_sum",
     "is_constant",
     "is_zero",
+    "minus",
     "names_in",
     "same_objects",
     "subscript",
@@ -393,6 +394,15 @@ def subscript(array: Expr, index: tuple[Expr, ...]) -> Expr:
     if not index:
         return array
     return p.Subscript(array, index if len(index) > 1 else index[0])
+
+
+def minus(value: Expr, other: Expr) -> Expr:
+    """Return ``value - other``, not simplified: pymbolic has no node of its own for that.
+
+    >>> print(minus(p.Variable("i"), p.Variable("j")))
+    i + (-1)*j
+    """
+    return p.Sum((value, p.Product((-1, other))))
 
 
 def contains_reduction(expr: Expr) -> bool:

@@ -36,14 +36,12 @@ from kgen.performance.feedback import (
 from kgen.performance.lanes import LaneFeedback
 from kgen.schedule.tree import (
     Bind,
-    HostLoop,
     Launch,
     Loop,
     LoopKind,
     Node,
     Run,
     Sequence,
-    Step,
 )
 from kgen.statistics.memory import memory_of, moving
 from kgen.statistics.stepping import stride_along, vector_length
@@ -97,7 +95,7 @@ def explain(
         _Collector(
             given, device, lowered.whole, device.target, functions[launch.name], around
         ).launch(launch)
-        for launch, around in _launches(lowered.schedule.steps)
+        for launch, around in lowered.schedule.launches_in_loops
     )
     return Explanation(
         kernel_name=device.name,
@@ -105,17 +103,6 @@ def explain(
         launches=launches,
         advice=advise(device, launches),
     )
-
-
-def _launches(
-    steps: tuple[Step, ...], around: tuple[str, ...] = ()
-) -> Iterator[tuple[Launch, tuple[str, ...]]]:
-    """Yield all launches, and the loops of the host around each."""
-    for step in steps:
-        if isinstance(step, HostLoop):
-            yield from _launches(step.steps, (*around, step.iname))
-        else:
-            yield step, around
 
 
 @dataclass

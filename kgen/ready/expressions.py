@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from pycparser import c_ast
 
 from kgen.errors import near_names
-from kgen.ir.expr import Expr, TypeCast, walk
+from kgen.ir.expr import Expr, TypeCast, minus, walk
 from kgen.ir.vector_values import numbers_of
 from kgen.ready.c_functions import FUNCTIONS, Value, as_condition, as_number, converted
 from kgen.ready.c_text import inexpressible, parse_expression, type_of
@@ -358,7 +358,7 @@ def _binary(operator: str, one: Value, other: Value, node: Any) -> Value:
 
 def _less(a: Expr, b: Expr, dtype: Dtype) -> Expr:
     if dtype.kind == "V":
-        return p.Sum((a, p.Product((-1, b))))
+        return minus(a, b)
     return p.Sum((a, _negated(b, dtype)))
 
 

@@ -24,7 +24,7 @@ from kgen.analysis.points import describe_pair, example
 from kgen.errors import is_silenced
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
-from kgen.ir.expr import is_zero, variable_names
+from kgen.ir.expr import is_zero, minus, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
 from kgen.ir.sets.dims import (
@@ -420,7 +420,7 @@ class Conflicts:
                 if is_zero(on.first):
                     named = rename_param(named, iname, name)
                     continue
-                index = p.Sum((p.Variable(iname), p.Product((-1, on.first))))
+                index = minus(p.Variable(iname), on.first)
                 named = bound(self.footprints.with_params(named, index), name, index)
             named = project_out_params(named, [iname])
         return named

@@ -18,7 +18,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.assignee import assignee_name, index_of
-from kgen.ir.expr import Expr, LinearSubscript, to_text, variable_names, walk
+from kgen.ir.expr import Expr, LinearSubscript, minus, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
@@ -313,7 +313,7 @@ class DataFlow(Execution):
     def _axes_of(self, insn: InstructionBase, domain: Set) -> tuple[dict[AxisKey, Expr], Set]:
         """Return which work-item an instance is in; all of them, where it is in none."""
         mine: dict[AxisKey, Expr] = {
-            key: p.Sum((p.Variable(name), p.Product((-1, axis.first))))
+            key: minus(p.Variable(name), axis.first)
             for key, (name, axis) in self.axes_of(insn).items()
         }
         is_own = self.writes_own(insn)

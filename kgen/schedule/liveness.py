@@ -14,7 +14,7 @@ from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import axis_name, bound, element_name, elements_of
 from kgen.errors import MissingDefinitionError
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr, minus, variable_names
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
@@ -198,7 +198,7 @@ class Liveness:
         for iname in access.place.inames:
             axis_of = kernel.axes.get(iname)
             if axis_of is not None and not (shared and not isinstance(axis_of.tag, GroupInameTag)):
-                index = p.Sum((p.Variable(iname), p.Product((-1, axis_of.first))))
+                index = minus(p.Variable(iname), axis_of.first)
                 named = bound(
                     self.footprints.with_params(named, index), axis_name(axis_of.tag), index
                 )

@@ -97,9 +97,9 @@ class Schedule:
         return tuple(launch for launch, _ in self.launches_in_loops)
 
     @property
-    def launches_in_loops(self) -> tuple[tuple[Launch, frozenset[str]], ...]:
-        """All launches, in order, each with the inames of the host loops around it."""
-        return tuple(_launches(self.steps, frozenset()))
+    def launches_in_loops(self) -> tuple[tuple[Launch, tuple[str, ...]], ...]:
+        """All launches, in order, each with the host loops around, outermost first."""
+        return tuple(_launches(self.steps, ()))
 
     @property
     def host_inames(self) -> frozenset[str]:
@@ -140,11 +140,11 @@ def _map_launches(
 
 
 def _launches(
-    steps: Iterable[Step], around: frozenset[str]
-) -> Iterator[tuple[Launch, frozenset[str]]]:
+    steps: Iterable[Step], around: tuple[str, ...]
+) -> Iterator[tuple[Launch, tuple[str, ...]]]:
     for step in steps:
         if isinstance(step, HostLoop):
-            yield from _launches(step.steps, around | {step.iname})
+            yield from _launches(step.steps, (*around, step.iname))
         else:
             yield step, around
 

@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Place
 from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError
-from kgen.ir.expr import to_text, variable_names
+from kgen.ir.expr import minus, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     Set,
@@ -145,7 +145,7 @@ class Runs:
         number = isl.PwAff.from_aff(isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)))
         for axis, name in sorted(axes.items()):
             first = self.kernel.axes[name].first if name in self.kernel.axes else 0
-            index = pw_aff_from_expr(space, p.Sum((p.Variable(name), p.Product((-1, first)))))
+            index = pw_aff_from_expr(space, minus(p.Variable(name), first))
             number = number.add(index.scale_val(isl_int(prod(sizes[:axis]))))
         whole = number.scale_down_val(isl_int(self.subgroup_size)).floor()
         same = pw_aff_from_expr(space, p.Variable(SetName.SUBGROUP)).eq_set(whole)

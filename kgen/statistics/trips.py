@@ -9,7 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import KernelError, StaticValueFindingError
 from kgen.ir.affine import simplify
-from kgen.ir.expr import Expr, to_text, variable_names
+from kgen.ir.expr import Expr, minus, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, dim_names, dims_to_params, param_names
 from kgen.ir.sets.domain import PwAff, dim_max, dim_min
@@ -54,7 +54,7 @@ def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> 
     last = _single(dim_max(domain, iname), kernel.assumptions)
     first = _single(dim_min(domain, iname), kernel.assumptions)
     if last is not None and first is not None:
-        distance = simplify(p.Sum((last, p.Product((-1, first)))))
+        distance = simplify(minus(last, first))
         value = simplify(p.Sum((_whole(distance, _stride(domain, iname)), 1)))
         if data and any(name in around for name in variable_names(value)):
             return TripCount(value=None, data=data)

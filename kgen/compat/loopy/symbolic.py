@@ -36,6 +36,7 @@ from kgen.ir.expr import (
     TaggedVariable,
     TypeCast,
     is_zero,
+    minus,
     substitute,
     to_text,
     walk,
@@ -368,7 +369,7 @@ def is_expression_equal(a: Expr, b: Expr) -> bool:
         return True
     if a is None or b is None or isinstance(a, tuple) or isinstance(b, tuple):
         return False
-    difference = p.Sum((a, p.Product((-1, b))))
+    difference = minus(a, b)
     try:
         return is_zero(simplify_via_aff(difference))
     except ExpressionToAffineConversionError:

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import StaticValueFindingError
 from kgen.ir.affine import simplify
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, minus
 from kgen.ir.sets.dims import Set, param_names, param_variable, params_to_dims, to_named
 from kgen.ir.sets.domain import Aff, PwAff, constant_bounds, dim_max, dim_min, static_value
 from kgen.ir.sets.interval import Interval
@@ -73,7 +73,7 @@ class LoopRange:
         least = static_value(dim_min(domain, self.name), self.assumptions, largest=False, what=what)
         most = static_value(dim_max(domain, self.name), self.assumptions, largest=True, what=what)
         first, last = aff_to_expr(least), aff_to_expr(most)
-        return first, simplify(p.Sum((last, p.Product((-1, first)), 1)))
+        return first, simplify(p.Sum((minus(last, first), 1)))
 
     @property
     def lower(self) -> Expr:

@@ -162,16 +162,5 @@ class _Recorder(OpenCLExecutor):
         super().__init__(unit, entrypoint, context, **more)
         self.calls = calls
 
-    def _require_half(self) -> None:
-        """Reject devices that cannot compute with numbers of 16 bits."""
-        for device in self.context.devices:
-            if HALF_EXTENSION not in device.extensions.split():
-                raise CodegenError(
-                    f"device '{device.name}' has no arithmetic of float16",
-                    kernel=self.entrypoint,
-                    because=f"it lacks the extension {HALF_EXTENSION}",
-                    hint="declare the arrays float32, or run on the host or on CUDA",
-                )
-
     def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
         return partial(OpenCLRecordingBuilder, self.calls, compiled)

@@ -18,7 +18,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name, index_of
-from kgen.ir.expr import Expr, LocalHardwareAxisIndex
+from kgen.ir.expr import Expr, LocalHardwareAxisIndex, minus
 from kgen.ir.types import INT64, AddressSpace, NumpyType
 from kgen.targets.ispc.variability import Variability
 from kgen.targets.writers.expressions import ExpressionWriter
@@ -93,7 +93,7 @@ class ISPCExpressionWriter(ExpressionWriter):
         if not self.variability.has_lanes:
             return f"streaming_store(&{text}, {self.converted(value, dtype, PREC_NONE)})"
         index = self.accesses.linear_index(place)
-        first = simplify(p.Sum((index, p.Product((-1, LocalHardwareAxisIndex(0))))))
+        first = simplify(minus(index, LocalHardwareAxisIndex(0)))
         if self.site.is_divergent or self.variability.is_varying(first):
             return None
         memory = text.partition("[")[0]

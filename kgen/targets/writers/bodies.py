@@ -29,7 +29,7 @@ from kgen.ast.nodes import (
 from kgen.ast.streams import STREAMED, lanes_of, streamed_runs
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, minus
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.tags import CopyWaitTag, LookBackTag, UnrollBySizeTag, UnrollHintTag, VectorizeTag
 from kgen.ir.tree import Barrier, children_of, nodes_in
@@ -384,7 +384,7 @@ class _DeviceEmitter(BodyEmitter):
             return super()._for(node, writer)
         lines: list[cgen.Generable] = []
         stores: list[cgen.Generable] = []
-        lane = simplify(p.Sum((p.Variable(node.iname), p.Product((-1, node.first)))))
+        lane = simplify(minus(p.Variable(node.iname), node.first))
         for run in runs:
             declared, name, store = self._stream(node, run, writer)
             lines.append(declared)

@@ -14,7 +14,7 @@ from kgen.analysis.alignment import unaligned_part
 from kgen.analysis.products import TensorLoops, tensor_factors, tensor_loops
 from kgen.ast.nodes import Run
 from kgen.ir.affine import simplify
-from kgen.ir.expr import Expr, substitute
+from kgen.ir.expr import Expr, minus, substitute
 from kgen.ir.fragments import Fragment, TensorShape
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.preamble import Need, Rank
@@ -190,7 +190,7 @@ class _Operand:
             return False
         count, accesses = len(elements), self.writer.accesses
         indices = [accesses.index_of_first(each, count) for each in elements]
-        steps = [simplify(p.Sum((each, p.Product((-1, indices[0]))))) for each in indices]
+        steps = [simplify(minus(each, indices[0])) for each in indices]
         if steps != list(range(count)):
             return False
         if unaligned_part(self.writer.kernel, indices[0], count) != 0:

@@ -14,7 +14,7 @@ from kgen.analysis.alignment import unaligned_part
 from kgen.ast.nodes import Node, Run
 from kgen.errors import VectorizationWarning, message
 from kgen.ir.affine import simplify
-from kgen.ir.expr import Expr, WalkMapper, is_constant, to_text, variable_names, walk
+from kgen.ir.expr import Expr, WalkMapper, is_constant, minus, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, UseStreamingStoreTag
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import AsyncCopyTag, VectorizeTag
@@ -66,7 +66,7 @@ def _lanes_behind(first: Run, nodes: Sequence[Node], at: int, iname: str) -> Ite
 
 
 def _difference(a: Expr, b: Expr) -> Expr:
-    return simplify(p.Sum((a, p.Product((-1, b)))))
+    return simplify(minus(a, b))
 
 
 class _CertainAccesses(WalkMapper):

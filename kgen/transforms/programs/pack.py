@@ -13,7 +13,7 @@ from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, Iname, TemporaryVariable, ValueArg
-from kgen.ir.expr import Expr, SubArrayRef, is_zero, substitute, to_text
+from kgen.ir.expr import Expr, SubArrayRef, is_zero, minus, substitute, to_text
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase, assign_beside
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet
@@ -250,7 +250,7 @@ class _Packing:
 
 def _minus(name: str, start: Expr) -> Expr:
     variable = p.Variable(name)
-    return variable if is_zero(start) else simplify(p.Sum((variable, p.Product((-1, start)))))
+    return variable if is_zero(start) else simplify(minus(variable, start))
 
 
 def _reshaped(index: list[Expr], extents: list[Expr], shape: list[Expr]) -> list[Expr]:

@@ -17,7 +17,7 @@ from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import Iname, TemporaryVariable
-from kgen.ir.expr import Expr, Reduction, SubstitutionMapper, TypeCast, substitute, to_text
+from kgen.ir.expr import Expr, Reduction, SubstitutionMapper, TypeCast, minus, substitute, to_text
 from kgen.ir.instruction import Assignment, BarrierInstruction, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import parse_reduction_op
@@ -347,7 +347,7 @@ class _Balance:
 
     def _ended_by(self, number: Expr, step: Expr) -> Expr:
         """Tell whether so many rows end before a step, in the merge of all rows."""
-        before = p.Sum((self.rows.start(number), p.Product((-1, self.rows.start(0)))))
+        before = minus(self.rows.start(number), self.rows.start(0))
         return p.Comparison(p.Sum((_wide(number), before)), "<=", step)
 
     def _search(self) -> None:
@@ -394,7 +394,7 @@ class _Balance:
         row = _call("min", self.row0 + at, p.Sum((self.rows.count, -1)))
         there = [p.Comparison(at, "<=", self.ending)]
         # what is behind the last row has no entries left
-        end = p.Sum((self.rows.start(p.Sum((row, 1))), p.Product((-1, self.entry0))))
+        end = minus(self.rows.start(p.Sum((row, 1))), self.entry0)
         self._set(self.ends[at], end, r, when=there)
         if not any(parts.staged for parts in self.parts):
             return

@@ -29,6 +29,7 @@ from kgen.ir.expr import (
     Reduction,
     SubstitutionMapper,
     TypeCast,
+    minus,
     substitute,
     to_text,
     variable_names,
@@ -253,7 +254,7 @@ class _Finder:
                 f"'{to_text(following)}'",
                 "rows that follow each other",
             )
-        shift = simplify(p.Sum((first, p.Product((-1, start)))))
+        shift = simplify(minus(first, start))
         return start, shift
 
     def _resolved(self, expr: Expr) -> Expr:

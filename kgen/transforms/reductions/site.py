@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 
-import pymbolic.primitives as p
-
 from kgen.errors import TransformError
-from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.expr import Expr, is_zero, minus, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase, assign_beside
 from kgen.transforms.reductions.loops import Place
 
@@ -81,4 +79,4 @@ class Site:
 
 def counted_from_zero(index: Expr, first: Expr) -> Expr:
     """Return an index counted from 0, where its first value is *first*."""
-    return index if is_zero(first) else p.Sum((index, p.Product((-1, first))))
+    return index if is_zero(first) else minus(index, first)

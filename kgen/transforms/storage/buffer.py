@@ -17,7 +17,7 @@ from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import Iname, TemporaryVariable, read_address_space
-from kgen.ir.expr import Expr, subscript, substitute, variable_names
+from kgen.ir.expr import Expr, minus, subscript, substitute, variable_names
 from kgen.ir.instruction import (
     Assignment,
     BarrierInstruction,
@@ -361,10 +361,7 @@ class _Buffer:
         stored = self._region(written, "store", names) if written and store is not None else None
 
         def at(variable: p.Variable, element: Index) -> Expr:
-            index = tuple(
-                simplify(p.Sum((element[k], p.Product((-1, filled.box.lower[k])))))
-                for k in filled.kept
-            )
+            index = tuple(simplify(minus(element[k], filled.box.lower[k])) for k in filled.kept)
             return subscript(renamed(variable, buffer), index)
 
         def move(region: _Region, insn_id: str, value: Expr, waits: frozenset[str]) -> Assignment:

@@ -20,7 +20,7 @@ from kgen.errors import TransformError
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.assignee import index_of
 from kgen.ir.data import Iname
-from kgen.ir.expr import Expr, subscript, substitute, to_text, variable_names
+from kgen.ir.expr import Expr, minus, subscript, substitute, to_text, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
@@ -84,7 +84,7 @@ class Window:
         shape = at_iteration(absolute, axis, p.Sum((p.Variable(axis), move)))
         shape = project_out_params(shape, (self.loop,)).coalesce()
         total = _closed(shape, names, axis, self.step)
-        total = at_iteration(total, axis, p.Sum((p.Variable(axis), p.Product((-1, move)))))
+        total = at_iteration(total, axis, minus(p.Variable(axis), move))
         if not is_any:
             total = total.intersect(project_out_params(absolute, (self.loop,)))
         return from_named(total.coalesce(), names)
@@ -277,7 +277,7 @@ class _Sliding:
         along = str(self.names(f"{self.along}_kept"))
         at: Expr = p.Variable(along)
         if self.window.step < 0:
-            at = p.Sum((self.extent - 1, p.Product((-1, at))))
+            at = minus(self.extent - 1, at)
         return self._made("kept", p.Variable(self.window.loop), along, simplify(at), count)
 
     def _made(
