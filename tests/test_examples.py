@@ -45,19 +45,6 @@ def test_example_is_listed(path: Path) -> None:
     assert f"[{path.name}]({path.name})" in LISTED
 
 
-def test_tensor_product_prints_code() -> None:
-    pytest.importorskip("ml_dtypes")
-    text = run_example("gpu/tensor_product.py", "--size", "128")
-    assert "kgen_m16n8k16_bfloat16(" in text
-    assert "kgen_load_2x8x8_transposed(" in text
-
-
-def test_tensor_product_on_cuda(cuda_context: Any) -> None:
-    pytest.importorskip("ml_dtypes")
-    text = run_example("gpu/tensor_product.py", "--device=cuda", "--size=512")
-    assert "maximal relative error against numpy" in text
-
-
 def check_pde_to_code(text: str, function: str) -> None:
     assert text.count(function) == 3
     assert text.count("maximal error against numpy") == 3

@@ -10,9 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import tensor_product
 from product import KNOWN, OF_GROUPS, pieces, product, tiles, vectors_of_tiles
-from tensor_product import BFLOAT16, fetched, of_warps, swizzled, with_mma
+from tensor_product import (
+    BFLOAT16,
+    fetched,
+    make_product,
+    of_warps,
+    schedule,
+    swizzled,
+    with_mma,
+)
 
 import kgen as lp
 
@@ -88,10 +95,6 @@ def of_size(n: int, target: Any) -> lp.TranslationUnit:
     return product(FLOAT32, n, target)
 
 
-def of_bfloat16(n: int, target: Any) -> lp.TranslationUnit:
-    return tensor_product.make_product(n).copy(target=target)
-
-
 @dataclass(frozen=True)
 class Step:
     """A schedule, the kernel that it is for, and the size to time it for, if it is a special one.
@@ -122,7 +125,7 @@ STEPS = (
     Step("larger pieces", larger_pieces),
     Step("any size", pipeline, of_any_size),
     Step("any size, tiles at the border", pipeline, of_any_size, size=4060),
-    Step("tensor cores", tensor_cores, of_bfloat16, BFLOAT16),
-    Step("swizzles", swizzles, of_bfloat16, BFLOAT16),
-    Step("asynchronous copies", tensor_product.schedule, of_bfloat16, BFLOAT16),
+    Step("tensor cores", tensor_cores, make_product, BFLOAT16),
+    Step("swizzles", swizzles, make_product, BFLOAT16),
+    Step("asynchronous copies", schedule, make_product, BFLOAT16),
 )

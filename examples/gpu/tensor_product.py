@@ -1,15 +1,15 @@
 """A product of bfloat16 matrices on NVIDIA's tensor cores: warps of mma.sync, tiles by cp.async.
 
-Without ``--device cuda`` the program prints the CUDA code. On a device it runs, and compares the
-result with numpy's. It needs numpy's bfloat16: ``pip install '.[bfloat16]'``.
+It needs numpy's bfloat16: ``pip install '.[bfloat16]'``.
 """
 
 from __future__ import annotations
 
-import argparse
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+from case import Case
 
 import kgen as lp
 
@@ -24,8 +24,8 @@ TILES = {
 AROUND = "i_outer, j_outer, k_outer"
 
 
-def make_product(size: int) -> lp.TranslationUnit:
-    """Return the product as it is written, for matrices of *size* rows, a multiple of 128."""
+def make_product(n: int, target: Any) -> lp.TranslationUnit:
+    """Return the product as it is written, for matrices of *n* rows, a multiple of 128."""
     knl = lp.make_kernel(
         "{ [i, j, k]: 0 <= i, j, k < n }",
         TEXT,
@@ -34,10 +34,10 @@ def make_product(size: int) -> lp.TranslationUnit:
             lp.GlobalArg("c", np.float32, shape="n, n"),
             "...",
         ],
-        target=lp.PyCudaTarget(),
+        target=target,
         name="product",
     )
-    return lp.fix_parameters(knl, n=size)
+    return lp.fix_parameters(knl, n=n)
 
 
 def of_warps(knl: lp.TranslationUnit) -> lp.TranslationUnit:
@@ -76,21 +76,17 @@ def schedule(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     return lp.pipeline(lp.async_copy(knl, "a_fetch_rule, b_fetch_rule"), "k_outer", stages=3)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", choices=("none", "cuda"), default="none")
-    parser.add_argument("--size", type=int, default=512)
-    options = parser.parse_args()
-    knl = schedule(make_product(options.size))
-    if options.device == "none":
-        print(lp.generate_code_v2(knl).device_code())
-        return
-    a, b = np.random.default_rng(1).random((2, options.size, options.size)).astype(BFLOAT16)
-    _, (c,) = knl(a=a, b=b)
-    expected = a.astype(np.float32) @ b.astype(np.float32)
-    print(f"maximal relative error against numpy: {np.max(np.abs(c / expected - 1)):.1e}")
-    np.testing.assert_allclose(c, expected, rtol=1e-4)
-
-
-if __name__ == "__main__":
-    main()
+CASES = (
+    Case(
+        title="product, bfloat16",
+        kernel=make_product,
+        schedule=schedule,
+        inputs=lambda rng, n: {name: rng.random((n, n)).astype(BFLOAT16) for name in "ab"},
+        expected=lambda given: given["a"].astype(np.float64) @ given["b"].astype(np.float64),
+        work=lambda n: 2 * n**3,
+        unit="TFLOP/s",
+        size=4096,
+        small=512,
+        result="c",
+    ),
+)
