@@ -296,10 +296,12 @@ class _Balance:
         """Make a loop over *count* work-items."""
         return self._row_loop(what, f"0 <= $ < {count}", LocalInameTag(0))
 
-    def _own_steps(self, what: str, count: int) -> p.Variable:
-        """Make a loop over what a work-item has of a tile."""
-        tag = UnrollTag() if count <= _MOST_UNROLLED else None
-        return self._loop(what, f"0 <= $ < {count}", tag)
+    def _own_steps(self, what: str, count: int, end: Expr) -> p.Variable:
+        """Make a loop over what a work-item has of a tile, of which the first ones are there."""
+        if count <= _MOST_UNROLLED:
+            return self._loop(what, f"0 <= $ < {count}", UnrollTag())
+        there = f" and $ < {to_text(end)}" if self.group_size == 1 else ""
+        return self._loop(what, f"0 <= $ < {count}{there}")
 
     # -- instructions -------------------------------------------------------------------------
 
@@ -389,7 +391,7 @@ class _Balance:
 
     def _stage(self) -> None:
         """Append what copies the ends of rows and the operands to local memory."""
-        r = self._own_steps(f"{self.rows.row}_end", self.items + 1)
+        r = self._own_steps(f"{self.rows.row}_end", self.items + 1, self.ending + 1)
         at = simplify(p.Sum((p.Product((self.group_size, r)), self.l)))
         row = _call("min", self.row0 + at, p.Sum((self.rows.count, -1)))
         there = [p.Comparison(at, "<=", self.ending)]
@@ -398,7 +400,7 @@ class _Balance:
         self._set(self.ends[at], end, r, when=there)
         if not any(parts.staged for parts in self.parts):
             return
-        s = self._own_steps(f"{self.k}_stage", self.items)
+        s = self._own_steps(f"{self.k}_stage", self.items, self.own_entries)
         at = simplify(p.Sum((p.Product((self.group_size, s)), self.l)))
         # all work-items read something: so reads need no conditions, and are under way together
         near = _call("min", at, p.Sum((self.own_entries, -1)))
@@ -426,7 +428,7 @@ class _Balance:
         ended = self._private("has_ended", BOOL8, False)
         for parts in self.parts:
             self._set_all(parts.acc, parts.neutral)
-        v = self._own_steps(f"{self.rows.row}_step", self.items)
+        v = self._own_steps(f"{self.rows.row}_step", self.items, steps)
         at = simplify(p.Sum((p.Product((self.items, self.l)), v)))
         is_there = p.Comparison(at, "<", steps)
         is_entry = self._private(
@@ -495,7 +497,7 @@ class _Balance:
     def _put(self) -> None:
         """Append what runs for each row that has begun and ended in the tile."""
         o = self._item("put_item", self.group_size)
-        r = self._own_steps(f"{self.rows.row}_put", self.items)
+        r = self._own_steps(f"{self.rows.row}_put", self.items, self.ending)
         self.around = (self.g, o, r)
         at = simplify(p.Sum((p.Product((self.group_size, r)), o)))
         is_row = p.Comparison(at, "<", self.ending)
