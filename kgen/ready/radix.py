@@ -319,7 +319,8 @@ class _Split:
         k, row = self.number, _SPLIT_ROWS
         return [
             f"{{ [clear_{k}, q_{k}, q_own_{k}]: 0 <= clear_{k}, q_{k}, q_own_{k} < {row} }}",
-            f"{{ [take_{k}, e_put_{k}]: 0 <= take_{k}, e_put_{k} < {self.items} }}",
+            f"{{ [take_{k}, tally_{k}]: 0 <= take_{k}, tally_{k} < {self.items} }}",
+            f"{{ [e_put_{k}]: 0 <= e_put_{k} < {self.items} }}",
             f"{{ [lane_{k}]: 0 <= lane_{k} < {group_size} }}",
             f"{{ [j_{k}]: 0 <= j_{k} <= lane_{k} }}",
         ]
@@ -333,7 +334,10 @@ class _Split:
         ]
 
     def text(self, group_size: int) -> str:
-        """Return the instructions."""
+        """Return the instructions.
+
+        All places are taken before one is counted, so that their latencies overlap.
+        """
         k, row = self.number, _SPLIT_ROWS
         mine = f"l // {row}, l % {row}"
         per = group_size // row
@@ -345,10 +349,10 @@ class _Split:
             table[clear_{k}, {mine}] = 0 {{id=clear_{k}, inames=g:l:clear_{k}, dep={before}}}
             taken_{k}[take_{k}] = order[{self.items}*l + take_{k}] \
                                 {{id=take_{k}, inames=g:l:take_{k}, dep={before}}}
-            at_{k} = cast(np.int32, taken_{k}[take_{k}] {bits}) \
-                                {{id=at_{k}, inames=g:l:take_{k}, dep=take_{k}}}
+            at_{k} = cast(np.int32, taken_{k}[tally_{k}] {bits}) \
+                                {{id=at_{k}, inames=g:l:tally_{k}, dep=take_{k}}}
             table[at_{k}, {mine}] = table[at_{k}, {mine}] + 1 \
-                                {{id=count_{k}, inames=g:l:take_{k}, dep=at_{k}:clear_{k}}}
+                                {{id=count_{k}, inames=g:l:tally_{k}, dep=at_{k}:clear_{k}}}
             own_{k} = sum(q_own_{k}, cast(np.int32, table[{q_own}])) \
                                 {{id=own_{k}, inames=g:l, dep=count_{k}}}
             all[l] = own_{k} {{id=all_{k}, inames=g:l, dep=own_{k}}}
