@@ -16,7 +16,7 @@ from pytools.tag import Tag
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
-from kgen.ir.data import Iname, TemporaryVariable
+from kgen.ir.data import ArrayArg, Iname, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, Reduction, SubstitutionMapper, TypeCast, minus, substitute, to_text
 from kgen.ir.instruction import Assignment, BarrierInstruction, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -62,7 +62,8 @@ def balance(
     :arg items: the steps of a work-item; 7 by default, and 2048 on targets without work-items
     :arg group_size: the work-items of a group; 256 by default, and 1 without work-items
     :arg entries: the number of entries, or more, as an expression of sizes. By default it is the
-        length of an array with an element for each entry, such as ``values`` below
+        length of an array with an element for each entry, such as ``values`` below; if that is
+        declared without a shape, it becomes a new argument, which calls find from the array
 
     ::
 
@@ -219,7 +220,7 @@ class _Balance:
         self.items, self.group_size, self.tile = items, group_size, items * group_size
         self.lanes = min(WARP_SIZE, 1 << group_size.bit_length() - 1)
         self.late = max(1, group_size // self.lanes)
-        self.new_name = new_names(kernel, [rows.entry])
+        self.new_name = new_names(kernel, [rows.entry, to_text(rows.most)])
         self.new_id = kernel.get_instruction_id_generator()
         self.temporaries: dict[str, TemporaryVariable] = {}
         self.domains: list[BasicSet] = []
@@ -605,6 +606,7 @@ class _Balance:
         before = sum(insn.id not in rows.gone for insn in kernel.instructions[:at])
         silenced = [f"write_race({name})" for names in self.copies.values() for name in names]
         result = kernel.copy(
+            args=self._args(),
             instructions=(*others[:before], *self.instructions, *others[before:]),
             domains=(*kernel.domains, *self.domains),
             inames={**kernel.inames, **self.inames},
@@ -618,6 +620,14 @@ class _Balance:
         scanned = result.copy(target=apart or kernel.target)
         scanned = realize_reduction(scanned, insn_id_filter=self.scans, force_scan=True)
         return scanned.copy(target=kernel.target)
+
+    def _args(self) -> tuple[ArrayArg | ValueArg, ...]:
+        """Return the arguments; the length of an array with an element for each entry is one."""
+        args, size = tuple(self.kernel.args), self.rows.most
+        if self.rows.sized is None:
+            return args
+        sized = [arg.copy(shape=(size,)) if arg.name == self.rows.sized else arg for arg in args]
+        return (*sized, ValueArg(to_text(size), self.index))
 
     def _waiting(self, insn: InstructionBase) -> InstructionBase:
         """Let what waited for a row wait for all rows."""

@@ -22,7 +22,7 @@ from kgen.errors import (
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.assignee import assignee_name
 from kgen.ir.construction.dependencies import ancestors
-from kgen.ir.data import TemporaryVariable
+from kgen.ir.data import ArrayArg, TemporaryVariable
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -44,7 +44,7 @@ from kgen.ir.sets.text import parse_set
 from kgen.ir.tags import InameImplementationTag
 from kgen.ir.types import NumpyType
 from kgen.transforms.expressions.rules import expand_expression
-from kgen.transforms.select import require_iname
+from kgen.transforms.select import new_names, require_iname
 
 __all__ = ["Rows", "Total", "find_rows"]
 
@@ -71,9 +71,9 @@ class Rows:
     """Rows of entries, and the instructions that use the totals of each.
 
     ``first`` and ``count`` say which rows there are, ``starts`` is the first entry of the row
-    ``row``, of the type ``dtype``, and ``most`` as many entries as there may be. *results* are the
-    instructions that run once for each row; they wait for those of ``waits``. ``gone`` are all
-    instructions that the rows had.
+    ``row``, of the type ``dtype``, and ``most`` as many entries as there may be: a new name for the
+    length of the array ``sized``, if there is one. *results* are the instructions that run once for
+    each row; they wait for those of ``waits``. ``gone`` are all instructions that the rows had.
     """
 
     row: str
@@ -83,6 +83,7 @@ class Rows:
     starts: Expr
     dtype: NumpyType
     most: Expr
+    sized: str | None
     totals: tuple[Total, ...]
     results: tuple[InstructionBase, ...]
     waits: frozenset[str]
@@ -131,6 +132,8 @@ class _Finder:
         reductions = self._reductions()
         totals = tuple(self._total(node, entry, shift) for node in reductions)
         self._check_rows_apart(reductions)
+        found = self._most(totals, entry) if entries is None else (self._size(entries), None)
+        most, sized = found
         ids = frozenset(str(insn.id) for insn in self.inside)
         waits = frozenset(name for insn in self.inside for name in insn.depends_on) - ids
         return Rows(
@@ -140,7 +143,8 @@ class _Finder:
             count=count,
             starts=starts,
             dtype=self._type_of(starts)[0],
-            most=self._most(totals, entry) if entries is None else self._size(entries),
+            most=most,
+            sized=sized,
             totals=totals,
             results=self._results(),
             waits=waits,
@@ -408,25 +412,28 @@ class _Finder:
         widths = tuple(cast("Sequence[NumpyType]", node.operation.accumulators(types)))
         return Total(node, operands, types, widths)
 
-    def _most(self, totals: Sequence[Total], entry: str) -> Expr:
-        """Return the length of an array that has an element for each entry."""
-        one = p.Variable(entry)
-        always = _Unconditional()
+    def _most(self, totals: Sequence[Total], entry: str) -> tuple[Expr, str | None]:
+        """Return the length of an array that has an element for each entry.
+
+        It may be an array of unknown length, which gets a name; then return the array, too.
+        """
+        one, always, unknown = p.Variable(entry), _Unconditional(), None
         for node in walk(*(always(operand) for total in totals for operand in total.operands)):
-            if isinstance(node, p.Subscript) and isinstance(node.aggregate, p.Variable):
-                array = self.kernel.array_vars.get(node.aggregate.name)
-                shape = getattr(array, "shape", None)
-                for part, extent in zip(
-                    node.index_tuple, shape if isinstance(shape, tuple) else (), strict=False
-                ):
-                    if part == one and extent is not None:
-                        return extent
+            if not isinstance(node, p.Subscript) or one not in node.index_tuple:
+                continue
+            array = self.kernel.arg_dict.get(to_text(node.aggregate))
+            shape = getattr(array, "shape", None)
+            if isinstance(shape, tuple) and shape[node.index_tuple.index(one)] is not None:
+                return shape[node.index_tuple.index(one)], None
+            if unknown is None and isinstance(array, ArrayArg) and len(node.index_tuple) == 1:
+                unknown = array.name
+        if unknown is not None:
+            return p.Variable(new_names(self.kernel)(f"n_{self.row}_entries")), unknown
         raise TransformError(
             f"nothing tells how many entries the rows over '{self.row}' have",
-            because="no array with a declared shape is subscripted by the number of an entry, and "
-            f"on no condition, as 'values[{self.k}]' would be",
-            hint="declare it: GlobalArg('values', shape='entries'); or "
-            "balance(..., entries='entries')",
+            because="no array is subscripted by the number of an entry, and on no condition, as "
+            f"'values[{self.k}]' would be",
+            hint="balance(..., entries='entries'), an expression of sizes",
         )
 
     def _size(self, given: str | int) -> Expr:

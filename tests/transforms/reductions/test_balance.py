@@ -344,6 +344,29 @@ def test_tags_and_types_are_needed_in_order() -> None:
         lp.balance(rows("out[row] = sum(k, values[k])", dtype=None), "row, k")
 
 
+def test_arrays_without_a_shape_tell_the_number_of_entries() -> None:
+    data = [
+        lp.GlobalArg("values", np.float64, shape=None),
+        lp.GlobalArg("starts", np.int32, shape="n + 1"),
+        ...,
+    ]
+    knl = lp.make_kernel(
+        ["{ [row]: 0 <= row < n }", "{ [k]: 0 <= k < starts_after - starts_here }"],
+        """
+        for row
+            <> starts_here = starts[row]
+            <> starts_after = starts[row + 1]
+            out[row] = sum(k, values[starts_here + k])
+        end
+        """,
+        data,
+        target=lp.ExecutableCTarget(),
+    )
+    given = matrix(LENGTHS["mixed"])
+    (out,) = lp.balance(knl, "row, k")(values=given["values"], starts=given["starts"])[1]
+    assert np.array_equal(out, each_row(given, lambda v, c, row: v.sum()))
+
+
 def test_the_number_of_entries_may_be_given() -> None:
     knl = rows("out[row] = sum(k, x[columns[k // 2]])")
     given = matrix(LENGTHS["mixed"])
