@@ -353,8 +353,7 @@ class _Separator:
         values = self._values(loop)
         firsts = [part for part in parts_of_bound(p.Max, loop.first) if part not in idle]
         stops = [part for part in parts_of_bound(p.Min, loop.stop) if part not in idle]
-        assert values.high is not None
-        stop = minimum([values.high + 1, *stops])
+        stop = loop.stop if values.high is None else minimum([values.high + 1, *stops])
         if len(firsts) == len(parts_of_bound(p.Max, loop.first)):
             return replace(loop, stop=stop)
         assert values.low is not None

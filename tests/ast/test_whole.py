@@ -129,3 +129,31 @@ def test_few_and_many_copies_stay_under_guards(monkeypatch: pytest.MonkeyPatch) 
 
 def test_loops_that_are_never_whole_stay() -> None:
     assert "whole" not in tree_of(scaled(16, assumptions="n < 16"), 3, 15)
+
+
+def test_a_loop_without_a_largest_value_begins_where_whole_iterations_let_it() -> None:
+    """Loop j ends at i + 1, for which there is no number; that it begins at 0 is known."""
+    knl = lp.make_kernel(
+        [
+            "{ [i]: 0 <= i <= n and i mod 2 = 1 }",
+            "{ [j, u]: i - 1 <= j <= i + 1 and 0 <= u < 4 }",
+            "{ [f]: 1 <= f < 4 }",
+            "{ [w]: 0 <= w < 4 }",
+        ],
+        """
+        t[f - 1] = i {id=t, inames=i:j:f}
+        v[w] = t[1] - k[w] {id=v, dep=t, inames=i:j:w}
+        out[j, u, i] = v[3 - u] + v[0] {dep=v, inames=i:j:u}
+        """,
+        [
+            lp.TemporaryVariable("t", "int32", shape="3"),
+            lp.TemporaryVariable("v", "int32", shape="4"),
+            lp.GlobalArg("k", "int32", shape="4"),
+            lp.GlobalArg("out", "int32", shape="n + 4, 4, n + 2"),
+            "...",
+        ],
+        assumptions="n >= 0 and n mod 3 = 0",
+        target=lp.CTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 4, inner_tag="ilp", slabs=(1, 0))
+    assert not lp.verify(knl).violated
