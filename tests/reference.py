@@ -161,6 +161,8 @@ class Evaluator(EvaluationMapper[Any]):
 
     def map_variable(self, expr: p.Variable) -> Any:
         known = self.context.get(expr.name)
+        if known is None and expr.name in self.rules:  # one without arguments
+            return self.rec(self.rules[expr.name].expression)
         return self.load(expr.name, ()) if known is None else known
 
     def map_subscript(self, expr: p.Subscript) -> Any:

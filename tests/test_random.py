@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ class Judge:
                 f"{type(error).__name__}: {error}\n{smallest}",
                 pytrace=False,
             )
-        assert accepted >= 0.6 * tried
+        assert accepted >= 0.6 * tried - 2 * sqrt(tried)  # a few programs vary more than many
         assert left_out <= max(1, 0.1 * count)
 
 

@@ -7,7 +7,7 @@ a sum. So no order of the loops, and no correct transformation, may change a res
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.random import choices
@@ -93,16 +93,31 @@ class Statement:
 
 @dataclass(frozen=True)
 class Rule:
-    """A substitution rule; the subscripts of what it reads name its arguments."""
+    """A substitution rule; the subscripts of what it reads name its arguments.
+
+    One without arguments may name loops around its uses.
+    """
 
     name: str
     arguments: tuple[str, ...]
     text: str
     reads: tuple[Access, ...]
     is_int: bool
+    loops: frozenset[str] = frozenset()
+    #: whether one without arguments is written ``rule()``
+    is_called: bool = True
+
+    @property
+    def _is_bare(self) -> bool:
+        return not self.arguments and not self.is_called
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(self.arguments)}) := {self.text}"
+        head = self.name if self._is_bare else f"{self.name}({', '.join(self.arguments)})"
+        return f"{head} := {self.text}"
+
+    def use(self, given: Iterable[str]) -> str:
+        """Write a use of it."""
+        return self.name if self._is_bare else f"{self.name}({', '.join(given)})"
 
 
 #: What operands are: results of earlier statements, inputs, loop variables, constants, ``n``;
@@ -184,10 +199,12 @@ class Kernel:
         indices = tuple(self.any_index(loops) for _ in range(naxes))
         return self.grown(self.input_at(indices, is_int))
 
-    def new_rule(self, is_int: bool) -> Rule:
-        """Draw a rule that reads inputs, near to where its arguments point."""
+    def new_rule(self, loops: Sequence[Loop], is_int: bool) -> Rule:
+        """Draw a rule that reads inputs, near to where its arguments point, or in these loops."""
         draw = self.draw
-        arguments = ("x", "y")[: draw(choices.integers(1, 2))]
+        arguments = ("x", "y")[: draw(choices.sampled_from((1, 2, 1, 2, 0)))]
+        if not arguments:
+            return self.rule_without_arguments(loops, is_int)
         reads, terms = list[Access](), list[str]()
         for _ in range(draw(choices.integers(1, 2))):
             indices = []
@@ -203,18 +220,30 @@ class Kernel:
         self.rules.append(rule)
         return rule
 
+    def rule_without_arguments(self, loops: Sequence[Loop], is_int: bool) -> Rule:
+        """Draw a rule that stands for the same in all its uses, or follows the loops around."""
+        draw = self.draw
+        inside = loops if draw(choices.booleans()) else ()
+        reads = [self.input_access(inside, is_int) for _ in range(draw(choices.integers(1, 2)))]
+        text = " - ".join(f"{draw(choices.integers(1, 2))}*{read}" for read in reads)
+        named = frozenset(x.name for x in inside if re.search(rf"\b{x.name}\b", text))
+        name, is_called = f"rule{len(self.rules)}", draw(choices.booleans())
+        self.rules.append(Rule(name, (), text, (), is_int, named, is_called))
+        return self.rules[-1]
+
     def use_of_rule(self, loops: Sequence[Loop], is_int: bool) -> str:
         """Draw a use of a rule, perhaps of a new one."""
-        known = [rule for rule in self.rules if rule.is_int or not is_int]
+        around = {loop.name for loop in loops}
+        known = [r for r in self.rules if (r.is_int or not is_int) and r.loops <= around]
         again = known and self.draw(choices.integers(0, 2))
-        rule = self.draw(choices.sampled_from(known)) if again else self.new_rule(is_int)
+        rule = self.draw(choices.sampled_from(known)) if again else self.new_rule(loops, is_int)
         given = {argument: self.any_index(loops) for argument in rule.arguments}
         for read in rule.reads:
             indices = tuple(
                 Index(i.text, given[i.iname].size + i.size.c) for i in read.indices if i.iname
             )
             self.grown(Access(read.array, indices))
-        return f"{rule.name}({', '.join(index.text for index in given.values())})"
+        return rule.use(index.text for index in given.values())
 
     def input_at(self, indices: tuple[Index, ...], is_int: bool) -> Access:
         """Choose an array that nobody writes."""
@@ -558,7 +587,7 @@ class Kernel:
         loops = [*self.loops, *self.reductions]
         used = {x.name for s in self.statements for x in s.path}
         texts = " ".join(" ".join((s.text, *s.conditions)) for s in self.statements)
-        self.rules = [rule for rule in self.rules if f"{rule.name}(" in texts]
+        self.rules = [rule for rule in self.rules if re.search(rf"\b{rule.name}\b", texts)]
         texts = " ".join((texts, *(rule.text for rule in self.rules)))
         loops = [x for x in loops if x.name in used or re.search(rf"\b{x.name}\b", texts)]
         declarations = []

@@ -89,6 +89,21 @@ _SHARED = choices.sampled_from((None,) * 7 + (AddressSpace.LOCAL,) * 3 + tuple(A
 _OWN = choices.sampled_from((None, None, AddressSpace.PRIVATE))
 
 
+#: What affine maps add to a loop.
+_SHIFTS = choices.sampled_from((0, 1, -2, 3))
+#: Maps of a loop I, and of two loops I and J; some leave iterations out, and have to be refused.
+_MAPS = (
+    *("I_moved = 3 - I", "I_moved = 2*I + 1", "2*I_moved = I", "2*I_moved + 1 = I"),
+    *("I_moved = I and I <= 4", "I_moved = 2*floor(I/2) + 1 - (I mod 2)"),
+)
+_PAIRS = (
+    *("I_moved = I + J and J_moved = J", "I_moved = J and J_moved = I"),
+    *("I_moved = I - J and J_moved = I", "I_moved = J and J_moved = 2*I + 1"),
+    *("I_moved = I + J and J_moved = I - J", "I_moved = I and 2*J_moved = J - I"),
+    *("I_moved = 2*I + J and J_moved = I + J",),
+)
+
+
 class Transformer:
     """Draws transformations that a user could mean, for the kernel as it stands."""
 
@@ -214,12 +229,32 @@ class Transformer:
         return Step("chunk_iname", (self.draw(choices.sampled_from(self.short)), count))
 
     def affine_map_inames(self) -> Step | None:
+        return self._affine_map(self.draw(choices.sampled_from((1, 1, -1, -1, 2, -2, 3))))
+
+    def move_iname(self) -> Step | None:
+        """Shift or reverse a loop, which leaves the size of its values."""
+        return self._affine_map(self.draw(choices.sampled_from((1, -1))))
+
+    def _affine_map(self, factor: int) -> Step | None:
         if not self.loops:
             return None
         name = self.draw(choices.sampled_from(self.loops))
         new = f"{name}_moved"
-        equation = f"{new} = {self.draw(choices.sampled_from(('', '-')))}{name} + 3"
+        one, other = self.draw(choices.permutations((name, new)))
+        equation = f"{one} = {factor}*{other} + {self.draw(_SHIFTS)}"
         return Step("affine_map_inames", (name, new, equation))
+
+    def map_domain(self) -> Step | None:
+        """Replace one or two loops by as many, by a map that not all iterations have to be in."""
+        names = self._together()[:2]
+        if not names:
+            return None
+        one, other = names[0], names[-1]
+        maps = [f"[{one}] -> [{one}_moved]: {text}" for text in _MAPS]
+        if one != other:
+            maps += [f"[{one}, {other}] -> [{one}_moved, {other}_moved]: {t}" for t in _PAIRS]
+        text = self.draw(choices.sampled_from(maps)).replace("I", one).replace("J", other)
+        return Step("map_domain", (f"{{ {text} }}",))
 
     def split_reduction(self) -> Step | None:
         """Take some loops of a reduction over several out of it."""
@@ -256,6 +291,8 @@ class Transformer:
                     uses += expr.parameters
                 elif isinstance(expr, p.Subscript) and expr.aggregate == p.Variable(name):
                     uses += expr.index_tuple
+                elif expr == p.Variable(name) and name in self.kernel.substitutions:
+                    uses.append(self.kernel.substitutions[name].expression)
                 else:
                     continue
                 users[str(insn.id)] = None
@@ -339,7 +376,7 @@ class Transformer:
         rule = self.draw(choices.sampled_from(sorted(self.kernel.substitutions)))
         users, uses = self._uses(rule)
         swept = self._sweep(users, uses)
-        if not swept:
+        if not swept and self.kernel.substitutions[rule].arguments:
             return None
         options = self._fetch_options(users, swept)
         options["precompute_outer_inames"] = options.pop("outer")
@@ -522,6 +559,7 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.buffer_array,
     *(Transformer.split_reduction,) * 2,
     Transformer.affine_map_inames,
+    Transformer.map_domain,
     Transformer.rename_iname,
     Transformer.chunk_iname,
     Transformer.fix_parameters,
@@ -555,7 +593,7 @@ _LARGE: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.tag_inames,
     Transformer.join_inames,
     Transformer.prioritize_loops,
-    Transformer.affine_map_inames,
+    Transformer.move_iname,
     Transformer.add_prefetch,
 )
 

@@ -46,7 +46,7 @@ TARGETS = ("c", "threads", "tree", "opencl", "emulated", "cuda")
 _MODELS: dict[str, Any] = {
     "c": lp.CTarget(),
     "threads": lp.CTarget(threads=None),
-    "tree": lp.OpenCLTarget(),
+    "tree": lp.CudaTarget(),
     "opencl": lp.OpenCLTarget(),
     "emulated": lp.CudaTarget(),
     "cuda": lp.CudaTarget(),
