@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kgen.errors import ScheduleError
 from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.expr import variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AsyncCopyTag, CopyWaitTag
@@ -25,23 +26,28 @@ def check_copies(kernel: PreparedKernel) -> None:
     copies = [insn for insn in kernel.instructions if insn.tags_of_type(AsyncCopyTag)]
     for copy in copies:
         (array,) = copy.assignee_var_names()
-        _check_space(kernel, copy, array)
+        _check_spaces(kernel, copy, array)
         waits = list(_waits(kernel, array))
         _check_readers(kernel, copy, array, {str(wait.id) for wait in waits})
         for wait in waits:
             _check_items(kernel, copy, wait, array)
 
 
-def _check_space(kernel: PreparedKernel, copy: InstructionBase, array: str) -> None:
-    space = kernel.array_vars[array].address_space
-    if space != AddressSpace.LOCAL:
-        raise ScheduleError(
-            f"the copy of '{copy.id}' goes on, and '{array}' is in {space} memory",
-            kernel=kernel.name,
-            where=f"instruction '{copy}'",
-            because="such copies are made from global to local memory only",
-            hint="tag the loops of work-items, or leave async_copy out",
-        )
+def _check_spaces(kernel: PreparedKernel, copy: InstructionBase, array: str) -> None:
+    (element,) = copy.read_exprs()
+    source = names[0] if (names := variable_names(getattr(element, "aggregate", ()))) else None
+    for name, wanted in ((array, AddressSpace.LOCAL), (source, AddressSpace.GLOBAL)):
+        space = None if name is None else kernel.array_vars[name].address_space
+        if space != wanted:
+            what = "what it reads" if space is None else f"'{name}'"
+            where = "no memory" if space is None else f"{AddressSpace.stringify(space)} memory"
+            raise ScheduleError(
+                f"the copy of '{copy.id}' goes on, and {what} is in {where}",
+                kernel=kernel.name,
+                where=f"instruction '{copy}'",
+                because="such copies are made from global to local memory only",
+                hint="tag the loops of work-items, or leave async_copy out",
+            )
 
 
 def _waits(kernel: PreparedKernel, array: str) -> Iterator[InstructionBase]:

@@ -327,3 +327,13 @@ def test_copies_go_on_to_local_memory_only(space: lp.AddressSpace) -> None:
     knl = lp.set_temporary_address_space(copied(), "a_fetch", space)
     with pytest.raises(lp.KgenError, match=r"'a_fetch' is in .* memory"):
         lp.generate_code_v2(knl)
+
+
+def test_copies_go_on_from_global_memory_only() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 64 }", "b[i] = a[63 - i]", target=CUDA)
+    knl = lp.split_iname(lp.add_dtypes(knl, {"a": np.float32}), "i", 8, inner_tag="l.0")
+    knl = lp.add_prefetch(knl, "a", "i_inner", default_tag="l.0")
+    knl = lp.async_copy(knl, "a_fetch_rule")
+    knl = lp.add_prefetch(knl, "a", "a_dim_0", default_tag="unr")
+    with pytest.raises(lp.KgenError, match=r"'a_fetch_0' is in private memory"):
+        lp.generate_code_v2(knl)
