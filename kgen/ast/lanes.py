@@ -21,7 +21,7 @@ from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.tags import ItemLoopTag, LocalInameTag, LoopedIlpTag, UnrolledIlpTag
 from kgen.ir.tree import has_barrier, map_children, nodes_in
 from kgen.ir.types import AddressSpace
-from kgen.schedule.lanes import dependence_in, is_simd
+from kgen.schedule.lanes import dependence_in, draws_random, is_simd
 from kgen.schedule.tree import LoopKind, Schedule, insn_ids, loops_in
 from kgen.transforms.storage.unprivatize import unprivatize_temporaries_with_inames
 
@@ -77,7 +77,7 @@ def _only_in(kernel: PreparedKernel, iname: str, ids: Sequence[str]) -> Iterator
             and temporary.base_storage is None
             and isinstance(temporary.shape, tuple)
             and len(temporary.shape) == 1
-            and isinstance(insn, Assignment)
+            and (isinstance(insn, Assignment) or draws_random(kernel, insn))
             and not insn.predicates
             and name not in insn.read_dependency_names()
             and _is_local_to(kernel, name, iname, ids)

@@ -16,7 +16,8 @@ from kgen.analysis.points import describe_pair, example
 from kgen.errors import is_silenced
 from kgen.ir.analyses import Analysis
 from kgen.ir.expr import is_constant, walk
-from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.functions import RandomFunction, find_function
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import param_names, project_out_params, rename_param
 from kgen.ir.sets.names import Side
@@ -25,7 +26,15 @@ from kgen.ir.tree import map_children
 from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import Loop, Node, Sequence, insn_ids, sequence
 
-__all__ = ["dependence_in", "is_factor", "is_fragment", "is_lane_call", "is_simd", "join_lanes"]
+__all__ = [
+    "dependence_in",
+    "draws_random",
+    "is_factor",
+    "is_fragment",
+    "is_lane_call",
+    "is_simd",
+    "join_lanes",
+]
 
 #: Why iterations of a loop around some instructions may not run at once.
 _DEPENDENCE = Analysis["str | None"](LoopKernel)
@@ -55,6 +64,13 @@ def is_lane_call(kernel: LoopKernel, node: Any) -> bool:
         return isinstance(node.exponent, float | np.floating) or not is_constant(node.exponent)
     is_named = isinstance(node, p.Call) and isinstance(node.function, p.Variable)
     return is_named and node.function.name in kernel.target.lane_functions
+
+
+def draws_random(kernel: LoopKernel, insn: InstructionBase) -> bool:
+    """Tell whether an instruction calls a generator of random numbers, which keeps no state."""
+    if not (isinstance(insn, CallInstruction) and isinstance(insn.expression, p.Call)):
+        return False
+    return isinstance(find_function(kernel, str(insn.expression.function)), RandomFunction)
 
 
 def join_lanes(kernel: LoopKernel, node: Node) -> Node:
@@ -123,9 +139,9 @@ def dependence_in(kernel: LoopKernel, iname: str, ids: tuple[str, ...]) -> str |
 
 def _dependences(kernel: LoopKernel, iname: str, insns: list[InstructionBase]) -> Iterator[str]:
     for insn in insns:
-        if not isinstance(insn, Assignment):
+        if not (isinstance(insn, Assignment) or draws_random(kernel, insn)):
             yield f"'{insn.id}' is no assignment"
-        elif insn.atomicity:
+        elif isinstance(insn, Assignment) and insn.atomicity:
             yield f"'{insn.id}' is atomic"
     written = {name for insn in insns for name in insn.assignee_var_names()}
     if not kernel.options.restrict and not written <= kernel.temporary_variables.keys():

@@ -362,3 +362,30 @@ def test_kernels_with_vectors_come_back_from_json() -> None:
     counter = vector_type(np.dtype("uint32"), 4)
     knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "b[i] = a[i].s0", [lp.GlobalArg("a", counter), ...])
     assert decode(encode(knl)) == knl
+
+
+@pytest.mark.parametrize("name", ["philox4x32_f32", "philox2x64", "threefry4x32_f64"])
+def test_numbers_in_lanes_are_those_drawn_one_by_one(name: str) -> None:
+    generator = GENERATORS[name]
+    maker = f"make_{'uint' if generator.bits == 32 else 'ulong'}{generator.words}"
+    rest = ", 5" * (generator.words - 1)
+    key = f"{maker}(1{', 2' * (generator.words - 1)})"
+    if generator.family == "philox":
+        key = "make_uint2(1, 2)" if generator.words == 4 else "7"
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        f"""for i
+            <> counter = {maker}(i{rest})  {{id=start}}
+            <> u, counter = {name}(counter, {key})  {{id=first, dep=start}}
+            <> v, counter = {name}(counter, {key})  {{id=second, dep=first}}
+            out[i] = cast(np.float64, u.s0) + cast(np.float64, v.s1)  {{dep=second}}
+        end""",
+        [lp.GlobalArg("out", np.float64, shape="n"), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    in_lanes = lp.split_iname(knl, "i", 8, inner_tag="vec")
+    assert "omp simd" in lp.generate_code_v2(in_lanes).device_code()
+    assert "u[" not in lp.generate_code_v2(in_lanes).device_code()
+    _, (one_by_one,) = knl(n=1003)
+    _, (found,) = in_lanes(n=1003)
+    np.testing.assert_array_equal(found, one_by_one)
