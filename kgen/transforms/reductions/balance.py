@@ -38,7 +38,7 @@ __all__ = ["balance"]
 _MOST_UNROLLED: Final = 32
 #: The largest tile, whose steps are counted with 32 bits and have places in local memory.
 _MOST_STEPS: Final = 2**20
-#: How many work-items of a group look for the ends of tiles.
+#: How many ends of tiles a group looks for, where it has one work-item.
 _SEARCHING: Final = 128
 
 
@@ -78,7 +78,7 @@ def balance(
         row_at[c] = rows that end before step tile*c        # by binary search, for each tile
         ... gbarrier
         for row_tile                                        # g.0
-          for row_stage: ends[...] = starts[...]            # l.0 and unrolled: neighbours next to
+          for row_end: ends[...] = starts[...]              # l.0 and unrolled: neighbours next to
           for k_stage:   part[...] = values[e]*x[columns[e]]   # each other, to local memory
           done = ...                                        # rows that end before this item's steps
           acc = 0
@@ -88,14 +88,15 @@ def balance(
             total[step] = acc; acc = 0; done = done + 1     {if=not more}
           upto[item] = segmented sum of acc over items      # a scan of the group
           carry[row_tile] = upto[last item]
-          for row_out: out[row] = upto[...] + total[...]    # rows that end in the tile, neighbours
+          for row_put: out[row] = upto[...] + total[...]    # rows that end in the tile, neighbours
         ... gbarrier                                        # next to each other
         for row_late                                        # rows that began in another tile
           out[row] = sum(k_late, carry[...]) + head[row_late]
 
     Each row's instructions run once, in one of two copies, when its total is known; the order in
     which entries are combined does not depend on chance. All loops have their tags: groups are on
-    ``g.0``, work-items on ``l.0``, and on ``l.1`` in the last launch.
+    ``g.0``, work-items on ``l.0``, and on ``l.1`` in the last launch. Choose the target before: the
+    scan is made for it.
 
     Reductions are those of any operation that commutes, several of one loop, also of several
     operands (``argmax``). ``acc = acc + values[k]`` inside of a plain loop ``k`` is a sum, too; so
@@ -417,7 +418,7 @@ class _Balance:
         """Append the steps of each work-item: it adds an entry, or stores the total of a row."""
         steps = self.own_entries + self.ending
         first = _call("min", p.Product((self.items, self.l)), steps)
-        step0 = self._private("step", INT32, first)
+        step0 = self._private("first_step", INT32, first)
         self.done = done = self._private("done", INT32, 0)
         bits = self.tile.bit_length()
         b = self._loop(f"{self.rows.row}_item_bit", f"0 <= $ < {bits}")
@@ -490,7 +491,7 @@ class _Balance:
                 )
             )
             self.scans.append(str(name))
-        one = self._item("carry", 1)
+        one = self._item("carry_item", 1)
         for parts in self.parts:
             last = [x[self.group_size - 1] for x in parts.upto]
             self._set_all([x[self.g] for x in parts.carry], last, one)
@@ -614,7 +615,8 @@ class _Balance:
             silenced_warnings=(*kernel.silenced_warnings, *silenced),
         )
         result = _without_unused(result, [self.k, rows.row])
-        result = split_iname(result, self.searching, _SEARCHING, outer_tag="g.0", inner_tag="l.0")
+        size = self.group_size if self.group_size > 1 else _SEARCHING
+        result = split_iname(result, self.searching, size, outer_tag="g.0", inner_tag="l.0")
         # a scan of work-items, which targets without them run one after the other
         apart = kernel.target.with_work_items() if not kernel.target.has_work_items else None
         scanned = result.copy(target=apart or kernel.target)

@@ -274,7 +274,7 @@ def test_each_barrier_is_needed() -> None:
     ("insn_id", "value"),
     [
         ("row_of_tile", "max(row_found - 1, 0)"),
-        ("row_step", "min(3*row_item + 1, row_entries + row_ending)"),
+        ("row_first_step", "min(3*row_item + 1, row_entries + row_ending)"),
         ("row_carry", "0"),
         ("row_ended", "True"),
     ],
@@ -393,22 +393,22 @@ row_end,row_item,row_tile: row_ends[row_end + row_item] = starts[min(row_first +
     row_item), n - 1) + 1] - row_entry
 k_stage,row_item,row_tile: row_staged = row_entry + min(k_stage + row_item, row_entries - 1)
 k_stage,row_item,row_tile: row_part[k_stage + row_item] = values[row_staged]
-row_item,row_tile: row_step = min(2*row_item, row_entries + row_ending)
+row_item,row_tile: row_first_step = min(2*row_item, row_entries + row_ending)
 row_item,row_tile: row_done = 0
 row_item,row_item_bit,row_tile: row_done = row_done + (2 >> row_item_bit)
-row_item,row_tile: row_own_entry = row_step - row_done
+row_item,row_tile: row_own_entry = row_first_step - row_done
 row_item,row_tile: row_has_ended = False
 row_item,row_tile: row_acc = 0.0
-row_item,row_step_0,row_tile: row_is_entry = 2*row_item + row_step_0 < row_entries + row_ending
-    and row_own_entry < row_ends[row_done]
-row_item,row_step_0,row_tile: row_is_end = 2*row_item + row_step_0 < row_entries + row_ending
-    and not row_is_entry
-row_item,row_step_0,row_tile: row_acc = row_acc + row_part[row_own_entry]
-row_item,row_step_0,row_tile: row_own_entry = row_own_entry + 1
-row_item,row_step_0,row_tile: row_total[2*row_item + row_step_0] = row_acc
-row_item,row_step_0,row_tile: row_acc = 0.0
-row_item,row_step_0,row_tile: row_done = row_done + 1
-row_item,row_step_0,row_tile: row_has_ended = True
+row_item,row_step,row_tile: row_is_entry = 2*row_item + row_step < row_entries + row_ending and
+    row_own_entry < row_ends[row_done]
+row_item,row_step,row_tile: row_is_end = 2*row_item + row_step < row_entries + row_ending and
+    not row_is_entry
+row_item,row_step,row_tile: row_acc = row_acc + row_part[row_own_entry]
+row_item,row_step,row_tile: row_own_entry = row_own_entry + 1
+row_item,row_step,row_tile: row_total[2*row_item + row_step] = row_acc
+row_item,row_step,row_tile: row_acc = 0.0
+row_item,row_step,row_tile: row_done = row_done + 1
+row_item,row_step,row_tile: row_has_ended = True
 row_item,row_tile: row_own[row_item] = row_acc
 row_item,row_tile: row_ended[row_item] = row_has_ended
 row_lane,row_tile: acc_row_before = 0.0
@@ -422,7 +422,7 @@ row_before,row_lane,row_tile: acc_row_before_0 = operand_row_before_0 if operand
 row_before,row_lane,row_tile: acc_row_before = new_acc_row_before
 row_lane,row_tile: row_upto[row_lane] = acc_row_before
 row_lane,row_tile: row_any_ended[row_lane] = acc_row_before_0
-row_carry_0,row_tile: row_carry[row_tile] = row_upto[0]
+row_carry_item,row_tile: row_carry[row_tile] = row_upto[0]
 row_put,row_put_item,row_tile: row_slot = row_put + row_put_item + row_ends[row_put +
     row_put_item]
 row_put,row_put_item,row_tile: row_ended_by = row_slot // 2
