@@ -12,6 +12,7 @@ import pytest
 import kgen as lp
 from kgen.algorithm import RadixSort, copy_if, partition, remove_if, unique
 from kgen.ready.places import Place
+from tests.cuda_host import HostCuda
 
 SIZES = [0, 1, 700, 70001]
 
@@ -109,6 +110,22 @@ def test_a_pass_is_three_launches() -> None:
     assert code.count("__global__") == 3
     with pytest.raises(lp.KgenError, match="fewer than 32768 elements"):
         sort.build(lp.CudaTarget(), group_size=1024, items=32)
+
+
+def test_a_pass_on_cuda(tmp_path: Path) -> None:
+    """Groups of a pass, in any order, on threads of the host."""
+    sort = RadixSort("unsigned *x, double *y", "x[i]", ["x", "y"])
+    run = HostCuda(sort.build(lp.CudaTarget(), bits=4, group_size=64, items=3), tmp_path)
+    n = 3001
+    x, y = (
+        np.random.default_rng(n).integers(0, 2**32, n, dtype=np.uint32),
+        np.arange(n, dtype=float),
+    )
+    given = {"x": x, "y": y, "x_out": np.zeros_like(x), "y_out": np.zeros(n)}
+    assert run({**given, "shift": 8, "flipped": 0, "n": n}, order="any")
+    expected = np.argsort(x >> 8 & 15, kind="stable")
+    np.testing.assert_array_equal(given["x_out"], x[expected])
+    np.testing.assert_array_equal(given["y_out"], expected)
 
 
 def test_a_pass_is_tuned(tmp_path: Path) -> None:
