@@ -505,7 +505,7 @@ def tune(function: Callable[..., Any], *args: Any, **options: Any) -> list[TuneR
         [result] = tune(matmul, a, b, records="products.jsonl", seconds=60)
         result.best.configuration
     """
-    if function not in (transpose, matmul, einsum):
+    if not any(function is one for one in (transpose, matmul, einsum)):
         raise InvocationError(
             f"{function!r} is no function of kgen.linalg",
             hint="tune(matmul, a, b), tune(einsum, spec, a, b), or tune(transpose, a)",
@@ -561,6 +561,11 @@ def _read(file: str | os.PathLike[str] | None) -> Wisdom:
     """Return the records of a file, which is read anew when it has changed."""
     if file is None:
         return _NOTHING
+    if not isinstance(file, str | os.PathLike):
+        raise InvocationError(
+            f"wisdom={file!r} is no file of records",
+            hint='pass wisdom="file.jsonl", or what kgen.load_wisdom returns',
+        )
     is_there = os.path.exists(file)
     return _read_once(os.fspath(file), os.stat(file).st_mtime_ns if is_there else 0)
 
