@@ -47,8 +47,8 @@ _LONG: Final = np.dtype(np.int64)
 #: How many large elements work-items have in local memory, by their size.
 _ITEMS: Final = {8: 9, 16: 5}
 #: And how many small ones in groups of one tile, which look back at the fewer others the more they
-#: have: a multiprocessor has local memory for eight such groups of 256 work-items.
-_ITEMS_OF_ONE_TILE: Final = {1: 23, 2: 23, 4: 21}
+#: have: a multiprocessor has local memory for seven such groups of 256 work-items.
+_ITEMS_OF_ONE_TILE: Final = {1: 23, 2: 23, 4: 27}
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def tiling_for(
     >>> tiling_for(10**6, np.int32), tiling_for(10**9, np.float64)
     ({'items': 15, 'turns': 1}, {'items': 9, 'turns': 256})
     >>> tiling_for(10**9, np.float32, is_one_tile=True)
-    {'items': 21}
+    {'items': 27}
     """
     items = _ITEMS | _ITEMS_OF_ONE_TILE if is_one_tile else _ITEMS
     chosen = {"items": items.get(np.dtype(dtype).itemsize, 15), **schedule}

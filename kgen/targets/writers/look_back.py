@@ -33,8 +33,6 @@ __all__ = [
 #: What a word says of its value: it is a group's own, or that of all groups up to it.
 _TOTAL: Final = 1
 _UPTO: Final = 2
-#: Each lane of a warp that looks back waits for so many groups at a time.
-ROWS: Final = 4
 
 _PUBLISH: Final = Need(
     Rank.HELPER,
@@ -180,8 +178,8 @@ def emit_look_back(
 ) -> cgen.Generable:
     """Write what a warp does in place of the loop *nodes*; *emit* writes what combines two values.
 
-    Each of its lanes waits for some groups of its own, the nearest ones first, but for those that
-    are behind one that has published what all groups up to it combine to. What the lanes have found
+    Each of its lanes waits for a group of its own, the nearest one first, but for those that are
+    behind one that has published what all groups up to it combine to. What the lanes have found
     is combined in their order, by steps to neighbours at growing distances, and put in front of
     what was found nearer.
     """
@@ -221,111 +219,77 @@ class _LookBack:
             [
                 _const("int", "kgen_own", self.writer.integers.text(simplify(own))),
                 cgen.Initializer(cgen.Value("int", "kgen_left"), "kgen_own"),
-                *self._each("{type} const kgen_none_{number} = {before}"),
-                *self._each("{type} {other}", [x for x in self.parts if x.other in self.declared]),
                 cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(self._window())),
                 *self._each(f"{{before}} = kgen_from_lane({self.lanes}, {{before}}, 0)"),
             ]
         )
 
     def _window(self) -> list[cgen.Generable]:
-        """Return what combines the parts of the next groups, the nearest ones in the first lane."""
-        is_needed = f"kgen_needed >> {self.lane} & 1"
+        """Return what combines the parts of the next groups, one for each lane."""
+        state = f"kgen_other < 0 ? {_UPTO} : 0"
         return [
-            _const("int", "kgen_first", f"kgen_left - 1 - {ROWS} * {self.lane}"),
-            *self._each("{type} const kgen_later_{number} = {before}"),
-            *self._each(f"{{type}} kgen_rows_{{number}}[{ROWS}]"),
-            cgen.Initializer(cgen.Value("int", "kgen_count"), "0"),
-            cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), "0"),
+            _const("int", "kgen_other", f"kgen_left - 1 - {self.lane}"),
+            cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), state),
             *(cgen.Value("unsigned int", f"kgen_{name}") for name in ("last", "needed", "missing")),
+            *map(self._start, self.parts),
+            *(self._declare(p, f"kgen_later_{k}", p.before) for k, p in enumerate(self.parts)),
             self._wait(),
-            cgen.Assign("kgen_count", f"{is_needed} ? min(kgen_count, kgen_first + 1) : 0"),
-            *self._each("{before} = kgen_none_{number}"),
-            *_unrolled(
-                f"int kgen_row = {ROWS - 1}; kgen_row >= 0; --kgen_row",
-                cgen.If(
-                    cgen.Line("kgen_row < kgen_count"),
-                    self._combined("{other} = kgen_rows_{number}[kgen_row]"),
-                ),
-            ),
+            _const("int", "kgen_count", "min(__popc(kgen_needed), kgen_left)"),
             self._join_lanes(),
-            self._combined("{other} = kgen_later_{number}"),
-            cgen.Assign("kgen_left", f"kgen_last != 0 ? 0 : kgen_left - {ROWS * self.width}"),
+            *self._each("{before} = {other}"),
+            cgen.If(
+                cgen.Line(f"{self.lane} == 0 && kgen_left < kgen_own"),
+                cgen.Block([*self._each("{other} = kgen_later_{number}"), *self.combine]),
+            ),
+            cgen.Assign("kgen_left", "kgen_last != 0 ? 0 : kgen_left - kgen_count"),
         ]
 
     def _wait(self) -> cgen.Generable:
         """Return what waits for all groups that are nearer than one that says the rest."""
+        found = " & ".join(
+            f"kgen_published(&{_row(self.writer, part.published)}, kgen_own - kgen_other, "
+            f"&{part.other})"
+            for part in self.parts
+        )
         last = f"__ballot_sync({self.lanes}, kgen_state == {_UPTO})"
         needed = f"kgen_last == 0 ? {self.lanes} : kgen_last ^ (kgen_last - 1)"
         missing = f"kgen_needed & __ballot_sync({self.lanes}, kgen_state == 0)"
         body = [
-            cgen.If(cgen.Line("kgen_state == 0"), cgen.Block(self._look())),
+            cgen.If(cgen.Line("kgen_state == 0"), cgen.Assign("kgen_state", found)),
             cgen.Assign("kgen_last", last),
             cgen.Assign("kgen_needed", needed),
             cgen.Assign("kgen_missing", missing),
         ]
         return cgen.DoWhile(cgen.Line("kgen_missing != 0"), cgen.Block(body))
 
-    def _look(self) -> list[cgen.Generable]:
-        """Return what a lane reads, and counts up to a group that says the rest or is missing.
-
-        All is read before any of it is used. Row 0 stands for groups before the first one.
-        """
-        distance = "min(kgen_own - kgen_first + kgen_row, kgen_own + 1)"
-        found = " & ".join(
-            f"kgen_published(&{_row(self.writer, part.published)}, {distance}, "
-            f"&kgen_rows_{number}[kgen_row])"
-            for number, part in enumerate(self.parts)
-        )
-        state = f"kgen_row <= kgen_first ? kgen_states[kgen_row] : {_UPTO}"
-        rows = f"int kgen_row = 0; kgen_row < {ROWS}; ++kgen_row"
-        return [
-            cgen.Value("unsigned int", f"kgen_states[{ROWS}]"),
-            *_unrolled(rows, cgen.Assign("kgen_states[kgen_row]", found)),
-            cgen.Assign("kgen_state", str(_TOTAL)),
-            cgen.Assign("kgen_count", "0"),
-            *_unrolled(
-                rows,
-                cgen.If(
-                    cgen.Line(f"kgen_state == {_TOTAL}"),
-                    cgen.Block([cgen.Assign("kgen_state", state), cgen.Statement("++kgen_count")]),
-                ),
-            ),
-        ]
-
     def _join_lanes(self) -> cgen.Generable:
         """Return what combines the parts that the lanes have, those of later groups behind."""
-        farther = f"{{before}} = kgen_from_lane({self.lanes}, {{before}}, {self.lane} + kgen_step)"
+        farther = f"{{before}} = kgen_from_lane({self.lanes}, {{other}}, {self.lane} + kgen_step)"
+        is_there = cgen.Line(f"{self.lane} + kgen_step < kgen_count")
+        joined = cgen.Block([*self.combine, *self._each("{other} = {before}")])
         return cgen.For(
             cgen.Line("int kgen_step = 1"),
             cgen.Line(f"kgen_step < {self.width}"),
             cgen.Line("kgen_step *= 2"),
-            self._combined("{other} = {before}", farther),
+            cgen.Block([*self._each(farther), cgen.If(is_there, joined)]),
         )
 
-    def _combined(self, *texts: str) -> cgen.Block:
-        """Return what puts values behind those that were found farther away."""
-        return cgen.Block([*(one for text in texts for one in self._each(text)), *self.combine])
-
-    def _each(self, text: str, parts: Sequence[_Part] | None = None) -> list[cgen.Generable]:
+    def _each(self, text: str) -> list[cgen.Generable]:
         """Return a statement for each part."""
         return [
-            cgen.Statement(
-                text.format(
-                    type=self.writer.type_name(self.writer.typer(part.read.assignee)),
-                    other=part.other,
-                    before=part.before,
-                    number=number,
-                )
-            )
-            for number, part in enumerate(self.parts if parts is None else parts)
+            cgen.Statement(text.format(other=part.other, before=part.before, number=number))
+            for number, part in enumerate(self.parts)
         ]
 
+    def _start(self, part: _Part) -> cgen.Generable:
+        """Return what gives the variable of a part some value, for lanes without a group."""
+        if part.other in self.declared:
+            return self._declare(part, part.other, part.before)
+        return cgen.Assign(part.other, part.before)
 
-def _unrolled(head: str, body: cgen.Generable) -> list[cgen.Generable]:
-    """Return a loop whose arrays are in registers."""
-    start, condition, step = map(cgen.Line, head.split("; "))
-    return [cgen.Line("#pragma unroll"), cgen.For(start, condition, step, body)]
+    def _declare(self, part: _Part, name: str, value: str) -> cgen.Generable:
+        type_name = self.writer.type_name(self.writer.typer(part.read.assignee))
+        return cgen.Initializer(cgen.Value(type_name, name), value)
 
 
 def _const(kind: str, name: str, value: str) -> cgen.Generable:

@@ -105,7 +105,7 @@ def look_back(
         part[g + 1, 1] = upto               {tags=publish}    # by one work-item
         start = before                                        # in local memory
 
-    In the code each lane of a warp reads the parts of some groups at a time, the nearest ones
+    In the code the neighbours of a warp read the parts of as many groups at a time, the nearest
     first, until one of these has published what all groups up to it combine to. Row 0 counts the
     groups that have begun: groups get their numbers in this order, so that each waits for such as
     run already. D. Merrill, M. Garland: Single-pass parallel prefix scan with decoupled look-back,
