@@ -41,6 +41,8 @@ AXIS_TAGS: dict[type[Expr], type[AxisTag]] = {
 }
 _INTEGERS = (int, np.integer)
 _TRUTH = Interval(0, 1)
+#: A power or a shift of more may be anything.
+_BITS = 64
 _ASSUMED = Analysis[Set](LoopKernel, "assumptions", "args")
 
 
@@ -219,11 +221,48 @@ class IntervalFinder:
 
     def _call(self, expr: p.Call) -> Interval:
         name = getattr(expr.function, "name", "")
-        if name == "abs":
-            return Interval(0)
-        if name in ("min", "max") and expr.parameters:
-            return self.interval((p.Min if name == "min" else p.Max)(expr.parameters))
+        found = [self.interval(parameter) for parameter in expr.parameters]
+        if name == "abs" and found:
+            return found[0].maximum(found[0].scaled(-1)).maximum(Interval(0, 0))
+        if name in ("min", "max") and found:
+            return reduce(Interval.minimum if name == "min" else Interval.maximum, found)
         return ANYTHING
+
+    def _power(self, expr: p.Power) -> Interval:
+        base, exponent = self.interval(expr.base), self.interval(expr.exponent).only
+        if exponent is None or not 0 < exponent < _BITS:
+            return ANYTHING
+        found = base
+        for _ in range(exponent - 1):
+            found = self.result(found * base)
+        return found
+
+    def _left_shift(self, expr: p.LeftShift) -> Interval:
+        found, factor = self.interval(expr.shiftee), self._shifted_by(expr.shift)
+        return ANYTHING if factor is None else self.result(found.scaled(factor))
+
+    def _right_shift(self, expr: p.RightShift) -> Interval:
+        found, divisor = self.interval(expr.shiftee), self._shifted_by(expr.shift)
+        return ANYTHING if divisor is None else found // divisor
+
+    def _shifted_by(self, shift: Expr) -> int | None:
+        by = self.interval(shift).only
+        return 1 << by if by is not None and 0 <= by < _BITS else None
+
+    def _bitwise_and(self, expr: p.BitwiseAnd) -> Interval:
+        found = [self.interval(child) for child in expr.children]
+        natural = [each for each in found if each.is_at_least(0)]
+        return Interval(0, reduce(Interval.minimum, natural).high) if natural else ANYTHING
+
+    def _bitwise_or(self, expr: p.BitwiseOr | p.BitwiseXor) -> Interval:
+        found = [self.interval(child) for child in expr.children]
+        largest = reduce(Interval.maximum, found).high
+        if largest is None or not all(each.is_at_least(0) for each in found):
+            return ANYTHING
+        return Interval(0, 2 ** largest.bit_length() - 1)
+
+    def _bitwise_not(self, expr: p.BitwiseNot) -> Interval:
+        return self.interval(expr.child).scaled(-1) + Interval(-1, -1)
 
     def _truth(self, expr: Expr) -> Interval:
         return _TRUTH
@@ -249,5 +288,12 @@ _METHODS: dict[type[Any], str] = {
     TypeCast: "_cast",
     TypedLiteral: "_literal",
     p.Call: "_call",
+    p.Power: "_power",
+    p.LeftShift: "_left_shift",
+    p.RightShift: "_right_shift",
+    p.BitwiseAnd: "_bitwise_and",
+    p.BitwiseOr: "_bitwise_or",
+    p.BitwiseXor: "_bitwise_or",
+    p.BitwiseNot: "_bitwise_not",
     **dict.fromkeys((p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot), "_truth"),
 }

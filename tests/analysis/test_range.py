@@ -188,3 +188,30 @@ def test_types_bound_parameters() -> None:
 def test_an_extent_is_never_negative() -> None:
     knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", "a[i + 1, j + 1] = 0", assumptions="n <= 999")
     assert index_type(knl.default_entrypoint, "a") == INT32
+
+
+@pytest.mark.parametrize(
+    ("expr", "low", "high"),
+    [
+        ("abs(i - 3)", 0, 6),
+        ("abs(3 - 2*i)", 0, 15),
+        ("min(i, 4)", 0, 4),
+        ("i**3", 0, 729),
+        ("i << 4", 0, 144),
+        ("(i - 3) >> 1", -2, 3),
+        ("i & 5", 0, 5),
+        ("i | 4", 0, 15),
+        ("i ^ 9", 0, 15),
+        ("~i", -10, -1),
+        ("2**i", None, None),
+        ("i & (i - 20)", 0, 9),
+    ],
+)
+def test_bounds_of_functions_and_bits(expr: str, low: int | None, high: int | None) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 10 }", f"a[i] = {expr}").default_entrypoint
+    insn = knl.instructions[0]
+    assert isinstance(insn, lp.Assignment)
+    found = Ranges.of(knl).interval(insn.expression)
+    assert (found.low, found.high) == (low, high)
+    values = [eval(expr, {"i": i}) for i in range(10)]  # noqa: S307 (our own text)
+    assert low is None or (low <= min(values) and max(values) <= (high or 0))

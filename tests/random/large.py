@@ -62,7 +62,10 @@ def draw_large_program(draw: Draw) -> Program:
         inames.append("j")
         subscripts.append(subscript)
     shape = (str(SPREAD + 1),)
-    reads = [f"a[{draw(choices.sampled_from(subscripts))}]" for _ in range(2)]
+    product = f"{draw(choices.integers(2, 9))}*{inames[-1]}"
+    bounded = (f"max(0, min({product}, {SPREAD}))", f"abs({product}) % {SPREAD}")
+    of_reads = (*subscripts, *subscripts, draw(choices.sampled_from(bounded)))
+    reads = [f"a[{draw(choices.sampled_from(of_reads))}]" for _ in range(2)]
     quotient = f"({inames[-1]} + {draw(choices.integers(0, 3))}) % {draw(choices.integers(2, 7))}"
     value = draw(choices.sampled_from((reads[0], " + ".join(reads), f"{reads[0]} + {quotient}")))
     test = draw(choices.sampled_from(("", "", f", if={inames[-1]} % 3 < 2", ", if=i + 4 >= n")))

@@ -291,3 +291,38 @@ def test_all_subscripts_that_32_bits_do_not_hold_are_computed_in_64(
     assert count == 1
     (tmp_path / "width.c").write_text(check)
     subprocess.run(["gcc", "-fsyntax-only", "width.c"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "min(i*1000000, 96)",
+        "max(96 - i*1000000, 0)",
+        "abs(i*1000000) % 97",
+        "min((i*1000000) % 97, i*i*i)",
+        "(i*1000000) & 63",
+        "(i << 20) % 97",
+        "(i*1000000) >> 26",
+        "((i*1000000) ^ (i*999999)) % 97",
+        "((i*1000000) | 5) % 97",
+        "~(i*1000000) & 63",
+        "i**3 % 97",
+        "if(i*1000000 > 5000000, 1, 2)",
+    ],
+)
+def test_steps_inside_of_functions_and_bits_have_64_bits(index: str) -> None:
+    a, n = np.arange(97), 5000
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        f"out[i] = a[{index}]",
+        [
+            lp.GlobalArg("a", np.int64, shape=97),
+            lp.GlobalArg("out", np.int64, shape="n"),
+            *SIZES[:1],
+        ],
+        target=lp.ExecutableCTarget(),
+    )
+    _, (out,) = knl(a=a, n=n)
+    exactly = index.replace("if(i*1000000 > 5000000, 1, 2)", "1 if i*1000000 > 5000000 else 2")
+    expected = [eval(exactly, {"i": i}) for i in range(n)]  # noqa: S307 (our own text)
+    np.testing.assert_array_equal(out, expected)

@@ -29,7 +29,10 @@ from kgen.ir.expr import (
     LocalHardwareAxisIndex,
     TruncQuotient,
     TruncRemainder,
+    TypeCast,
     is_constant,
+    substitute,
+    variable_names,
 )
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.base import CFamilyLanguage
@@ -310,6 +313,16 @@ class IntegerWriter:
         other = self.text(expr.else_, PREC_IF, wide=True)
         return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, prec)
 
+    def _other_operation(self, expr: Expr, prec: int, wide: bool) -> str:
+        """Write a function, a power or an operation on bits, of 64 bits where steps need these."""
+        if self.overflows(expr):
+            kernel = self.ranges.kernel
+            names = kernel.all_inames() | kernel.all_params()
+            used = [name for name in variable_names(expr) if name in names]
+            expr = substitute(expr, {name: TypeCast(INT64, p.Variable(name)) for name in used})
+            wide = wide and self.type_of(expr) != INT64
+        return self._leaf(self._other(expr, PREC_UNARY if wide else prec), prec, wide)
+
     def _extremum(self, name: str, expr: p.Min | p.Max, wide: bool) -> str:
         dtype = self._type_of(expr, wide)
         if name not in self.target.functions.integer:
@@ -399,6 +412,19 @@ _METHODS: dict[type[Any], _Method] = {
     p.If: IntegerWriter._either,
     p.Min: IntegerWriter._minimum,
     p.Max: IntegerWriter._maximum,
+    **dict.fromkeys(
+        (
+            p.Call,
+            p.Power,
+            p.LeftShift,
+            p.RightShift,
+            p.BitwiseAnd,
+            p.BitwiseOr,
+            p.BitwiseXor,
+            p.BitwiseNot,
+        ),
+        IntegerWriter._other_operation,
+    ),
     GroupHardwareAxisIndex: IntegerWriter._group,
     LocalHardwareAxisIndex: IntegerWriter._local,
 }
