@@ -60,7 +60,7 @@ def signs() -> Signs:
         ("min(i, q)", 0, 9),
         ("max(j, q)", 2, 9),
         ("i < n", 0, 1),
-        ("abs(j)", 0, None),
+        ("abs(j)", 0, 5),
         ("j if i < 3 else q", -3, 9),
     ],
 )
