@@ -128,6 +128,19 @@ def test_a_pass_on_cuda(tmp_path: Path) -> None:
     np.testing.assert_array_equal(given["y_out"], expected)
 
 
+def test_sorts_of_elements_that_local_memory_has_no_room_for(tmp_path: Path) -> None:
+    sort = RadixSort("unsigned *x", "x[i]", ["x"])
+    run = HostCuda(sort.build(lp.CudaTarget(), bits=4, group_size=64, items=65), tmp_path)
+    x, out = integers(5000, np.uint32), np.zeros(5000, np.uint32)
+    assert run({"x": x, "x_out": out, "n": 5000, "shift": 0, "flipped": 0})
+    np.testing.assert_array_equal(out, x[np.argsort(x % 16, kind="stable")])
+
+
+def test_schedules_of_devices_are_none_of_hosts() -> None:
+    with pytest.raises(lp.KgenError, match="'items' is no parameter of a schedule on a host"):
+        RadixSort("unsigned *x", "x[i]", ["x"], schedule={"items": 7})(integers(10, np.uint32))
+
+
 def test_a_pass_is_tuned(tmp_path: Path) -> None:
     x, sort = integers(70_000, np.int32), RadixSort("int *x", "x[i]", ["x"], key_dtype=np.int32)
     with ThreadPoolExecutor(1) as executor:

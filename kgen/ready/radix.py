@@ -9,7 +9,8 @@ multiprocessors, Supercomputing 1991.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ __all__ = ["RadixPass"]
 
 #: The places of a tile, below the digits of its elements in one number.
 _PLACES: Final = 2**16
+#: Parameters of all passes that are no schedule.
+_GENERAL: Final = frozenset(("bits", "index_dtype"))
 #: A group has fewer elements: their places are numbers of 16 bits with a sign.
 _LARGEST: Final = 2**15
 #: A group sorts by so many bits at a time.
@@ -59,7 +62,14 @@ class RadixPass:
 
     def build(self, target: TargetBase, *, is_gpu: bool, **options: Any) -> TranslationUnit:
         """Return all of the pass for a GPU, or for a host."""
-        make = self.build_on_gpu if is_gpu else self.build_on_host
+        make: Callable[..., TranslationUnit] = self.build_on_gpu if is_gpu else self.build_on_host
+        known = inspect.signature(make).parameters
+        for name in options.keys() - known.keys():
+            raise KernelError(
+                f"'{name}' is no parameter of a schedule on a {'GPU' if is_gpu else 'host'}",
+                kernel=self.name,
+                hint=f"those are {', '.join(sorted(known.keys() - {'target', *_GENERAL}))}",
+            )
         return make(target, **options)
 
     def build_on_host(
@@ -148,9 +158,10 @@ class RadixPass:
         )
         splits = [_Split(k, shift, items) for k, shift in enumerate(range(0, bits, _SPLIT_BITS))]
         sorted_by = splits[-1].last
+        behind = f"to:{sorted_by}*" + (":stage_*" if staged else "")
         moves = "\n".join(
             f"{one.name}_out[to] = {self._source(one, staged, base)} "
-            f"{{id=move_{one.name}, inames=g:l:e_out, dep=to:{sorted_by}*:stage_*, "
+            f"{{id=move_{one.name}, inames=g:l:e_out, dep={behind}, "
             f"if={base} + {at_out} < n}}"
             for one in self.moved
         )
