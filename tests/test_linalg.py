@@ -48,7 +48,7 @@ def test_matmul(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     np.testing.assert_allclose(found, a @ b, rtol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "float64", "complex64"])
+@pytest.mark.parametrize("dtype", ["int32", "complex64"])
 def test_types_strides_and_out(dtype: str) -> None:
     a = (10 * floats(40, 50)).astype(dtype)
     out = np.zeros((20, 20), dtype)
