@@ -326,3 +326,11 @@ def test_steps_inside_of_functions_and_bits_have_64_bits(index: str) -> None:
     exactly = index.replace("if(i*1000000 > 5000000, 1, 2)", "1 if i*1000000 > 5000000 else 2")
     expected = [eval(exactly, {"i": i}) for i in range(n)]  # noqa: S307 (our own text)
     np.testing.assert_array_equal(out, expected)
+
+
+def test_functions_without_large_steps_keep_the_types_of_their_arguments() -> None:
+    arrays = [lp.GlobalArg("a", np.int64, shape=97), *SIZES[:1], ...]
+    line = "out[i] = a[min(abs(i), i*1000000)]"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", line, arrays, target=lp.CTarget())
+    text = lp.generate_body(lp.assume(knl, "n <= 5000"))
+    assert "a[kgen_min_int64((int64_t) abs(i), (int64_t) i * 1000000)]" in text

@@ -26,13 +26,12 @@ from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
+    IdentityMapper,
     LocalHardwareAxisIndex,
     TruncQuotient,
     TruncRemainder,
     TypeCast,
     is_constant,
-    substitute,
-    variable_names,
 )
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.base import CFamilyLanguage
@@ -316,10 +315,7 @@ class IntegerWriter:
     def _other_operation(self, expr: Expr, prec: int, wide: bool) -> str:
         """Write a function, a power or an operation on bits, of 64 bits where steps need these."""
         if self.overflows(expr):
-            kernel = self.ranges.kernel
-            names = kernel.all_inames() | kernel.all_params()
-            used = [name for name in variable_names(expr) if name in names]
-            expr = substitute(expr, {name: TypeCast(INT64, p.Variable(name)) for name in used})
+            expr = _Widener(self)(expr)
             wide = wide and self.type_of(expr) != INT64
         return self._leaf(self._other(expr, PREC_UNARY if wide else prec), prec, wide)
 
@@ -398,6 +394,30 @@ class IntegerWriter:
         if wide:
             return self._leaf(names[axis], prec, True)
         return parenthesized(names[axis], PREC_UNARY if " " in names[axis] else PREC_CALL, prec)
+
+
+class _Widener(IdentityMapper):
+    """Casts sizes and loop variables in operations that have a step beyond 32 bits.
+
+    What has none keeps its type, such as the arguments of a function within.
+    """
+
+    def __init__(self, integers: IntegerWriter) -> None:
+        super().__init__()
+        self.overflows = integers.overflows
+        kernel = integers.ranges.kernel
+        self.names = kernel.all_inames() | kernel.all_params()
+
+    def map_variable(self, expr: p.Variable) -> Expr:
+        return TypeCast(INT64, expr) if expr.name in self.names else expr
+
+    def map_call(self, expr: p.Call) -> Expr:
+        if not self.overflows(expr):
+            return expr
+        return p.Call(expr.function, tuple(map(self.rec, expr.parameters)))
+
+    def map_subscript(self, expr: p.Subscript) -> Expr:
+        return expr  # which is written on its own
 
 
 _Method: TypeAlias = Callable[[IntegerWriter, Any, int, bool], str]
