@@ -219,7 +219,12 @@ def sparse_product(size: int, *, auto: bool = False) -> Case:
 
 
 def seconds(launch: Callable[[], Any], rounds: int) -> float:
-    """Return the median of the times of single launches, by device events."""
+    """Return the median of the times of single launches."""
+    return statistics.median(times_of(launch, rounds))
+
+
+def times_of(launch: Callable[[], Any], rounds: int) -> list[float]:
+    """Return the times of single launches in seconds, by device events, after three others."""
     for _ in range(3):
         launch()
     times: list[float] = []
@@ -230,7 +235,7 @@ def seconds(launch: Callable[[], Any], rounds: int) -> float:
         stop.record()
         stop.synchronize()
         times.append(start.time_till(stop) * 1e-3)
-    return statistics.median(times)
+    return times
 
 
 def copy_bandwidth(rounds: int) -> float:

@@ -34,18 +34,9 @@ def write_code(folder: Path, size: int) -> None:
         (folder / f"{number}.cu").write_text(lp.generate_code_v2(program).device_code())
 
 
-def least_time(launch: Callable[[], object], rounds: int) -> float:
-    """Return the least of the times of single launches in seconds, by events of the device."""
-    drv = importlib.import_module("pycuda.driver")
-    times = []
-    for _ in range(rounds + 3):
-        start, stop = drv.Event(), drv.Event()
-        start.record()
-        launch()
-        stop.record()
-        stop.synchronize()
-        times.append(start.time_till(stop) * 1e-3)
-    return float(min(times))
+def _times_of(launch: Callable[[], object], rounds: int) -> list[float]:
+    found: list[float] = importlib.import_module("gpu").times_of(launch, rounds)
+    return found
 
 
 def on_device(array: np.ndarray[Any, Any]) -> Any:
@@ -65,7 +56,7 @@ def rate(step: Step, given: Mapping[str, np.ndarray[Any, Any]], rounds: int) -> 
     arrays = {key: on_device(value) for key, value in given.items()}
     arrays[name] = out = on_device(np.full((size, size), np.nan, np.float32))
     executor = program.executor()
-    time = least_time(lambda: executor(**arrays), rounds)
+    time = min(_times_of(lambda: executor(**arrays), rounds))
     a, b = (given[key].astype(np.float64) for key in "ab")
     np.testing.assert_allclose(out.get()[-10:], a[-10:] @ b, rtol=1e-3)
     return float(2 * size**3 / time / 1e12)
@@ -79,7 +70,7 @@ def rate_of_torch(given: Mapping[str, np.ndarray[Any, Any]], rounds: int) -> flo
     dtype = getattr(torch, given["a"].dtype.name)
     a, b = (torch.from_numpy(given[k].astype(np.float32)).to("cuda", dtype) for k in "ab")
     out = torch.empty_like(a)
-    time = least_time(lambda: torch.matmul(a, b, out=out), rounds)
+    time = min(_times_of(lambda: torch.matmul(a, b, out=out), rounds))
     return float(2 * len(a) ** 3 / time / 1e12)
 
 

@@ -27,7 +27,7 @@ _TENSOR_HELPER = re.compile(
     r"^(?:template <[^>]*>\n)?static __device__ inline \w+ kgen_(?:m\d+n|load_|pair|tf32).*?^}\n",
     re.MULTILINE | re.DOTALL,
 )
-_INCLUDED = re.compile(r"^#include <cu\w+\.h>\n", re.MULTILINE)
+_INCLUDED = re.compile(r"^#include <(?:cu\w+|cooperative_groups)\.h>\n", re.MULTILINE)
 _LANE = 'asm("mov.u32 %0, %%laneid;" : "=r"(lane));'
 _LOCAL_MEMORY = lp.CudaTarget.local_memory_of_launch
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pymbolic.primitives as p
+
 from kgen.errors import ScheduleError
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import variable_names
@@ -34,20 +36,30 @@ def check_copies(kernel: PreparedKernel) -> None:
 
 
 def _check_spaces(kernel: PreparedKernel, copy: InstructionBase, array: str) -> None:
-    (element,) = copy.read_exprs()
-    source = names[0] if (names := variable_names(getattr(element, "aggregate", ()))) else None
-    for name, wanted in ((array, AddressSpace.LOCAL), (source, AddressSpace.GLOBAL)):
-        space = None if name is None else kernel.array_vars[name].address_space
+    for name, wanted in ((array, AddressSpace.LOCAL), (_source(kernel, copy), AddressSpace.GLOBAL)):
+        space = kernel.array_vars[name].address_space
         if space != wanted:
-            what = "what it reads" if space is None else f"'{name}'"
-            where = "no memory" if space is None else f"{AddressSpace.stringify(space)} memory"
             raise ScheduleError(
-                f"the copy of '{copy.id}' goes on, and {what} is in {where}",
+                f"the copy of '{copy.id}' goes on, and '{name}' is in "
+                f"{AddressSpace.stringify(space)} memory",
                 kernel=kernel.name,
                 where=f"instruction '{copy}'",
                 because="such copies are made from global to local memory only",
                 hint="tag the loops of work-items, or leave async_copy out",
             )
+
+
+def _source(kernel: PreparedKernel, copy: InstructionBase) -> str:
+    """Return the array from which an instruction copies."""
+    (element,) = copy.read_exprs()
+    if not isinstance(element, p.Subscript):
+        raise ScheduleError(
+            f"the copy of '{copy.id}' goes on, and reads no element of an array",
+            kernel=kernel.name,
+            where=f"instruction '{copy}'",
+            hint="leave async_copy out",
+        )
+    return variable_names(element.aggregate)[0]
 
 
 def _waits(kernel: PreparedKernel, array: str) -> Iterator[InstructionBase]:

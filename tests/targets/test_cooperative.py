@@ -136,7 +136,7 @@ def persistent(groups: int) -> lp.TranslationUnit:
 
 @pytest.mark.parametrize(("knl", "n_groups"), [(steps(4), 4), (persistent(2), 2)])
 def test_groups_wait_for_each_other_on_the_host(knl: Any, n_groups: int, tmp_path: Path) -> None:
-    run = HostCuda(knl, tmp_path, lambda text: text.replace("#include <cooperative_groups.h>", ""))
+    run = HostCuda(knl, tmp_path)
     n, m = 13, 5
     u, v, first = np.arange(n) / 3.0, np.zeros(n), np.zeros(())
     right = expected(u.copy(), m)

@@ -104,13 +104,12 @@ class _Hoister(IdentityMapper):
         if not is_sum or not (self.is_chosen is None or self.is_chosen(expr)):
             return result
         terms = flatten_product(result.expr)
-        varying = tuple(term for term in terms if self._varies(term))
-        if not varying or len(varying) == len(terms):
+        varying, same = _divided(terms, self._varies)
+        if not varying or not same:
             return result
         self.count += 1
-        added = varying[0] if len(varying) == 1 else p.Product(varying)
-        left = result.over(result.inames, (self._with_type_of(result.expr, added),))
-        return p.Product((*(term for term in terms if not self._varies(term)), left))
+        added = self._with_type_of(result.expr, _product(varying))
+        return p.Product((*same, result.over(result.inames, (added,))))
 
     def _varies(self, term: Expr) -> bool:
         mentioned = Mentions(rules=self.kernel.substitutions).add(term)
@@ -123,6 +122,20 @@ class _Hoister(IdentityMapper):
         except TypeInferenceFailure:
             return part
         return part if dtype == own else TypeCast(dtype, part)
+
+
+def _divided(
+    terms: Iterable[Expr], test: Callable[[Expr], bool]
+) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """Return the factors of which *test* is true, and the others."""
+    parts: tuple[list[Expr], list[Expr]] = ([], [])
+    for term in terms:
+        parts[not test(term)].append(term)
+    return tuple(parts[0]), tuple(parts[1])
+
+
+def _product(factors: tuple[Expr, ...]) -> Expr:
+    return factors[0] if len(factors) == 1 else p.Product(factors)
 
 
 # -- rules ----------------------------------------------------------------------------------------
@@ -164,16 +177,14 @@ def extract_multiplicative_terms_in_sum_reduction_as_subst(
     test = matcher(kernel, within)
     insn, found = _only_sum(kernel, test)
     terms = flatten_product(found.expr)
-    chosen = tuple(term for term in terms if terms_filter(term))
+    chosen, others = _divided(terms, terms_filter)
     if not chosen:
         raise NothingSelectedError(
             f"terms_filter chooses none of the factors {', '.join(map(to_text, terms))}",
             where=f"instruction '{insn}'",
         )
-    rule, given = _rule(kernel, subst_name, arguments, chosen)
-    use = p.Variable(subst_name)(*given)
-    others = tuple(term for term in terms if not any(term is one for one in chosen))
-    new = found.over(found.inames, (p.Product((use, *others)) if others else use,))
+    rule, given = _rule(kernel, subst_name, arguments, _product(chosen))
+    new = found.over(found.inames, (_product((p.Variable(subst_name)(*given), *others)),))
     replaced = _Replacement({found: new})
     changed = kernel.map_instructions(
         lambda one: one.with_transformed_expressions(replaced.rec) if test(one) else one
@@ -201,11 +212,10 @@ def _only_sum(
 
 
 def _rule(
-    kernel: LoopKernel, name: str, arguments: Sequence[Any], chosen: tuple[Expr, ...]
+    kernel: LoopKernel, name: str, arguments: Sequence[Any], body: Expr
 ) -> tuple[SubstitutionRule, tuple[Expr, ...]]:
-    """Return the rule of some factors, and what is passed to it."""
+    """Return the rule of a product, and what is passed to it."""
     given = tuple(parse(one) if isinstance(one, str) else one for one in arguments)
-    body = chosen[0] if len(chosen) == 1 else p.Product(chosen)
     fresh, parameters = new_names(kernel), list[str]()
     for argument in given:
         if not any(node == argument for node in walk(body)):

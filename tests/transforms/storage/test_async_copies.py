@@ -329,11 +329,16 @@ def test_copies_go_on_to_local_memory_only(space: lp.AddressSpace) -> None:
         lp.generate_code_v2(knl)
 
 
-def test_copies_go_on_from_global_memory_only() -> None:
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [("a_dim_0", "'a_fetch_0' is in private memory"), ("", "reads no element of an array")],
+)
+def test_copies_go_on_from_global_memory_only(sweep: str, message: str) -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 64 }", "b[i] = a[63 - i]", target=CUDA)
     knl = lp.split_iname(lp.add_dtypes(knl, {"a": np.float32}), "i", 8, inner_tag="l.0")
     knl = lp.add_prefetch(knl, "a", "i_inner", default_tag="l.0")
     knl = lp.async_copy(knl, "a_fetch_rule")
-    knl = lp.add_prefetch(knl, "a", "a_dim_0", default_tag="unr")
-    with pytest.raises(lp.KgenError, match=r"'a_fetch_0' is in private memory"):
+    outer = "i_outer" if sweep else "i_outer, a_dim_0"
+    knl = lp.add_prefetch(knl, "a", sweep, default_tag="unr", fetch_outer_inames=outer)
+    with pytest.raises(lp.KgenError, match=message):
         lp.generate_code_v2(knl)
