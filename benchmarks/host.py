@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,11 +29,15 @@ from host_numpy import IN_NUMPY
 from peer import peer_python
 
 import kgen as lp
+from kgen.runtime.c import EXACT_ROOTS, knows
+from kgen.runtime.toolchain import find_c_compiler
 
 HERE = Path(__file__).parent
 _SHARED = ["-fopenmp", "-std=gnu11", "-fPIC", "-shared"]
 #: What kgen has by default, and for the rest what its runtime adds.
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", *_SHARED]
+if knows(find_c_compiler(), EXACT_ROOTS):
+    FLAGS.append(EXACT_ROOTS)
 #: A case has its turn for so long, in seconds, whatever the module.
 TURN = 0.05
 TOLERANCE = 1e-4
@@ -157,7 +162,8 @@ class Case:
         """Return a call of kgen's kernel with a schedule by hand, a found one, or none."""
         knl = KERNELS[self.name]() if which == "kgen" else PLAIN[self.name]()
         knl = lp.autoschedule(knl) if which == "auto" else knl
-        executor = knl.copy(target=lp.ExecutableCTarget(threads=threads)).executor()
+        target: Any = knl.target
+        executor = knl.copy(target=replace(target, threads=threads)).executor()
         return lambda: executor(**self.arrays)
 
     def note(self, figure: str, seconds: float) -> None:

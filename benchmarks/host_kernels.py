@@ -42,10 +42,12 @@ def on_threads(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     return lp.tag_inames(knl, "i:g.0")
 
 
-def make(domains: Any, code: str, data: list[Any], *, in_order: bool = False) -> lp.TranslationUnit:
+def make(
+    domains: Any, code: str, data: list[Any], *, in_order: bool = False, fast_math: bool = False
+) -> lp.TranslationUnit:
     """Make a kernel."""
     sizes = "n >= 1"
-    target = lp.ExecutableCTarget()
+    target = lp.ExecutableCTarget(fast_math=fast_math)
     return lp.make_kernel(
         domains,
         code,
@@ -183,7 +185,7 @@ def in_lanes(length: int, lanes: int) -> Transform:
     return schedule
 
 
-@scheduled(in_lanes(64, 16))
+@scheduled(in_lanes(64, 64))
 def nbody() -> lp.TranslationUnit:
     code = """
     for i
@@ -206,7 +208,7 @@ def nbody() -> lp.TranslationUnit:
     end
     """
     data = [array("x, y, z, mass, ax, ay, az", "n", F32)]
-    return make("{ [i, j]: 0 <= i, j < n }", code, data, in_order=True)
+    return make("{ [i, j]: 0 <= i, j < n }", code, data, in_order=True, fast_math=True)
 
 
 @scheduled(in_lanes(64, 32))

@@ -1,5 +1,7 @@
 #include <math.h>
 
+#pragma GCC optimize ("fast-math")
+
 /* 64 bodies are in vectors, each other body in turn. n is a multiple of 64. */
 void nbody(float const *restrict x, float const *restrict y, float const *restrict z, float const *restrict mass, float *restrict ax, float *restrict ay, float *restrict az, int n)
 {

@@ -50,7 +50,7 @@ from kgen.runtime.toolchain import (
     run_compiler,
 )
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
-from kgen.targets.c import OPENMP, CCompiler, ExecutableCTarget
+from kgen.targets.c import OPENMP, CCompiler, CTarget, ExecutableCTarget
 from kgen.targets.module import ArgumentInfo, Faults, Launch, Module
 from kgen.targets.sharing import CALLS
 
@@ -73,6 +73,10 @@ __all__ = [
 
 FLAGS: Final = ("-std=gnu11", "-fPIC", "-shared")
 LIBRARIES: Final = ("-lm",)
+
+#: With fast-math gcc approximates roots of vectors of float on x86, which takes longer than the
+#: processors' instructions; quotients stay approximate.
+EXACT_ROOTS: Final = "-mrecip=!vec-sqrt"
 
 
 def executor_for(
@@ -156,7 +160,8 @@ class CExecutor(ExecutorBase):
         flags = (*module.build_options, *self.kernel.options.build_options)
         target = self.kernel.target
         chosen = target.compiler if isinstance(target, ExecutableCTarget) else None
-        if OPENMP in flags and not has_openmp(find_c_compiler(chosen.cc if chosen else None)):
+        compiler = find_c_compiler(chosen.cc if chosen else None)
+        if OPENMP in flags and not has_openmp(compiler):
             flags = tuple(flag for flag in flags if flag != OPENMP)
             warn(
                 f"kernel '{self.entrypoint}' runs on one thread: the C compiler knows no OpenMP\n"
@@ -166,6 +171,8 @@ class CExecutor(ExecutorBase):
                 silencer="openmp",
                 silenced=self.kernel.silenced_warnings,
             )
+        if isinstance(target, CTarget) and target.fast_math and knows(compiler, EXACT_ROOTS):
+            flags = (EXACT_ROOTS, *flags)
         library = load_library(self.caches.disk, source, flags, self.entrypoint, chosen)
         if OPENMP in flags:
             _keep_children_on_one_thread(library)
@@ -223,13 +230,20 @@ def _share_threads(library: ctypes.CDLL) -> None:
         ctypes.c_void_p.in_dll(library, CALLS).value = ctypes.addressof(_calls)
 
 
-@lru_cache(maxsize=8)
 def has_openmp(compiler: tuple[str, ...]) -> bool:
     """Tell whether a C compiler knows OpenMP and finds its library."""
+    return knows(
+        compiler, OPENMP, "#include <omp.h>\nint f(void) { return omp_get_max_threads(); }\n"
+    )
+
+
+@lru_cache(maxsize=16)
+def knows(compiler: tuple[str, ...], flag: str, code: str = "int f(void) { return 0; }\n") -> bool:
+    """Tell whether a C compiler makes a library of *code* with a flag."""
     with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
-        code = Path(folder, "openmp.c")
-        code.write_text("#include <omp.h>\nint f(void) { return omp_get_max_threads(); }\n")
-        words = [*compiler, OPENMP, "-shared", "-fPIC", "-o", str(Path(folder, "f.so")), str(code)]
+        path = Path(folder, "f.c")
+        path.write_text(code)
+        words = [*compiler, flag, "-shared", "-fPIC", "-o", str(Path(folder, "f.so")), str(path)]
         return run_compiler(words, Path(folder)).returncode == 0
 
 

@@ -101,6 +101,12 @@ def test_fast_math_is_for_one_kernel() -> None:
     assert np.float32(1e-40) * np.float32(0.5) > 0  # numbers are not flushed to 0
 
 
+def test_fast_math_keeps_the_instructions_for_roots() -> None:
+    a = np.linspace(1, 2, 1000, dtype=np.float32)
+    (out,) = lanes("out[i] = sqrt(a[i])", np.float32, fast_math=True)(a=a)[1]
+    np.testing.assert_array_equal(out, np.sqrt(a))
+
+
 def test_fast_math_is_a_choice() -> None:
     wrong: Any = "yes"
     with pytest.raises(lp.KgenError, match="'fast_math' of a CTarget is True or False, not 'yes'"):

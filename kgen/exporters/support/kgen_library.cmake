@@ -14,6 +14,7 @@
 #   UPPER_C_OPTIONS             for the compiler of kernels in C, such as -march=native
 #   UPPER_INSTALL               OFF: install nothing
 
+include(CheckCCompilerFlag)
 include(GNUInstallDirs)
 
 function(kgen_library name)
@@ -81,9 +82,12 @@ macro(_kgen_c name upper)
   _kgen_component(${name} c ${arg_C})
   # without a build type kernels are optimized all the same; that nothing looks at errno, and at what
   # processors note of operations, lets compilers make vectors of sqrt and floor
+  # with fast_math: the processors' roots, which take less time than gcc's approximations in vectors
+  check_c_compiler_flag("-mrecip=!vec-sqrt" KGEN_EXACT_ROOTS)
   target_compile_options(${name}_c PRIVATE
     "$<$<AND:$<CONFIG:>,$<C_COMPILER_ID:GNU,Clang,AppleClang>>:-O3>"
     "$<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-fno-math-errno;-fno-trapping-math>"
+    "$<$<BOOL:${KGEN_EXACT_ROOTS}>:-mrecip=!vec-sqrt>"
     ${${upper}_C_OPTIONS})
   target_link_libraries(${name}_c PRIVATE ${arg_LINK})
   if(UNIX)
