@@ -2,8 +2,7 @@
 # make test    the test suite; installs PoCL and MPI where it may. VENV=.venv-lowest VERSIONS=lowest:
 #              with the lowest versions of what kgen needs
 # make lint    ruff: rules and format          make types   mypy --strict
-# make docs    the site, from docs/, in build/site; a warning is an error
-# make pictures  what examples draw of their results, for the site; takes minutes
+# make docs    the site, from docs/, in build/site; a warning is an error. Runs the examples that draw
 # make wheel   the wheel and the source distribution in dist/, checked, and tried in an environment of their own
 # make downstream  tests of packages that stand on loopy, on kgen.compat and on loopy (needs PyPI)
 # make bench   code generation and launch overhead, compared with loopy; exported functions, compared
@@ -25,7 +24,7 @@ EXTRA_opencl := opencl
 EXTRA_cuda := cuda
 EXTRA := $(or $(EXTRA_$(DEVICE)),$(error DEVICE is '$(DEVICE)'; it can be c, opencl or cuda))
 
-.PHONY: demo test lint types docs pictures wheel bench downstream pocl mpi clean
+.PHONY: demo test lint types docs wheel bench downstream pocl mpi clean
 
 demo: $(VENV)/.installed-$(EXTRA) $(if $(filter opencl,$(DEVICE)),pocl)
 	$(IN_VENV) examples/laplacian.py --device $(DEVICE)
@@ -43,9 +42,6 @@ types: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-docs
 	$(IN_VENV) -m sphinx -W --keep-going -q -b html docs build/site
 	@echo "the site is build/site/index.html"
-
-pictures: $(VENV)/.installed-docs
-	$(IN_VENV) tools/example_pictures.py
 
 wheel: $(VENV)/.installed-dist
 	$(IN_VENV) tools/try_wheel.py
@@ -74,4 +70,4 @@ pocl:
 	tools/pocl.sh
 
 clean:
-	rm -rf $(VENV) .venv-lowest .bench-venv .cache build dist *.egg-info
+	rm -rf $(VENV) .venv-lowest .bench-venv .cache build dist docs/generated *.egg-info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import urllib.request
 from pathlib import Path
@@ -15,7 +16,7 @@ from sphinx.application import Sphinx
 
 import kgen
 from tools.docs_plots import draw_all
-from tools.docs_site import GENERATED
+from tools.docs_site import GENERATED, asking_for_a_picture, programs_that_draw
 
 project = "kgen"
 author = "kgen developers"
@@ -29,9 +30,10 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
     "tools.docs_site",
 ]
-exclude_patterns = ["_*"]
+exclude_patterns = ["_*", "generated/_*"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]  # headings that begin at the second level: text of examples
@@ -44,6 +46,22 @@ default_role = "literal"
 highlight_language = "text"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+
+# Programs that draw are run, again only when they have changed (make clean: run all).
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "generated/examples",
+    "copyfile_regex": r"index\.rst",  # our pages in place of galleries with all programs
+    "filename_pattern": rf"/({'|'.join(map(re.escape, programs_that_draw()))})$",
+    "reset_argv": f"{asking_for_a_picture.__module__}.{asking_for_a_picture.__name__}",
+    "abort_on_example_error": True,
+    "backreferences_dir": "generated/_backreferences",
+    "doc_module": ("kgen", "harness"),
+    "reference_url": {"kgen": None},
+    "notebook_extensions": set(),  # they would lack the modules that examples share
+    "show_signature": False,
+    "write_computation_times": False,
+}
 
 html_theme = "furo"
 html_title = f"kgen {release}"
@@ -79,7 +97,7 @@ def draw_plots(app: Sphinx) -> None:
     """Draw the tables of benchmarks that ask for it, into what tools.docs_site has generated."""
     matplotlib.use("svg")
     folder = GENERATED / "plots"
-    folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     for page in sorted((ROOT / "docs").glob("benchmarks*.md")):
         draw_all(page, folder, plt)
 

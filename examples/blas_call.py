@@ -1,4 +1,8 @@
-"""A library's function in the midst of generated loops: dense layers by cblas_dgemv.
+"""
+A BLAS call between loops
+=========================
+
+A library's function in the midst of generated loops: dense layers by cblas_dgemv.
 
 Each of n inputs goes through the same layer, tanh(W x + bias). The product is a call of BLAS,
 described by a class that says what it takes and how it is called; the loops around and behind it,
@@ -114,7 +118,8 @@ def layers_in_numpy(w: Any, x: Any, bias: Any) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--stand-in", action="store_true", help="do without an installed CBLAS")
     options = parser.parse_args(arguments)

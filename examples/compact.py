@@ -1,8 +1,11 @@
-"""Pack the numbers that pass a test to the front of an array, in their order.
+"""
+Stream compaction
+=================
 
-Each finds its place by counting those before it that pass: a scan, over all work-groups. It takes
-three launches: how many there are in each group, how many before each group, and the places with
-the stores. All of that follows from the tags of three loops and ``force_scan``.
+Pack the numbers that pass a test to the front of an array, in their order. Each finds its place by
+counting those before it that pass: a scan, over all work-groups. It takes three launches: how many
+there are in each group, how many before each group, and the places with the stores. All of that
+follows from the tags of three loops and ``force_scan``.
 
     python examples/compact.py --device {c,opencl,cuda} [--n 10000000]
 """
@@ -90,7 +93,8 @@ def compact_in_numpy(a: Any, threshold: float) -> Any:
 
 def main(arguments: list[str]) -> int:
     """Pack, and compare with numpy's result; return 1 where it differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=("c", "opencl", "cuda"), default="c")
     parser.add_argument("--n", type=int, default=10_000_000)
     given = parser.parse_args(arguments)

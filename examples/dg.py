@@ -1,4 +1,8 @@
-"""Divergence of fluxes in the elements of a discontinuous Galerkin method.
+"""
+Divergence by nested sums
+=========================
+
+Divergence of fluxes in the elements of a discontinuous Galerkin method.
 
 Sums in sums: over the directions in space, over the reference directions, over the nodes of
 an element. The small ones are unrolled; work-items are nodes, groups are some elements, whose
@@ -73,7 +77,8 @@ def open_device(device: str) -> tuple[Any, tuple[Any, ...]]:
 
 def main(arguments: list[str]) -> int:
     """Compute the divergence, and compare with numpy's; return 1 where they differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=("c", "opencl", "cuda"), default="c")
     parser.add_argument("--n", type=int, default=5000)
     given = parser.parse_args(arguments)

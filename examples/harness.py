@@ -1,4 +1,9 @@
-"""What the examples share: the device of the command line, times, the check, the picture."""
+"""
+What the examples share
+=======================
+
+What the examples share: the device of the command line, times, the check, the picture.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,8 @@ def parse(doc: str | None, arguments: Sequence[str], **sizes: int) -> argparse.N
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=doc, formatter_class=layout)
     parser.add_argument("--device", choices=("c", "opencl", "cuda"), default="c")
-    parser.add_argument("--picture", metavar="FILE", help="draw the result into this file")
+    picture = "draw the result: into this file, or in a window"
+    parser.add_argument("--picture", metavar="FILE", nargs="?", const="", help=picture)
     for name, size in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=size, help="default: %(default)s")
     return parser.parse_args(arguments)
@@ -118,7 +124,7 @@ def distance(found: Any, expected: Any) -> float:
 
 
 def draw(file: str | None, paint: Callable[[Any], object]) -> None:
-    """Let *paint* draw with ``matplotlib.pyplot``, and save the figure, if a file is asked for."""
+    """Let *paint* draw with ``matplotlib.pyplot``, if asked for; show the figure, or save it."""
     if file is None:
         return
     try:
@@ -127,5 +133,8 @@ def draw(file: str | None, paint: Callable[[Any], object]) -> None:
         print(f"no picture in {file}: matplotlib is not installed")
         return
     paint(pyplot)
+    if not file:
+        pyplot.show()
+        return
     pyplot.savefig(file, dpi=150, bbox_inches="tight")
     print(f"picture: {file}")

@@ -1,7 +1,10 @@
-"""Count how often each value occurs: many work-items add to few counters, each in one step.
+"""
+Histogram by atomic counters
+============================
 
-Two ways: every work-item adds to counters in global memory; or each group counts in local memory
-of its own, and adds its counters up at the end, which far fewer have to wait for.
+Count how often each value occurs: many work-items add to few counters, each in one step. Two ways:
+every work-item adds to counters in global memory; or each group counts in local memory of its own,
+and adds its counters up at the end, which far fewer have to wait for.
 
     python examples/histogram.py --device {c,opencl,cuda} [--n 1000000]
 """
@@ -94,7 +97,8 @@ def open_device(device: str) -> tuple[Any, tuple[Any, ...]]:
 
 def main(arguments: list[str]) -> int:
     """Count, and compare with numpy's counts; return 1 where they differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=("c", "opencl", "cuda"), default="c")
     parser.add_argument("--n", type=int, default=1_000_000)
     given = parser.parse_args(arguments)

@@ -1,4 +1,8 @@
-"""From a PDE to code: evaluate Laplacian(u) + u**2 - 1 by finite differences.
+"""
+Laplacian, tiled and timed
+==========================
+
+From a PDE to code: evaluate Laplacian(u) + u**2 - 1 by finite differences.
 
 The PDE is written with a node of our own, which a mapper of our own turns into array accesses; the
 result becomes a kernel, which runs on the host's C compiler, an OpenCL or a CUDA device and is
@@ -173,7 +177,8 @@ def median_seconds(work: Callable[[], Any], wait: Callable[[], Any]) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=sorted(SET_UP), default="c")
     device = parser.parse_args().device
 

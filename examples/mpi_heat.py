@@ -1,4 +1,8 @@
-"""Solve the heat equation on several ranks: the interior is computed while halos travel.
+"""
+Heat equation on several ranks
+==============================
+
+Solve the heat equation on several ranks: the interior is computed while halos travel.
 
 Each rank has a block of the grid, with a row or column of its neighbours' values on every side.
 One kernel makes a time step; `split_domain` divides it into a kernel for the points that need no
@@ -364,7 +368,8 @@ def check(found: Array, alone: Array, steps: int) -> bool:
 
 def main(arguments: list[str]) -> int:
     """Solve, time, and compare; return 1 where the results differ."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=sorted(OPEN), default="c")
     parser.add_argument("--shape", type=int, nargs=2, default=(600, 400), help="points")
     parser.add_argument("--steps", type=int, default=100)

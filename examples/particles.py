@@ -1,6 +1,9 @@
-"""Sort particles by the cells that they are in, and count those of each cell, with ready kernels.
+"""
+Particles sorted by cells
+=========================
 
-An elementwise kernel finds the cells, a radix sort orders the particles by them, a segmented scan
+Sort particles by the cells that they are in, and count those of each cell, with ready kernels. An
+elementwise kernel finds the cells, a radix sort orders the particles by them, a segmented scan
 numbers the particles of each cell, and reductions find the fullest cell and the number of those
 that are not empty. No loop is written, and no schedule.
 
@@ -84,7 +87,8 @@ def count_in_numpy(x: Any, y: Any) -> Any:
 
 def main(arguments: list[str]) -> int:
     """Sort and count, and compare with numpy's result; return 1 where it differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=("c", "opencl", "cuda"), default="c")
     parser.add_argument("--n", type=int, default=1_000_000)
     given = parser.parse_args(arguments)

@@ -1,4 +1,8 @@
-"""From a PDE to fast code, one decision at a time.
+"""
+From a PDE to code
+==================
+
+From a PDE to fast code, one decision at a time.
 
 An operator of our own, the Laplacian, is put into a symbolic expression. A small mapper turns it
 into finite differences, a kernel says for which grid points those are wanted, and transformations
@@ -160,7 +164,8 @@ DEVICES = {"c": run_on_c, "opencl": run_on_opencl, "cuda": run_on_cuda}
 
 def main(arguments: list[str] | None = None) -> int:
     """Show and check all stages; return 0 when each of them agrees with numpy."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=sorted(DEVICES), default="c")
     parser.add_argument("--n", type=int, default=1000, help="points along each side")
     options = parser.parse_args(arguments)

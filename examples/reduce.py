@@ -1,4 +1,8 @@
-"""Add up many numbers as fast as memory delivers them.
+"""
+Sum at memory bandwidth
+=======================
+
+Add up many numbers as fast as memory delivers them.
 
 Each work-item adds up numbers in strides of the whole grid, so that neighbours read neighbouring
 numbers; the work-items of a group combine what they have in a tree, on CUDA between the lanes of
@@ -85,7 +89,8 @@ def measure(knl: lp.TranslationUnit, queue: tuple[Any, ...], a: Any) -> tuple[fl
 
 def main(arguments: list[str]) -> int:
     """Reduce, and compare with numpy's result; return 1 where it differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=("c", "opencl", "cuda"), default="c")
     parser.add_argument("--n", type=int, default=10_000_000)
     given = parser.parse_args(arguments)

@@ -1,4 +1,8 @@
-"""Multiply a sparse matrix by a vector, in the stages of OpenACC's guide to loops.
+"""
+Sparse matrix times vector
+==========================
+
+Multiply a sparse matrix by a vector, in the stages of OpenACC's guide to loops.
 
 The rows of a matrix in compressed rows (CSR) are short, and their lengths are data. A row for each
 work-item reads scattered entries; a vector of 128 lanes along each row reads neighbours, but most
@@ -163,7 +167,8 @@ def draw(times: Mapping[str, float], path: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run and time all stages, and compare with numpy; return 1 where they differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--device", choices=("c", "opencl", "cuda"), default="c")
     parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--explain", action="store_true", help="say what became of the loops")

@@ -1,4 +1,8 @@
-"""A matrix product on the host, tuned without a schedule by hand, beside numpy's.
+"""
+Matrix product, tuned
+=====================
+
+A matrix product on the host, tuned without a schedule by hand, beside numpy's.
 
     python examples/tune_matmul.py [SIZE] [SECONDS]
 

@@ -6,9 +6,11 @@ import doctest
 import re
 from pathlib import Path
 
+import harness
 import pytest
 
 import kgen as lp
+from tests.test_examples import SMALL
 from tools import docs_gpu, docs_plots, docs_site
 
 ROOT = Path(__file__).parent.parent
@@ -17,7 +19,7 @@ INDEX = (ROOT / "docs" / "index.md").read_text()
 
 
 def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(docs_site) == (0, 2)
+    assert doctest.testmod(docs_site) == (0, 3)
     assert doctest.testmod(docs_plots) == (0, 2)
 
 
@@ -32,12 +34,20 @@ def test_reference_has_every_public_name_once() -> None:
     assert sorted(names) == sorted(lp.__all__)
 
 
-def test_every_example_has_a_page_with_its_code() -> None:
-    for path in (ROOT / "examples").glob("*.py"):
-        page = docs_site.example_page(path)
-        title, line = page.splitlines()[:2]
-        assert len(title) == len(line) > 3, path.name
-        assert f"literalinclude:: /../examples/{path.name}" in page
+def test_every_example_has_a_title_for_its_page() -> None:
+    for path in (ROOT / "examples").glob("**/*.py"):
+        _, title, line, blank, *_ = path.read_text().splitlines()
+        assert (line, blank) == ("=" * len(title), ""), path
+
+
+def test_programs_that_draw_are_run_for_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sorted(docs_site.programs_that_draw()) == sorted(SMALL)
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    shown: list[str] = []
+    monkeypatch.setattr(pyplot, "show", lambda: shown.append("figure"))
+    given = harness.parse("", docs_site.asking_for_a_picture())
+    harness.draw(given.picture, lambda plt: shown.append("drawn"))
+    assert shown == ["drawn", "figure"]
 
 
 def test_examples_for_gpus_have_code_and_rates() -> None:
@@ -57,13 +67,14 @@ def test_links_to_folders_lead_to_pages() -> None:
     text = docs_site.rewritten("x", "[hand](../benchmarks/hand)")
     assert text == "[hand](generated/folders/benchmarks-hand.rst)"
     files = {path.name for path in (ROOT / "benchmarks" / "hand").iterdir() if path.is_file()}
-    assert all(f"/{name}\n" in pages["benchmarks-hand.rst"] for name in files)
+    assert all(f"/{name}\n" in pages["folders/benchmarks-hand.rst"] for name in files)
 
 
-def test_gallery_shows_pictures(tmp_path: Path) -> None:
-    (tmp_path / "nbody.svg").touch()
-    assert "nbody.svg" in docs_site.gallery("", tmp_path)
-    assert "card" not in docs_site.gallery("", tmp_path / "none")
+def test_tables_of_examples_link_to_their_pages() -> None:
+    text = docs_site.table_of(ROOT / "examples")
+    links = set(re.findall(r"\]\(([^)]*)\)", text))
+    assert {"life.rst", "gpu/tensor_product.rst", "gpu/index.rst", "cxx_host/index.rst"} <= links
+    assert not text.startswith("#")
 
 
 def test_code_is_no_link() -> None:

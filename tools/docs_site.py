@@ -3,8 +3,8 @@
 - The sections of docs/index.md become the tree of pages, in their order.
 - docs/api.md says which names are public, by purpose; each of its sections becomes a page with the
   docstrings of its names.
-- Each program in examples/ becomes a page, with its picture in examples/pictures/ if it has one;
-  those in examples/gpu/ with their CUDA code and rates (tools/docs_gpu.py).
+- sphinx-gallery makes a page of each program in examples/; those that draw are run. Those in
+  examples/gpu/ get their CUDA code and rates (tools/docs_gpu.py).
 - Each folder that a page links to becomes a page with the files in it.
 - The tables of benchmarks have plots (tools/docs_plots.py).
 - A line "[A](../a.py) beside [B](../b.py)" shows both programs side by side.
@@ -15,10 +15,8 @@ What is generated lies in docs/generated/.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,14 +32,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-PICTURES = EXAMPLES / "pictures"
 GENERATED = ROOT / "docs" / "generated"
-#: The most characters of a title in the sidebar.
-MAX_TITLE = 30
 _SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 _PAGE_LINK = re.compile(r"^- \[([^\]]*)\]\(([\w./-]+)\.md\)", re.MULTILINE)
 _NAME = re.compile(r"^- \[`(\w+)`\]\(([^)]*)\)", re.MULTILINE)
 _EXAMPLE_LINK = re.compile(r"\]\((?:\.\./examples/)?((?:gpu/)?\w+)\.py\)")
+_README_LINK = re.compile(r"\]\(\.\./(examples(?:/\w+)*)/README\.md\)")
+_COMMAND = re.compile(r"\n\n(?=    (?:python|mpiexec) )")
 _FOLDER_LINK = re.compile(r"\]\(\.\./((?:\w+/)*\w+)\)")
 _BESIDE = re.compile(r"^\[(.*)\]\(\.\./(\S+)\) beside \[(.*)\]\(\.\./(\S+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
@@ -106,89 +103,61 @@ def directive_of(name: str) -> str:
     return f".. auto{kind}:: kgen.{name}\n"
 
 
-def text_of(example: Path) -> tuple[str, str]:
-    """Return the title of a program, and the rest of what its docstring says, as reST."""
-    text = ast.get_docstring(ast.parse(example.read_text())) or example.stem
-    title, _, rest = text.partition("\n\n")
-    rest = re.sub(r"\n\n(?=    \S)", "\n\n.. code-block:: console\n\n", f"\n\n{rest}")
-    return " ".join(re.sub(r"^=+$", "", title, flags=re.MULTILINE).split()).rstrip("."), rest
+def programs_that_draw() -> list[str]:
+    """Return the names of the examples that have a picture, which sphinx-gallery takes."""
+    texts = {path.name: path.read_text() for path in sorted(EXAMPLES.glob("*.py"))}
+    return [name for name, text in texts.items() if "draw(given.picture" in text]
 
 
-def programs(folder: Path = EXAMPLES) -> list[Path]:
-    """Return the examples in a folder."""
-    return sorted(folder.glob("*.py"))
+def asking_for_a_picture(*_: Any) -> list[str]:
+    """Return the command line with which sphinx-gallery runs an example."""
+    return ["--picture"]
 
 
-def short_title(example: Path) -> str:
-    """Return what stands for a program in the sidebar: its title, or its name."""
-    title, _ = text_of(example)
-    return title if len(title) <= MAX_TITLE else example.stem
+def table_of(folder: Path) -> str:
+    """Return what the README of a folder of examples says, for the page with their pictures."""
+    text = _EXAMPLE_LINK.sub(r"](\1.rst)", (folder / "README.md").read_text())
+    text = re.sub(r"\]\((gpu|cxx_host)\)", r"](\1/index.rst)", text)
+    return text.partition("\n")[2].replace("](../../docs/", "](../../../")
 
 
-def example_page(path: Path) -> str:
-    """Return the page of a program: what its docstring says, its picture, its code."""
-    title, rest = text_of(path)
-    picture = "".join(
-        f".. image:: /../examples/pictures/{found.name}\n   :alt: {title}\n\n"
-        for found in pictures_of(path)
-    )
-    first = ast.parse(path.read_text()).body[1].lineno  # behind the docstring
-    code = f"{included(path)}   :lines: {first}-\n"
-    return f"{title}\n{'=' * len(title)}\n\n{rest}\n\n{picture}{code}"
-
-
-def pictures_of(path: Path, folder: Path = PICTURES) -> list[Path]:
-    """Return the pictures of a program."""
-    return [found for kind in ("svg", "png") if (found := folder / f"{path.stem}.{kind}").exists()]
-
-
-def gallery(readme: str, folder: Path = PICTURES) -> str:
-    """Return the list of programs, with cards for those that have pictures."""
-    cards = [
-        f":::{{grid-item-card}} {text_of(path)[0]}\n:link: {path.stem}\n:link-type: doc\n"
-        f":img-top: ../../../examples/pictures/{pictures_of(path, folder)[0].name}\n:::\n"
-        for path in programs()
-        if pictures_of(path, folder)
-    ]
-    grid = "".join(["::::{grid} 2 2 3 3\n:gutter: 3\n\n", *cards, "::::\n"]) if cards else ""
-    text = _EXAMPLE_LINK.sub(r"](\1.rst)", readme).replace("](gpu)", "](gpu/index.md)")
-    text = re.sub(r"\]\((\w+)\)", r"](../folders/examples-\1.rst)", text)
-    before, heading, after = text.partition("## ")
-    tree = tree_of({short_title(path): path.stem for path in programs()})
-    return f"{before}{grid}\n{heading}{after}\n{tree}"
-
-
-def tree_of(pages: Mapping[str, str]) -> str:
-    """Return a tree of pages, by title, that is seen in the sidebar alone."""
-    entries = "\n".join(f"{title} <{page}>" for title, page in pages.items())
-    return f"```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
-
-
-def gpu_pages(figures: Mapping[str, Any]) -> dict[str, str]:
-    """Return the pages of the examples for GPUs, and the files that they show."""
-    pages = {}
-    for path in programs(docs_gpu.FOLDER):
-        parts = docs_gpu.parts_of(path, figures)
-        pages[f"{path.stem}.rst"] = f"{example_page(path)}\n{parts.pop('')}"
-        pages |= parts
-    text = _EXAMPLE_LINK.sub(r"](\1.rst)", (docs_gpu.FOLDER / "README.md").read_text())
-    text = text.replace("](../../docs/", "](../../../")
-    tree = tree_of({path.stem: path.stem for path in programs(docs_gpu.FOLDER)})
-    return {**pages, "index.md": f"{text}\n{tree}"}
+def gpu_part(path: Path) -> str:
+    """Return what follows on the page of an example for GPUs; write the files that it shows."""
+    parts = docs_gpu.parts_of(path, docs_gpu.figures_in())
+    text = parts.pop("")
+    for name, code in parts.items():
+        (GENERATED / "examples" / "gpu" / name).write_text(code)
+    return f"\n{text}\n"
 
 
 def folder_pages() -> dict[str, str]:
     """Return a page for each folder to which pages link, with the files in it."""
     pages = [*(ROOT / "docs").glob("*.md"), EXAMPLES / "README.md"]
     linked = {found for page in pages for found in folders_in(page)}
-    return {f"{str(folder).replace('/', '-')}.rst": folder_page(folder) for folder in linked}
+    return {page_of(folder): folder_page(folder) for folder in linked if not has_page(folder)}
 
 
 def folders_in(page: Path) -> set[Path]:
     """Return the folders to which a page links, relative to the root."""
     targets = re.findall(r"\]\(((?:\.\./)?(?:\w+/)*\w+)\)", page.read_text())
     found = {(page.parent / target).resolve() for target in targets}
-    return {path.relative_to(ROOT) for path in found - {docs_gpu.FOLDER} if path.is_dir()}
+    return {path.relative_to(ROOT) for path in found if path.is_dir()}
+
+
+def page_of(folder: Path) -> str:
+    """Return the page of a folder, among those that are generated.
+
+    >>> page_of(Path("examples/gpu")), page_of(Path("benchmarks/hand"))
+    ('examples/gpu/index.rst', 'folders/benchmarks-hand.rst')
+    """
+    if has_page(folder):
+        return f"{folder}/index.rst"
+    return f"folders/{'-'.join(folder.parts)}.rst"
+
+
+def has_page(folder: Path) -> bool:
+    """Tell whether a folder has a page of its own, as those of examples have."""
+    return (ROOT / folder / "index.rst").exists()
 
 
 def folder_page(folder: Path) -> str:
@@ -228,38 +197,36 @@ def rewritten(page: str, text: str) -> str:
     text = MARK.sub(r"![Plot of the table above](generated/plots/\1.svg)", text)
     text = _BESIDE.sub(side_by_side, text)
     text = _EXAMPLE_LINK.sub(r"](generated/examples/\1.rst)", text)
-    text = re.sub(
-        r"\]\(\.\./examples/(gpu/)?README\.md\)", r"](generated/examples/\1index.md)", text
-    )
-    text = _FOLDER_LINK.sub(
-        lambda found: f"](generated/folders/{found[1].replace('/', '-')}.rst)", text
-    )
+    text = _README_LINK.sub(r"](generated/\1/index.rst)", text)
+    text = _FOLDER_LINK.sub(lambda found: f"](generated/{page_of(Path(found[1]))})", text)
     return _FILE.sub(r"```\1\n", _SESSION.sub("```pycon\n", text))
 
 
 def generate(_app: Any = None) -> None:
-    """Write the reference and the gallery."""
-    shutil.rmtree(GENERATED, ignore_errors=True)
-    examples = {f"{path.stem}.rst": example_page(path) for path in programs()}
-    examples["index.md"] = gallery((EXAMPLES / "README.md").read_text())
+    """Write the reference, the tables of examples, and the pages of folders."""
     api = reference_pages((ROOT / "docs" / "api.md").read_text())
-    write(GENERATED / "examples", examples)
-    write(GENERATED / "examples" / "gpu", gpu_pages(docs_gpu.figures_in()))
-    write(GENERATED / "folders", folder_pages())
+    tables = {f"{folder.name}.md": table_of(folder) for folder in (EXAMPLES, docs_gpu.FOLDER)}
+    write(GENERATED / "_tables", tables)
+    write(GENERATED, folder_pages())
     write(GENERATED / "reference", {f"{name}.rst": text for name, text in api.items()})
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
     """Write files into a folder."""
-    folder.mkdir(parents=True)
     for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
 def on_source_read(_app: Any, page: str, source: list[str]) -> None:
-    """Rewrite a page of docs/ before Sphinx reads it."""
+    """Rewrite a page of docs/, or complete that of an example, before Sphinx reads it."""
+    folder, _, name = page.rpartition("/")
     if not page.startswith("generated/"):
         source[0] = rewritten(page, source[0])
+    elif folder.startswith("generated/examples"):
+        source[0] = _COMMAND.sub("\n\n.. code-block:: console\n\n", source[0])
+    if folder == "generated/examples/gpu" and name != "index":
+        source[0] += gpu_part(docs_gpu.FOLDER / f"{name}.py")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Kernels for programs in C++, C and Fortran: heat equation, conjugate gradients.
+"""
+Kernels for C++, C and Fortran
+==============================
+
+Kernels for programs in C++, C and Fortran: heat equation, conjugate gradients.
 
 CMake exports them for C, OpenCL and CUDA: ``CMakeLists.txt``.
 """

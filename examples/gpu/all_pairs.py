@@ -1,4 +1,9 @@
-"""Forces between all pairs of bodies: the bodies of a tile come to shared memory in vectors."""
+"""
+Forces between all pairs
+========================
+
+Forces between all pairs of bodies: the bodies of a tile come to shared memory in vectors.
+"""
 
 from __future__ import annotations
 

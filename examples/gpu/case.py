@@ -1,4 +1,8 @@
-"""What the examples for GPUs share: a kernel, its schedule, its data, and what it is held to.
+"""
+What the schedules share
+========================
+
+What the examples for GPUs share: a kernel, its schedule, its data, and what it is held to.
 
 Prints the CUDA code of an example; on a device it runs the example for a small size instead, and
 compares the result with numpy's:
@@ -74,7 +78,8 @@ class Case:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("example", metavar="NAME", help="softmax, product, ...")
     parser.add_argument("--device", choices=("none", "opencl", "cuda"), default="none")
     options = parser.parse_args()

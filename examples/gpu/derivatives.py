@@ -1,4 +1,9 @@
-"""Derivatives of a discontinuous Galerkin method: three 35 x 35 matrices by four fields."""
+"""
+Derivatives of fields
+=====================
+
+Derivatives of a discontinuous Galerkin method: three 35 x 35 matrices by four fields.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The product of two matrices: 8 x 8 sums in each work-item, tiles of both factors in vectors."""
+"""
+Products of matrices
+====================
+
+The product of two matrices: 8 x 8 sums in each work-item, tiles of both factors in vectors.
+"""
 
 from __future__ import annotations
 

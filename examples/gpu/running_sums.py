@@ -1,4 +1,9 @@
-"""Running sums: tiles in shared memory, each read once; groups look back at those before."""
+"""
+Running sums
+============
+
+Running sums: tiles in shared memory, each read once; groups look back at those before.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A million products of 10 x 10 matrices, which come to shared memory as one run of vectors."""
+"""
+Small matrices
+==============
+
+A million products of 10 x 10 matrices, which come to shared memory as one run of vectors.
+"""
 
 from __future__ import annotations
 

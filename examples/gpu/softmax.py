@@ -1,4 +1,9 @@
-"""The softmax of rows: each row is in shared memory while its maximum and its sum are found."""
+"""
+Softmax of rows
+===============
+
+The softmax of rows: each row is in shared memory while its maximum and its sum are found.
+"""
 
 from __future__ import annotations
 

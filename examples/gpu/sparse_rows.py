@@ -1,4 +1,9 @@
-"""Products of sparse matrices in CSR by vectors: five numbers in a row, and rows by a power law."""
+"""
+Rows of sparse matrices
+=======================
+
+Products of sparse matrices in CSR by vectors: five numbers in a row, and rows by a power law.
+"""
 
 from __future__ import annotations
 

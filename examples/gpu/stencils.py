@@ -1,4 +1,9 @@
-"""Stencils of 5 points in the plane and of 7 and 25 in space, from registers."""
+"""
+Stencils
+========
+
+Stencils of 5 points in the plane and of 7 and 25 in space, from registers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A product of two matrices, from a loop to the schedules that are best, step by step.
+"""
+Steps of a product
+==================
+
+A product of two matrices, from a loop to the schedules that are best, step by step.
 
 docs/product.md goes through the steps, and benchmarks/product_steps.py times them.
 """

@@ -1,4 +1,9 @@
-"""Kernels that read each array once: a sum of vectors, reductions, a transposition, a histogram."""
+"""
+Streams
+=======
+
+Kernels that read each array once: a sum of vectors, reductions, a transposition, a histogram.
+"""
 
 from __future__ import annotations
 

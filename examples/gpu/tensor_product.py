@@ -1,4 +1,8 @@
-"""A product of bfloat16 matrices on NVIDIA's tensor cores: warps of mma.sync, tiles by cp.async.
+"""
+Product on tensor cores
+=======================
+
+A product of bfloat16 matrices on NVIDIA's tensor cores: warps of mma.sync, tiles by cp.async.
 
 It needs numpy's bfloat16: ``pip install '.[bfloat16]'``.
 """
