@@ -29,14 +29,14 @@ from host_numpy import IN_NUMPY
 from peer import peer_python
 
 import kgen as lp
-from kgen.runtime.c import EXACT_ROOTS, knows
-from kgen.runtime.toolchain import find_c_compiler
+from kgen.runtime.c import EXACT_ROOTS
+from kgen.runtime.toolchain import find_c_compiler, knows
 
 HERE = Path(__file__).parent
 _SHARED = ["-fopenmp", "-std=gnu11", "-fPIC", "-shared"]
 #: What kgen has by default, and for the rest what its runtime adds.
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", *_SHARED]
-if knows(find_c_compiler(), EXACT_ROOTS):
+if knows(find_c_compiler(), (EXACT_ROOTS,)):
     FLAGS.append(EXACT_ROOTS)
 #: A case has its turn for so long, in seconds, whatever the module.
 TURN = 0.05

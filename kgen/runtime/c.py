@@ -42,12 +42,13 @@ from kgen.runtime.pyast import (
 )
 from kgen.runtime.refusals import address_of, reject_masked, reject_read_only
 from kgen.runtime.strided import empty_aligned, empty_strided, view
-from kgen.runtime.system import LIBRARY_SUFFIX, loadable, n_processors
+from kgen.runtime.system import library_suffix, loadable, n_processors
 from kgen.runtime.toolchain import (
     compile_source,
     compiler_version,
     find_c_compiler,
-    run_compiler,
+    knows,
+    openmp_flags,
 )
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
 from kgen.targets.c import OPENMP, CCompiler, CTarget, ExecutableCTarget
@@ -161,8 +162,9 @@ class CExecutor(ExecutorBase):
         target = self.kernel.target
         chosen = target.compiler if isinstance(target, ExecutableCTarget) else None
         compiler = find_c_compiler(chosen.cc if chosen else None)
-        if OPENMP in flags and not has_openmp(compiler):
-            flags = tuple(flag for flag in flags if flag != OPENMP)
+        openmp = openmp_flags(compiler) if OPENMP in flags else ()
+        flags = tuple(flag for flag in flags if flag != OPENMP)
+        if openmp is None:
             warn(
                 f"kernel '{self.entrypoint}' runs on one thread: the C compiler knows no OpenMP\n"
                 "  hint: install one that does (gcc, or clang with libomp), and set CC to its "
@@ -171,10 +173,11 @@ class CExecutor(ExecutorBase):
                 silencer="openmp",
                 silenced=self.kernel.silenced_warnings,
             )
-        if isinstance(target, CTarget) and target.fast_math and knows(compiler, EXACT_ROOTS):
+        flags = (*(openmp or ()), *flags)
+        if isinstance(target, CTarget) and target.fast_math and knows(compiler, (EXACT_ROOTS,)):
             flags = (EXACT_ROOTS, *flags)
         library = load_library(self.caches.disk, source, flags, self.entrypoint, chosen)
-        if OPENMP in flags:
+        if openmp:
             _keep_children_on_one_thread(library)
             _share_threads(library)
         return library
@@ -230,23 +233,6 @@ def _share_threads(library: ctypes.CDLL) -> None:
         ctypes.c_void_p.in_dll(library, CALLS).value = ctypes.addressof(_calls)
 
 
-def has_openmp(compiler: tuple[str, ...]) -> bool:
-    """Tell whether a C compiler knows OpenMP and finds its library."""
-    return knows(
-        compiler, OPENMP, "#include <omp.h>\nint f(void) { return omp_get_max_threads(); }\n"
-    )
-
-
-@lru_cache(maxsize=16)
-def knows(compiler: tuple[str, ...], flag: str, code: str = "int f(void) { return 0; }\n") -> bool:
-    """Tell whether a C compiler makes a library of *code* with a flag."""
-    with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
-        path = Path(folder, "f.c")
-        path.write_text(code)
-        words = [*compiler, flag, "-shared", "-fPIC", "-o", str(Path(folder, "f.so")), str(path)]
-        return run_compiler(words, Path(folder)).returncode == 0
-
-
 # -- compiling --------------------------------------------------------------------------------
 
 
@@ -282,7 +268,7 @@ def load_library(
             pass
     # Windows removes no library that is loaded
     with tempfile.TemporaryDirectory(prefix="kgen-", ignore_cleanup_errors=True) as folder:
-        library = Path(folder, f"kernel{LIBRARY_SUFFIX}")
+        library = Path(folder, f"kernel{library_suffix()}")
         code = Path(folder, "kernel.c")
         compile_source(command, source, code, library, libraries=libraries, kernel=kernel)
         path = disk.store(key, library.read_bytes())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import sys
 import weakref
 from collections.abc import Sequence
 from functools import cache, cached_property
@@ -15,6 +14,7 @@ import numpy as np
 
 from kgen.errors import InvocationError
 from kgen.ir.types import NumpyType
+from kgen.runtime.system import cuda_library
 from kgen.targets.cuda import LIMITS
 from kgen.targets.module import Launch
 
@@ -39,7 +39,7 @@ _OF_CAPTURE: Final = range(900, 909)
 @cache
 def load_driver() -> Any:
     """Return the functions of CUDA's driver."""
-    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    driver = ctypes.CDLL(cuda_library())
     # numbers are taken as they are: a launch makes no object for each of its arguments
     driver.cuLaunchKernelEx.argtypes = [ctypes.c_void_p] * 4
     driver.cuGraphLaunch.argtypes = [ctypes.c_void_p] * 2

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata as metadata
-import os
 import platform
 import re
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +17,19 @@ from kgen.ir.optional import DISTRIBUTION
 from kgen.ir.target import TargetBase
 from kgen.runtime.cache import CacheUsage, process_caches
 from kgen.runtime.devices import RunningOn
-from kgen.runtime.toolchain import compiler_version, find_c_compiler, find_nvcc, run_compiler
+from kgen.runtime.system import is_administrator
+from kgen.runtime.toolchain import (
+    compiler_version,
+    find_c_compiler,
+    find_nvcc,
+    knows,
+    openmp_flags,
+)
 from kgen.targets.cuda import PyCudaTarget
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.version import VERSION_TEXT
 
-__all__ = ["Compiler", "Installation", "Missing", "Package", "find_installation"]
+__all__ = ["Compiler", "Installation", "Missing", "Package", "command_for", "find_installation"]
 
 #: The extras of kgen that users of it install.
 _EXTRAS = ("opencl", "cuda", "nvcc", "plot")
@@ -54,16 +59,22 @@ _INSTALLERS = {
         "openmp": "brew install libomp",
         "opencl": "brew install pocl",
     },
+    "windows": {
+        "c": "pacman -S mingw-w64-ucrt-x86_64-gcc",
+        "openmp": "pacman -S mingw-w64-ucrt-x86_64-gcc",
+    },
     "conda": {
         "c": "conda install -c conda-forge c-compiler",
         "openmp": "conda install -c conda-forge openmp",
         "opencl": "conda install -c conda-forge pocl",
     },
 }
-_ELSEWHERE = {"cuda": "the driver is at https://www.nvidia.com/drivers"}
+_ELSEWHERE = {
+    "cuda": "the driver is at https://www.nvidia.com/drivers",
+    "opencl": "the driver of a GPU has it",
+}
 
 _TEST_CODE = "#include <math.h>\ndouble root(double x) { return sqrt(x); }\n"
-_TEST_OPENMP = "#include <omp.h>\nint threads(void) { return omp_get_max_threads(); }\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,17 +245,9 @@ def _c_compiler() -> Compiler | None:
     return Compiler(
         command=shlex.join(command),
         version=compiler_version(command).partition("\n")[0],
-        works=_compiles(command, _TEST_CODE),
-        openmp=_compiles((*command, "-fopenmp"), _TEST_OPENMP),
+        works=knows(command, ("-lm",), _TEST_CODE),
+        openmp=openmp_flags(command) is not None,
     )
-
-
-def _compiles(command: tuple[str, ...], code: str) -> bool:
-    with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
-        source = Path(folder, "test.c")
-        source.write_text(code)
-        words = [*command, "-shared", "-fPIC", "-o", str(Path(folder, "test.so")), str(source)]
-        return run_compiler([*words, "-lm"], Path(folder)).returncode == 0
 
 
 def _cuda_compiler() -> Compiler | None:
@@ -264,19 +267,20 @@ def _cuda_compiler() -> Compiler | None:
 def _missing_for_c(compiler: Compiler | None) -> Iterator[Missing]:
     if compiler is None or not compiler.works:
         what = "a C compiler" if compiler is None else f"headers of C for {compiler.command}"
-        yield Missing(what=what, purpose="the host", command=_command("c"), is_required=True)
+        yield Missing(what=what, purpose="the host", command=command_for("c"), is_required=True)
     elif not compiler.openmp:
         yield Missing(
             what=f"OpenMP for {compiler.command}",
             purpose="threads on the host",
-            command=_command("openmp"),
+            command=command_for("openmp"),
         )
 
 
-def _command(what: str) -> str:
-    """Return the command that installs something on this system."""
-    tool = next((name for name in _INSTALLERS if shutil.which(name)), "conda")
-    needs_root = tool in ("apt-get", "dnf", "pacman") and os.geteuid() != 0
+def command_for(what: str, system: str = sys.platform) -> str:
+    """Return the command that installs something on this system; on Windows one of MSYS2."""
+    tools = ["windows"] if system == "win32" else [*filter(shutil.which, _INSTALLERS), "conda"]
+    tool = tools[0]
+    needs_root = tool in ("apt-get", "dnf", "pacman") and not is_administrator()
     if what not in _INSTALLERS[tool]:
         return _ELSEWHERE[what]
     return ("sudo " if needs_root else "") + _INSTALLERS[tool][what]
@@ -297,4 +301,4 @@ def _missing_devices(
         return
     why = "" if error is None else f" ({error.rpartition(': ')[2]})"
     what = f"a device for {api}, or its driver{why}"
-    yield Missing(what=what, purpose=api, command=_command(api.lower()))
+    yield Missing(what=what, purpose=api, command=command_for(api.lower()))

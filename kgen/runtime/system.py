@@ -1,4 +1,4 @@
-"""What differs between Linux, macOS and Windows: commands, libraries, processes, owners."""
+"""What differs between Linux, macOS and Windows: commands, flags, libraries, processes, owners."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,21 +16,79 @@ from kgen.errors import KgenError
 from kgen.ir.optional import load
 
 __all__ = [
-    "LIBRARY_SUFFIX",
     "can_be_changed_by_others",
+    "cuda_library",
     "folder_variables",
+    "is_administrator",
     "kill_group",
+    "library_suffix",
     "loadable",
     "lock",
     "n_processors",
     "new_group",
+    "openmp_choices",
     "require_posix",
     "words_of",
 ]
 
 IS_POSIX: Final = os.name == "posix"
-#: How the names of shared libraries end.
-LIBRARY_SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+#: Where Homebrew (on Apple's and on Intel's processors) and MacPorts keep LLVM's OpenMP.
+_LIBOMP: Final = (
+    ("/opt/homebrew/opt/libomp/include", "/opt/homebrew/opt/libomp/lib"),
+    ("/usr/local/opt/libomp/include", "/usr/local/opt/libomp/lib"),
+    ("/opt/local/include/libomp", "/opt/local/lib/libomp"),
+)
+
+
+def library_suffix(system: str = sys.platform) -> str:
+    """Return how the names of shared libraries end.
+
+    >>> library_suffix("linux"), library_suffix("darwin"), library_suffix("win32")
+    ('.so', '.dylib', '.dll')
+    """
+    return {"win32": ".dll", "darwin": ".dylib"}.get(system, ".so")
+
+
+def openmp_choices(
+    system: str = sys.platform, places: Sequence[tuple[str, str]] = _LIBOMP
+) -> list[tuple[str, ...]]:
+    """Return lists of flags for OpenMP; the first one that a compiler knows is to be taken.
+
+    Apple's clang has OpenMP in its preprocessor alone, and the library comes from elsewhere:
+    *places* are the folders of its header and of itself.
+
+    >>> openmp_choices("linux")
+    [('-fopenmp',)]
+    >>> openmp_choices("darwin", [("/", "/lib")])
+    [('-fopenmp',), ('-Xpreprocessor', '-fopenmp', '-I/', '-L/lib', '-Wl,-rpath,/lib', '-lomp')]
+    """
+    choices: list[tuple[str, ...]] = [("-fopenmp",)]
+    rpath = "-Wl,-rpath,"
+    if system == "darwin":
+        choices += [
+            ("-Xpreprocessor", "-fopenmp", f"-I{headers}", f"-L{library}", rpath + library, "-lomp")
+            for headers, library in places
+            if Path(headers).is_dir()
+        ]
+    return choices
+
+
+def cuda_library(system: str = sys.platform) -> str:
+    """Return the name of the library of CUDA's driver; macOS has none, and fails to load it.
+
+    >>> cuda_library("linux"), cuda_library("win32")
+    ('libcuda.so.1', 'nvcuda.dll')
+    """
+    return "nvcuda.dll" if system == "win32" else "libcuda.so.1"
+
+
+def is_administrator(*, posix: bool = IS_POSIX) -> bool:
+    """Tell whether this process may install packages of the system: Windows asks when it is time.
+
+    >>> is_administrator(posix=False)
+    True
+    """
+    return not posix or os.geteuid() == 0
 
 
 def words_of(command: str, *, posix: bool = IS_POSIX) -> list[str]:

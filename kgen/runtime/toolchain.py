@@ -19,7 +19,14 @@ from typing import Final
 
 from kgen.errors import CompilationError
 from kgen.runtime.cache import DiskCache, content_key
-from kgen.runtime.system import folder_variables, kill_group, new_group, words_of
+from kgen.runtime.system import (
+    folder_variables,
+    kill_group,
+    library_suffix,
+    new_group,
+    openmp_choices,
+    words_of,
+)
 
 __all__ = [
     "compile_cubin",
@@ -28,10 +35,14 @@ __all__ = [
     "find_c_compiler",
     "find_nvcc",
     "keep_source",
+    "knows",
+    "openmp_flags",
     "run_compiler",
 ]
 
 NVCC_FLAGS: Final = ("-O3",)
+
+_WITH_OPENMP: Final = "#include <omp.h>\nint f(void) { return omp_get_max_threads(); }\n"
 
 
 def find_c_compiler(chosen: str | None = None) -> tuple[str, ...]:
@@ -73,6 +84,26 @@ def _search(what: str, commands: Sequence[str], search: str, hint: str) -> tuple
 def compiler_version(command: tuple[str, ...]) -> str:
     """Return what the compiler says of itself."""
     return run_compiler([*command, "--version"]).stdout
+
+
+@lru_cache(maxsize=8)
+def openmp_flags(compiler: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the flags with which a C compiler knows OpenMP and finds its library, if it does."""
+    choices = openmp_choices()
+    return next((flags for flags in choices if knows(compiler, flags, _WITH_OPENMP)), None)
+
+
+@lru_cache(maxsize=16)
+def knows(
+    compiler: tuple[str, ...], flags: tuple[str, ...], code: str = "int f(void) { return 0; }\n"
+) -> bool:
+    """Tell whether a C compiler makes a library of *code* with some flags."""
+    with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
+        path = Path(folder, "f.c")
+        path.write_text(code)
+        product = Path(folder, f"f{library_suffix()}")
+        words = [*compiler, "-shared", "-fPIC", "-o", str(product), str(path), *flags]
+        return run_compiler(words, Path(folder)).returncode == 0
 
 
 def run_compiler(

@@ -11,8 +11,8 @@ import pytest
 import kgen as lp
 from kgen.exporters.cmake import cmake_folder
 from kgen.exporters.export import library_files
-from kgen.runtime.c import EXACT_ROOTS, knows
-from kgen.runtime.toolchain import find_c_compiler
+from kgen.runtime.c import EXACT_ROOTS
+from kgen.runtime.toolchain import find_c_compiler, knows
 from tests.exporters import kernels
 from tests.exporters.test_c import scale, turned
 
@@ -133,7 +133,7 @@ def test_openmp(cmake: str, tmp_path: Path) -> None:
     flags = (tmp_path / "build/CMakeFiles/demo_c.dir/flags.make").read_text()
     assert "-fopenmp" in flags
     assert "-O3 -fno-math-errno -fno-trapping-math" in flags
-    assert (EXACT_ROOTS in flags) == knows(find_c_compiler(), EXACT_ROOTS)
+    assert (EXACT_ROOTS in flags) == knows(find_c_compiler(), (EXACT_ROOTS,))
 
 
 @pytest.fixture

@@ -6,15 +6,23 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kgen as lp
 from kgen.ir.optional import load
-from kgen.runtime import system
+from kgen.runtime import c, installation, system, toolchain
 
 ROOT = Path(__file__).parents[2]
+
+
+def groups() -> lp.TranslationUnit:
+    """Return a kernel whose work-groups run on threads."""
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0")
 
 
 def test_a_process_of_a_new_group_is_ended() -> None:
@@ -54,6 +62,62 @@ def test_kernels_run_without_the_modules_of_posix(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     text = subprocess.check_output(words, cwd=tmp_path, env=environment, text=True)
     assert text == "[0 1 2] tune load_wisdom\n"
+
+
+#: A compiler like Apple's, around that of this system.
+CLANG_OF_APPLE = """#!/bin/sh
+case " $* " in
+  *" -Xpreprocessor -fopenmp "*) ;;
+  *" -fopenmp "*) echo "unsupported option '-fopenmp'" >&2; exit 1;;
+esac
+exec cc $(echo " $* " | sed 's/ -Xpreprocessor / /; s/ -lomp / /')
+"""
+
+
+def test_threads_with_the_compiler_of_macos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "clang"
+    compiler.write_text(CLANG_OF_APPLE)
+    compiler.chmod(0o755)
+    choices = system.openmp_choices("darwin", [("/nowhere", "/"), (str(tmp_path), str(tmp_path))])
+    monkeypatch.setattr(toolchain, "openmp_choices", lambda: choices)
+    monkeypatch.setenv("CC", str(compiler))
+    flags = toolchain.openmp_flags((str(compiler),))
+    assert flags == choices[1]
+    assert flags[-2:] == (f"-Wl,-rpath,{tmp_path}", "-lomp")
+    a = np.arange(100.0)
+    _, (out,) = groups()(a=a)  # warnings are errors: one says that there are no threads
+    np.testing.assert_array_equal(out, 2 * a)
+
+
+def test_kernels_have_the_names_of_libraries_of_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    compiler = tmp_path / "gcc"
+    compiler.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setattr(c, "library_suffix", lambda: system.library_suffix("win32"))
+    monkeypatch.setattr(c, "loadable", partial(system.loadable, posix=False))
+    monkeypatch.setattr(toolchain, "words_of", partial(system.words_of, posix=False))
+    monkeypatch.setenv("CC", f'"{compiler}" -DNAME="kgen"')
+    a = np.arange(100.0)
+    _, (out,) = groups()(a=a)
+    np.testing.assert_array_equal(out, 2 * a)
+    assert "/kernel.dll " in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("system_name", "command"),
+    [("win32", "pacman -S mingw-w64-ucrt-x86_64-gcc"), ("darwin", "xcode-select --install")],
+)
+def test_commands_that_install_a_compiler(
+    system_name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "brew").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert installation.command_for("c", system_name) == command
 
 
 def test_locks_of_one_file_exclude_each_other(tmp_path: Path) -> None:
