@@ -43,8 +43,9 @@ _SPLIT_BITS: Final = 4
 _SPLIT_ROWS: Final = 2**_SPLIT_BITS
 #: A work-item scans so many counts of a digit at a time.
 _SCANNED: Final = 8
-#: Local memory for elements, in bytes.
-_ROOM: Final = 2**14
+#: Local memory of a group in bytes, and what scans and tables take of it for each work-item.
+_LOCAL_MEMORY: Final = 48 * 1024 - 64
+_PER_ITEM: Final = 58
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class RadixPass:
         bits: int,
         index_dtype: Any,
         group_size: int = 256,
-        items: int = 15,
+        items: int = 13,
     ) -> TranslationUnit:
         """Return all of the pass for a GPU, where groups have work-items with *items* elements.
 
@@ -144,13 +145,15 @@ class RadixPass:
                 kernel=self.name,
                 because=f"a group sorts fewer than {_LARGEST} elements, by multiples of {row} "
                 "work-items",
-                hint='schedule={"group_size": 256, "items": 15}',
+                hint='schedule={"group_size": 256, "items": 13}',
             )
         groups, base = f"floor((n + {tile - 1})/{tile})", f"{tile}*g"
         counted = f"{tile}*g_count + {group_size}*e_count + l_count"
         here, at_out = f"{group_size}*e + l", f"{group_size}*e_out + l"
         at_first = f"{group_size}*e_first + l"
-        staged = self._staged(tile)
+        per_digit = 4 * np.dtype(index_dtype).itemsize
+        used = 4 * tile + _PER_ITEM * group_size + per_digit * digits
+        staged = self._staged(tile, _LOCAL_MEMORY - used)
         stages = "\n".join(
             f"value_{one.name}[{here}] = {one.name}[{base} + {here}] "
             f"{{id=stage_{one.name}, inames=g:l:e, dep=scanned, if={base} + {here} < n}}"
@@ -247,9 +250,9 @@ class RadixPass:
         scans = ["upto", "base", *(split.scan for split in splits)]
         return realize_reduction(knl, insn_id_filter=scans, force_scan=True)
 
-    def _staged(self, tile: int) -> tuple[CArgument, ...]:
-        """Return the arrays whose elements local memory has room for."""
-        found, room = [], _ROOM
+    def _staged(self, tile: int, room: int) -> tuple[CArgument, ...]:
+        """Return the arrays whose elements so many bytes of local memory have room for."""
+        found = []
         for one in self.moved:
             size = tile * one.dtype.itemsize
             if size <= room:
