@@ -1,6 +1,6 @@
 """A Sphinx extension: what the site has beyond the pages of docs/ as they stand.
 
-- The sections of docs/index.md become the tree of pages, in their order.
+- The sections of docs/index.md and docs/contributing.md become the tree of pages, in their order.
 - docs/api.md says which names are public, by purpose; each of its sections becomes a page with the
   docstrings of its names.
 - sphinx-gallery makes a page of each program in examples/; those that draw are run. Those in
@@ -69,7 +69,7 @@ def slug(title: str) -> str:
 
 
 def with_trees(index: str) -> str:
-    """Append the trees of pages to the index: one for each section that lists pages."""
+    """Append the trees of pages to a page: one for each section that lists pages."""
     trees = [
         _TREE.format(
             title, "\n".join(f"{name} <{_ON_SITE.get(page, page)}>" for name, page in pages)
@@ -190,7 +190,7 @@ def rewritten(page: str, text: str) -> str:
     >>> print(rewritten("x", "[hand](../benchmarks/hand) [code](../examples/a.py)"))
     [hand](generated/folders/benchmarks-hand.rst) [code](generated/examples/a.rst)
     """
-    if page == "index":
+    if page in ("index", "contributing"):
         text = with_trees(text)
     if page == "api":
         text = _NAME.sub(r"- {py:obj}`~kgen.\1` ([chapter](\2))", text)
