@@ -16,6 +16,7 @@ import islpy as isl
 from pymbolic.primitives import Variable
 
 from kgen.ast.bounds import guard_bounds
+from kgen.ast.boxes import loops_over_box
 from kgen.ast.complete import build_ast, is_simple
 from kgen.ast.hoist import hoist_guards
 from kgen.ast.nodes import Block, For, Let, Node, Run, map_runs
@@ -129,6 +130,8 @@ class _Levels:
         return map_runs(self.code(_bound(nest, root)), bound)
 
     def _loop(self, nest: Nest, root: Loop) -> Node:
+        if _is_of_one(root) and (found := loops_over_box(nest.statements[0].domain, nest.context)):
+            return found
         values = _values(nest)
         if values is None:
             return self._whole(nest)
@@ -143,7 +146,13 @@ class _Levels:
                 found = bind(found, name, value)
             return found
 
-        return map_runs(self._once(shell, self._whole), put_inside)
+        outermost = loops_over_box(values, shell.context) or self._once(shell, self._whole)
+        return map_runs(outermost, put_inside)
+
+
+def _is_of_one(node: ScheduleNode) -> bool:
+    """Tell whether loops are around one block of instructions, with nothing between them."""
+    return isinstance(node, ScheduleRun) or (isinstance(node, Loop) and _is_of_one(node.body))
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,21 @@ def questions(knl: lp.TranslationUnit, monkeypatch: pytest.MonkeyPatch) -> list[
 
 
 def test_equal_loops_of_a_nest_are_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", "a[i, j, k] = 1", target=lp.CTarget())
-    assert questions(lp.assume(knl, "n >= 1"), monkeypatch) == [1]
+    domain = "{[i, j, k]: 0 <= i, j, k < n and i, j, k <= m}"
+    knl = lp.make_kernel(domain, "a[i, j, k] = 1", target=lp.CTarget())
+    assert questions(lp.assume(knl, "n >= 1 and m >= 0"), monkeypatch) == [1]
 
 
 def test_an_inner_loop_takes_the_outer_one_for_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    knl = lp.make_kernel("{[i, j]: 0 <= j <= i < n}", "a[i, j] = 1", target=lp.CTarget())
-    assert questions(knl, monkeypatch) == [1, 1]
+    knl = lp.make_kernel("{[i, j]: 0 <= j <= i, m and i < n}", "a[i, j] = 1", target=lp.CTarget())
+    assert questions(knl, monkeypatch) == [1]
+
+
+def test_loops_from_one_bound_to_another_are_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= j <= i < n}", ["a[i, j] = 1", "b[i] = 2"], target=lp.CTarget()
+    )
+    assert questions(knl, monkeypatch) == []
 
 
 @pytest.mark.parametrize(
