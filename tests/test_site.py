@@ -34,6 +34,13 @@ def test_reference_has_every_public_name_once() -> None:
     assert sorted(names) == sorted(lp.__all__)
 
 
+def test_docstrings_link_to_examples() -> None:
+    link = ":doc:`Game of Life </generated/examples/life>`"
+    assert link in docs_site.directive_of("autoschedule")
+    assert link not in docs_site.examples_with("auto")
+    assert "Examples" not in docs_site.directive_of("VERSION")
+
+
 def test_every_example_has_a_title_for_its_page() -> None:
     for path in (ROOT / "examples").glob("**/*.py"):
         _, title, line, blank, *_ = path.read_text().splitlines()

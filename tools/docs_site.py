@@ -2,7 +2,7 @@
 
 - The sections of docs/index.md and docs/contributing.md become the tree of pages, in their order.
 - docs/api.md says which names are public, by purpose; each of its sections becomes a page with the
-  docstrings of its names.
+  docstrings of its names, and links to examples that use them.
 - sphinx-gallery makes a page of each program in examples/; those that draw are run. Those in
   examples/gpu/ get their CUDA code and rates (tools/docs_gpu.py).
 - Each folder that a page links to becomes a page with the files in it.
@@ -18,6 +18,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 GENERATED = ROOT / "docs" / "generated"
+#: The most examples to which the docstring of a name links.
+MAX_EXAMPLES = 5
 _SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 _PAGE_LINK = re.compile(r"^- \[([^\]]*)\]\(([\w./-]+)\.md\)", re.MULTILINE)
 _NAME = re.compile(r"^- \[`(\w+)`\]\(([^)]*)\)", re.MULTILINE)
@@ -97,16 +100,32 @@ def reference_pages(api: str) -> dict[str, str]:
 def directive_of(name: str) -> str:
     """Return what inserts the docstring of a public name."""
     value = getattr(kgen, name)
+    found = examples_with(name)
+    links = f"\n   Examples: {', '.join(found[:MAX_EXAMPLES])}\n" if found else ""
     if inspect.isclass(value):
-        return f".. autoclass:: kgen.{name}\n   :members:\n"
+        return f".. autoclass:: kgen.{name}\n   :members:\n{links}"
     kind = "function" if callable(value) else "data"
-    return f".. auto{kind}:: kgen.{name}\n"
+    return f".. auto{kind}:: kgen.{name}\n{links}"
+
+
+def examples_with(name: str) -> list[str]:
+    """Return links to the programs whose code has a public name, as reST."""
+    return [
+        f":doc:`{text.splitlines()[1]} </generated/{path.relative_to(ROOT).with_suffix('')}>`"
+        for path, text in _texts_of_examples().items()
+        if re.search(rf"\blp\.{name}\b", text)
+    ]
+
+
+@cache
+def _texts_of_examples() -> Mapping[Path, str]:
+    return {path: path.read_text() for path in sorted(EXAMPLES.glob("**/*.py"))}
 
 
 def programs_that_draw() -> list[str]:
     """Return the names of the examples that have a picture, which sphinx-gallery takes."""
-    texts = {path.name: path.read_text() for path in sorted(EXAMPLES.glob("*.py"))}
-    return [name for name, text in texts.items() if "draw(given.picture" in text]
+    texts = _texts_of_examples()
+    return [path.name for path, text in texts.items() if "draw(given.picture" in text]
 
 
 def asking_for_a_picture(*_: Any) -> list[str]:
