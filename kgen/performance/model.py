@@ -44,6 +44,8 @@ __all__ = ["Roofline", "Work", "find_work", "roofline"]
 #: Operations on floating-point numbers that count as one each, ``madd`` as two.
 _FLOPS = {"add": 1, "mul": 1, "div": 1, "pow": 1, "maxmin": 1, "madd": 2}
 _COMPLEX_FLOPS = {"add": 2, "mul": 6, "div": 11, "pow": 11, "maxmin": 2, "madd": 8}
+#: The most that a kernel achieves of limits that were measured while nothing else ran.
+_MOST = 1.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,8 @@ class Roofline:
         if self.measured_s is not None:
             rows.append(("measured time", in_units(self.measured_s)))
             rows.append(("achieved", f"{100 * (self.achieved or 0):.0f} %"))
+        if (self.achieved or 0) > _MOST:
+            rows.append(("limits too low", "measure_device(target, again=True) on an idle device"))
         rows += [("at most", reason) for reason in self.uncertain]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:{width}}  {value}" for name, value in rows)

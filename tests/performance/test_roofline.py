@@ -226,3 +226,10 @@ def test_no_operation_of_the_result_changes_it() -> None:
     assert isinstance(found, lp.Roofline)
     assert replace(found, measured_s=1.0).flops == found.flops == {"float32": 200}
     assert found.measured_s is None
+
+
+@pytest.mark.parametrize(("measured", "is_said"), [(0.9, False), (0.5, True)])
+def test_limits_that_were_measured_on_a_busy_device(measured: float, is_said: bool) -> None:
+    found = roofline(axpy(lp.OpenCLTarget()), {"n": 1 << 24}, DEVICE)
+    text = str(replace(found, measured_s=measured * found.predicted_s))
+    assert ("limits too low" in text) is is_said
