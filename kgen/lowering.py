@@ -51,6 +51,7 @@ from kgen.transforms.guards import GuardTag, guard_accesses
 from kgen.transforms.loops.auto_axes import assign_auto_axes
 from kgen.transforms.programs.inline import inline_all_calls, inlined_kernel
 from kgen.transforms.reductions.realize import realize_for_code
+from kgen.transforms.storage.async_copies import begin_products_first
 from kgen.transforms.storage.privatize import privatize_for_ilp
 from kgen.transforms.storage.strides import name_open_strides
 from kgen.transforms.sync import add_barrier
@@ -100,6 +101,7 @@ def _prepare(
         ("work-items", with_work_items),
         ("values of threads", check_values_stay),
         ("realize reductions", realize_for_code),
+        ("order of copies", begin_products_first),
         ("automatic axes", assign_auto_axes),
         ("privatize", privatize_for_ilp),
         ("shapes of temporaries", infer_temporary_shapes),

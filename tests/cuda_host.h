@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -83,13 +84,20 @@ struct Copy  // one that goes on, or, without bytes, the end of a group of them
   size_t bytes;
 };
 
+struct Products  // of a warpgroup that go on, as one work-item sees them
+{
+  bool has_begun = false;
+  std::vector<std::function<void()>> steps, groups;
+};
+
 struct Group
 {
   std::vector<ucontext_t> items;
   std::vector<std::vector<char>> stacks;
   std::vector<bool> done;
   std::vector<std::deque<Copy>> copies;
-  std::vector<unsigned char> local_memory;
+  std::vector<Products> products;
+  std::vector<unsigned char> local_memory, visible;  // to tensor cores
   ucontext_t scheduler;
   int running = 0;
   int arrived = 0, barriers = 0;
@@ -158,7 +166,7 @@ template <class T> static T from(unsigned int lanes, T value, int lane)
 static unsigned char *local()
 {
   unsigned char *const first = group->local_memory.data();
-  return first + (128 - (uintptr_t) first % 128) % 128;
+  return first + (1024 - (uintptr_t) first % 1024) % 1024;
 }
 
 // What is on a stack is private.
@@ -175,12 +183,14 @@ static bool run_group(unsigned int number, size_t local_bytes)
 {
   Group own;
   copies_at_once = number % 2;
-  own.local_memory.assign(local_bytes + guard + 128, 0x5A);
+  own.local_memory.assign(local_bytes + guard + 1024, 0x5A);
+  own.visible.assign(local_bytes, 0x5A);
   int const count = blockDim.x * blockDim.y * blockDim.z;
   group = &own;
   own.items.resize(count);
   own.done.assign(count, false);
   own.copies.resize(count);
+  own.products.resize(count);
   own.stacks.assign(count, std::vector<char>(1 << 16));
   for (int k = 0; k < count; ++k)
   {

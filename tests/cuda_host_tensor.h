@@ -176,6 +176,131 @@ LOAD(4)
 LOAD(2)
 LOAD(1)
 
+// -- wgmma: from "Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Matrix Descriptor" ----
+
+static thread_local uintptr_t anchor;  // an address near those of which descriptors have 18 bits
+
+static unsigned long long kgen_matrix(void const *first, unsigned long long leading,
+                                      unsigned long long stride)
+{
+  anchor = (uintptr_t) first;
+  if (leading % 16 || stride % 16 || anchor % 16)
+    host::fail("describes a matrix that is not aligned to 16 bytes");
+  return (anchor & 0x3ffff) >> 4 | (leading >> 4 & 0x3fff) << 16 | (stride >> 4 & 0x3fff) << 32 |
+         1ull << 62;
+}
+
+static uintptr_t start_of(uint64_t matrix)
+{
+  uintptr_t start = (anchor & ~(uintptr_t) 0x3ffff) | (matrix & 0x3fff) << 4;
+  if (start > anchor + 0x20000)
+    start -= 0x40000;
+  if (start + 0x20000 < anchor)
+    start += 0x40000;
+  return start;
+}
+
+// The element of a line (a row of A, a column of B) and a term, as the last fence has left it.
+template <class T> static float element(uint64_t matrix, bool by_terms, int line, int term)
+{
+  uintptr_t const leading = (matrix >> 16 & 0x3fff) << 4, stride = (matrix >> 32 & 0x3fff) << 4;
+  if (matrix >> 62 != 1)
+    host::fail("describes another swizzle than that of 128 bytes");
+  uintptr_t address = start_of(matrix);
+  if (by_terms)
+    address += line / 64 * leading + line % 64 * 2 + term / 8 * stride + term % 8 * 128;
+  else
+    address += line / 8 * stride + line % 8 * 128 + term * 2;
+  address ^= (address >> 7 & 7) << 4;
+  host::Group &own = *host::group;
+  uintptr_t const offset = address - (uintptr_t) host::local();
+  T value;
+  std::memcpy(&value, offset < own.visible.size() ? &own.visible[offset] : (void *) address, 2);
+  return (float) value;
+}
+
+static host::Products &products()
+{
+  return host::group->products[host::group->running];
+}
+
+struct Operand  // a sum or a descriptor
+{
+  float *sum = nullptr;
+  uint64_t matrix = 0;
+  Operand(float &value) : sum(&value) {}
+  Operand(unsigned long long const &value) : matrix(value) {}
+};
+
+template <class T, int N, bool a_by_terms, bool b_by_terms, class... V>
+static void warpgroup_product(V &&...values)
+{
+  std::vector<Operand> const all{values...};
+  if (all.size() != N / 2 + 2)
+    host::fail("multiplies with other registers than those of the instruction");
+  if (!products().has_begun)
+    host::fail("multiplies before the fence of the registers");
+  int const item = host::group->running % 128;
+  auto const step = [=] {
+    uint64_t const a = all[N / 2].matrix, b = all[N / 2 + 1].matrix;
+    for (int i = 0; i < N / 2; ++i) {
+      int const row = 16 * (item / 32) + item % 32 / 4 + 8 * (i / 2 % 2);
+      int const column = 8 * (i / 4) + item % 4 * 2 + i % 2;
+      float sum = 0;
+      for (int k = 0; k < 16; ++k)
+        sum += element<T>(a, a_by_terms, row, k) * element<T>(b, b_by_terms, column, k);
+      *all[i].sum += sum;
+    }
+  };
+  if (host::copies_at_once)
+    step();
+  else
+    products().steps.push_back(step);
+}
+
+static void kgen_commit()
+{
+  auto &own = products();
+  own.groups.insert(own.groups.end(), own.steps.begin(), own.steps.end());
+  own.steps.clear();
+}
+static void finish()
+{
+  for (auto const &step : products().groups)
+    step();
+  products().groups.clear();
+  products().has_begun = false;
+}
+static void kgen_make_stores_visible()
+{
+  host::Group &own = *host::group;
+  std::memcpy(own.visible.data(), host::local(), own.visible.size());
+}
+
+#define WARPGROUP_OF(N, name, T) \
+  template <class... V> static void kgen_m64n##N##k16_##name(V &&...v) \
+  { warpgroup_product<T, N, false, false>(v...); } \
+  template <class... V> static void kgen_m64n##N##k16_##name##_a(V &&...v) \
+  { warpgroup_product<T, N, true, false>(v...); } \
+  template <class... V> static void kgen_m64n##N##k16_##name##_b(V &&...v) \
+  { warpgroup_product<T, N, false, true>(v...); } \
+  template <class... V> static void kgen_m64n##N##k16_##name##_a_b(V &&...v) \
+  { warpgroup_product<T, N, true, true>(v...); }
+#define WARPGROUP(N, C) \
+  WARPGROUP_OF(N, float16, __half) \
+  WARPGROUP_OF(N, bfloat16, __nv_bfloat16) \
+  template <class... V> static void kgen_begin_##C(V &&...) { products().has_begun = true; } \
+  template <class... V> static void kgen_finish_##C(V &&...) { finish(); }
+WARPGROUP(8, 4)
+WARPGROUP(16, 8)
+WARPGROUP(24, 12)
+WARPGROUP(32, 16)
+WARPGROUP(64, 32)
+WARPGROUP(96, 48)
+WARPGROUP(128, 64)
+WARPGROUP(192, 96)
+WARPGROUP(256, 128)
+
 }  // namespace tensor
 
 using namespace tensor;

@@ -21,7 +21,15 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import FragmentTag, TensorTag
 from kgen.ir.types import NumpyType
 
-__all__ = ["Factors", "TensorLoops", "factors_of", "tensor_factors", "tensor_loops", "terms_over"]
+__all__ = [
+    "Factors",
+    "TensorLoops",
+    "factors_of",
+    "is_of_warpgroup",
+    "tensor_factors",
+    "tensor_loops",
+    "terms_over",
+]
 
 #: Returns the type of an expression.
 _Typer = Callable[[Expr], Any]
@@ -80,19 +88,21 @@ def _is(dtype: Any, name: str) -> bool:
 class TensorLoops:
     """The loops that tensor cores run in one step: over lanes, elements of a lane, and terms.
 
-    There is none over *row* where a lane has sums of one row only.
+    There is none over *row* where a lane has sums of one row only, and none over *block* where
+    there is one block of 8 columns.
     """
 
     shape: TensorShape
     lane: str
     row: str | None
+    block: str | None
     column: str
     depth: str
 
 
 def tensor_loops(kernel: LoopKernel, insn: InstructionBase) -> TensorLoops | None:
     """Return the loops around an instruction that tensor cores run; ``None`` if it has not each."""
-    found: dict[str, list[str]] = {"lane": [], "row": [], "column": []}
+    found: dict[str, list[str]] = {"lane": [], "row": [], "block": [], "column": []}
     depths = [name for name in sorted(insn.within_inames) if kernel.has_tag(name, TensorTag)]
     for name in sorted(insn.within_inames):
         for tag in kernel.iname_tags_of_type(name, FragmentTag):
@@ -103,8 +113,20 @@ def tensor_loops(kernel: LoopKernel, insn: InstructionBase) -> TensorLoops | Non
     shape = find_shape(kind.shape, kind.operands)
     if shape is None or len(found["row"]) != (shape.rows_of_lane > 1):
         return None
-    row = found["row"][0] if found["row"] else None
-    return TensorLoops(shape, found["lane"][0], row, found["column"][0], depths[0])
+    if len(found["block"]) != (shape.blocks > 1):
+        return None
+    row, block = (next(iter(found[of]), None) for of in ("row", "block"))
+    return TensorLoops(shape, found["lane"][0], row, block, found["column"][0], depths[0])
+
+
+def is_of_warpgroup(kernel: LoopKernel, insn: InstructionBase) -> bool:
+    """Tell whether warpgroups compute an instruction, and go on meanwhile."""
+    if not kernel.target.has_tensor_cores:
+        return False
+    if not any(kernel.has_tag(name, TensorTag) for name in insn.within_inames):
+        return False
+    loops = tensor_loops(kernel, insn)
+    return loops is not None and loops.shape.is_of_warpgroup
 
 
 def tensor_factors(loops: TensorLoops, insn: InstructionBase, typer: _Typer) -> Factors | None:

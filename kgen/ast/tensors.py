@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from kgen.analysis.products import TensorLoops, tensor_factors, tensor_loops
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from kgen.analysis.products import TensorLoops, is_of_warpgroup, tensor_factors, tensor_loops
 from kgen.analysis.typing import ExpressionTyper
-from kgen.ast.nodes import DeviceFunction, For, Node, Run, runs_in
+from kgen.ast.nodes import DeviceFunction, For, If, Node, Run, runs_in
 from kgen.errors import ScheduleError
 from kgen.ir.expr import variable_names
 from kgen.ir.fields import replace
-from kgen.ir.instruction import InstructionBase
+from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import FragmentTag, TensorTag
-from kgen.ir.target import WARP_SIZE
-from kgen.ir.tree import map_children
+from kgen.ir.tree import Barrier, map_children, nodes_in
 from kgen.ir.types import AddressSpace, NumpyType
 
-__all__ = ["check_warps", "is_tensor", "tensors_at_once"]
+__all__ = ["check_warps", "count_meanwhile", "is_tensor", "tensors_at_once"]
 
 
 def tensors_at_once(node: Node, kernel: DeviceKernel) -> Node:
@@ -86,6 +88,49 @@ def is_tensor(kernel: LoopKernel, insn_id: str) -> bool:
     return kernel.target.has_tensor_cores and any(kernel.has_tag(n, TensorTag) for n in inames)
 
 
+def count_meanwhile(kernel: LoopKernel, insn_id: str, nodes: Sequence[Node]) -> int:
+    """Return with how many of *nodes*, behind steps, work-items go on before they wait for these.
+
+    They wait before a barrier, before other steps, and before anything uses the sums. What stores
+    to arrays of the factors up to there stores to other elements: all lanes read each element, so
+    that there is a barrier before another one is stored in its place.
+    """
+    insn = kernel.id_to_insn[insn_id]
+    if not is_of_warpgroup(kernel, insn):
+        return 0
+    sums = _storages(kernel, insn.assignee_var_names())
+    return len(list(takewhile(lambda node: _is_free(kernel, insn, sums, node), nodes)))
+
+
+def _is_free(kernel: LoopKernel, steps: InstructionBase, sums: set[str], node: Node) -> bool:
+    """Tell whether *node* neither waits for others nor has to do with *sums*."""
+    nodes = nodes_in(node)
+    if any(
+        isinstance(each, Barrier) or (isinstance(each, If) and each.reads_data) for each in nodes
+    ):
+        return False
+    for insn in (kernel.id_to_insn[run.insn_id] for run in runs_in(node)):
+        is_plain = isinstance(insn, Assignment | NoOpInstruction)
+        if not is_plain or is_of_warpgroup(kernel, insn) or _are_exempt(steps, insn):
+            return False
+        if not sums.isdisjoint(_storages(kernel, insn.dependency_names())):
+            return False
+    return True
+
+
+def _are_exempt(one: InstructionBase, other: InstructionBase) -> bool:
+    """Tell whether the user says of two instructions that they need nothing between them."""
+    return any(
+        second.id in {name for name, _ in first.no_sync_with}
+        for first, second in ((one, other), (other, one))
+    )
+
+
+def _storages(kernel: LoopKernel, names: Iterable[str]) -> set[str]:
+    arrays = (kernel.temporary_variables.get(name) for name in names)
+    return {array.base_storage or array.name for array in arrays if array is not None}
+
+
 def check_warps(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]:
     """Return the instructions that tensor cores compute, of which they can compute all.
 
@@ -97,13 +142,15 @@ def check_warps(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]
         loops = tensor_loops(kernel, insn)
         if loops is None:
             raise _refuse(kernel, insn, "it is inside of loops over the fragments of several")
-        if function.locals[:1] != (WARP_SIZE,):
+        lanes = loops.shape.lanes
+        if function.locals[:1] != (lanes,):
+            unit = "warpgroup" if loops.shape.is_of_warpgroup else "warp"
             raise _refuse(
                 kernel,
                 insn,
-                f"the {WARP_SIZE} lanes '{loops.lane}' are no warp of work-groups of "
+                f"the {lanes} lanes '{loops.lane}' are no {unit} of work-groups of "
                 f"{function.locals} work-items",
-                f"let l.0 have {WARP_SIZE} work-items: put other loops on l.1 and l.2",
+                f"let l.0 have {lanes} work-items: put other loops on l.1 and l.2",
             )
         _check_operands(kernel, insn, loops)
     return found
@@ -130,6 +177,15 @@ def _check_operands(kernel: LoopKernel, insn: InstructionBase, loops: TensorLoop
                 f"set_temporary_address_space(kernel, '{name}', 'local')",
             )
     (name,) = insn.assignee_var_names()
+    space = kernel.array_vars[name].address_space
+    if shape.is_of_warpgroup and space != AddressSpace.PRIVATE:
+        raise _refuse(
+            kernel,
+            insn,
+            f"its sums, '{name}', are in {AddressSpace.stringify(space)} memory, and lanes keep "
+            "them in registers while the product goes on",
+            "sum up in a variable, and store that behind the loops",
+        )
     dtype = kernel.array_vars[name].dtype
     if not isinstance(dtype, NumpyType) or dtype.dtype.name != shape.sums:
         raise _refuse(

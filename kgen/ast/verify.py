@@ -11,6 +11,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.instances import axis_name
+from kgen.analysis.products import tensor_loops
 from kgen.ast.facts import value_at
 from kgen.ast.nodes import DeviceFunction, For, If, Let, Node, Run
 from kgen.ast.tensors import check_warps, is_tensor
@@ -121,10 +122,11 @@ class _Rows:
         assert width is not None
         condition = conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
         running = {n for n, point in enumerate(self._points()) if value_at(condition, point)}
-        if is_tensor(self.kernel, insn_id) and any(
-            {*range(n - n % width, n - n % width + width)} - running for n in running
-        ):
-            return condition
+        loops = tensor_loops(self.kernel, self.kernel.id_to_insn[insn_id])
+        if is_tensor(self.kernel, insn_id) and loops is not None:
+            lanes = loops.shape.lanes
+            if any({*range(n - n % lanes, n - n % lanes + lanes)} - running for n in running):
+                return condition
         for expr in walk(*self.kernel.id_to_insn[insn_id].read_exprs()):
             if not is_of_lane(expr):
                 continue

@@ -1,7 +1,8 @@
 """Tensor cores: the products that one instruction computes, and which lane holds which element.
 
-The layouts are those of PTX's ``mma.sync``, from the tables of the PTX ISA, "Matrix Fragments for
-mma", as functions of the lane and of the number of an element among those that a lane holds.
+The layouts are those of PTX's ``mma.sync`` and ``wgmma.mma_async``, from the tables of the PTX ISA,
+"Matrix Fragments for mma" and "Register Fragments for wgmma", as functions of the lane and of the
+number of an element among those that a lane holds.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from kgen.ir.expr import Expr, substitute
 from kgen.ir.language.expressions import parse
 from kgen.ir.target import WARP_SIZE
 
-__all__ = ["ROW_GROUPS", "TENSOR_SHAPES", "Fragment", "TensorShape", "find_shape"]
+__all__ = ["BLOCK", "ROW_GROUPS", "TENSOR_SHAPES", "Fragment", "TensorShape", "find_shape"]
 
 #: Neighbouring rows of the sums belong to groups of lanes, so many.
 ROW_GROUPS: Final = 8
+#: The columns over which the lanes of a group are distributed.
+BLOCK: Final = 8
+#: The lanes of a warpgroup.
+_WARPGROUP: Final = 4 * WARP_SIZE
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,10 @@ class TensorShape:
     """A product of matrices of *rows* x *depth* and *depth* x *columns* elements, added to sums.
 
     ``operands``: the type of the factors, by numpy's name or ``tf32``; ``sums``: that of the sums.
-    ``instruction``: PTX's name of it. ``capability``: the least compute capability.
+    ``lanes``: of a warp, or of the four warps of a warpgroup. ``a`` and ``b``: what a lane holds of
+    the factors; without, the instruction reads them from local memory, after a step has begun.
+    ``c``: the sums that a lane holds. ``instruction``: PTX's name of it. ``capability``: the least
+    compute capability.
     """
 
     name: str
@@ -65,20 +73,27 @@ class TensorShape:
     rows: int
     columns: int
     depth: int
-    a: Fragment
-    b: Fragment
+    lanes: int
+    a: Fragment | None
+    b: Fragment | None
+    c: Fragment
     instruction: str
     capability: int
 
     @property
-    def c(self) -> Fragment:
-        """The sums that a lane holds; all shapes have the same layout."""
-        return Fragment("lane // 4 + 8*(e // 2)", "2*(lane % 4) + e % 2", self.rows // 4)
+    def is_of_warpgroup(self) -> bool:
+        """Whether four warps compute it together, and go on meanwhile."""
+        return self.lanes > WARP_SIZE
 
     @property
     def rows_of_lane(self) -> int:
         """The number of rows of which a lane holds sums."""
-        return self.rows // ROW_GROUPS
+        return self.rows * WARP_SIZE // (self.lanes * ROW_GROUPS)
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks of 8 columns, of each of which a lane holds sums."""
+        return self.columns // BLOCK
 
     @property
     def held_as(self) -> str:
@@ -117,10 +132,34 @@ def _shape(operands: str, rows: int, depth: int, capability: int) -> TensorShape
         rows,
         8,
         depth,
+        WARP_SIZE,
         Fragment(a.row, a.column, rows * depth // WARP_SIZE),
         Fragment(b.row, b.column, 8 * depth // WARP_SIZE),
+        Fragment("lane // 4 + 8*(e // 2)", "2*(lane % 4) + e % 2", rows // 4),
         f"mma.sync.aligned.{name}.row.col.{_PTX[operands]}",
         capability,
+    )
+
+
+def _of_warpgroup(operands: str, columns: int) -> TensorShape:
+    name = f"m64n{columns}k16"
+    return TensorShape(
+        name,
+        operands,
+        "float32",
+        64,
+        columns,
+        16,
+        _WARPGROUP,
+        None,
+        None,
+        Fragment(
+            "16*(lane // 32) + lane // 4 % 8 + 8*(e // 2 % 2)",
+            "8*(e // 4) + 2*(lane % 4) + e % 2",
+            columns // 2,
+        ),
+        f"wgmma.mma_async.sync.aligned.{name}.{_PTX[operands]}".removesuffix(".f32"),
+        90,
     )
 
 
@@ -138,6 +177,11 @@ TENSOR_SHAPES: Final[Mapping[tuple[str, str], TensorShape]] = {
         _shape("float64", 16, 4, 90),
         _shape("float64", 16, 8, 90),
         _shape("float64", 16, 16, 90),
+        *(
+            _of_warpgroup(operands, columns)
+            for operands in ("float16", "bfloat16")
+            for columns in range(8, 257, 8)
+        ),
     )
 }
 

@@ -325,9 +325,10 @@ class TensorTag(InameImplementationTag):
 
 @dataclass(frozen=True)
 class FragmentTag(Tag):
-    """A loop that says which element of a matrix is meant, of those that a warp holds.
+    """A loop that says which element of a matrix is meant, of those that a warp or warpgroup holds.
 
-    ``of``: ``lane``, one of the lanes; ``row`` or ``column``, one of the elements of a lane.
+    ``of``: ``lane``, one of the lanes; ``row``, ``block`` (of columns) or ``column``, one of the
+    elements of a lane.
     """
 
     of: str

@@ -270,8 +270,7 @@ class CudaExecutor(ExecutorBase):
         return super()._view(value, given) if found is None else found
 
     def compile(self, module: Module, source: str) -> Any:
-        major, minor = drv.Context.get_device().compute_capability()
-        flags = (f"-arch=sm_{major}{minor}", *module.build_options)
+        flags = (f"-arch={_architecture()}", *module.build_options)
         flags += self.kernel.options.build_options
         cubin = compile_cubin(self.caches.disk, source, flags, self.entrypoint)
         context = drv.Context.get_current().handle
@@ -345,6 +344,12 @@ class CudaExecutor(ExecutorBase):
                 "the current context is another one than the executor's",
                 hint="make the context current in which executor() was called",
             )
+
+
+def _architecture() -> str:
+    """Return what the compiler calls the device, with the instructions that only this one has."""
+    major, minor = drv.Context.get_device().compute_capability()
+    return f"sm_{major}{minor}{'a' if (major, minor) == (9, 0) else ''}"
 
 
 def _reserve(program: LoadedProgram, launch: Launch) -> None:

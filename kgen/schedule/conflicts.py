@@ -21,6 +21,7 @@ from kgen.analysis.instances import (
     relate_sides,
 )
 from kgen.analysis.points import describe_pair, example
+from kgen.analysis.products import tensor_loops
 from kgen.errors import is_silenced
 from kgen.ir.assignee import index_of
 from kgen.ir.atomicity import AtomicInit
@@ -400,8 +401,13 @@ class Conflicts:
         if is_factor(self.kernel, access):
             lane = side.of(axis_name(LocalInameTag(0)))
             others = with_params(project_out_params(named, [lane]), [lane])
-            named = bound_param(others, lane, 0, WARP_SIZE - 1)
+            named = bound_param(others, lane, 0, self._lanes(access) - 1)
         return named
+
+    def _lanes(self, access: Access) -> int:
+        """Return how many work-items compute a product together."""
+        loops = tensor_loops(self.kernel, self.kernel.id_to_insn[access.insn_id])
+        return WARP_SIZE if loops is None else loops.shape.lanes
 
     def _seen_from(self, named: Set, place: Place, side: Side, around: Around) -> Set:
         """Rename the loops and hardware axes of a place by what two accesses share."""

@@ -153,7 +153,7 @@ class CudaTarget(CFamilyTarget):
     local_qualifier: ClassVar[str] = "__shared__"
     static_local_memory: ClassVar[int | None] = 48 * 1024
     local_memory_of_launch: ClassVar[str] = (
-        "extern __shared__ __align__(128) unsigned char kgen_shared[];"
+        "extern __shared__ __align__(1024) unsigned char kgen_shared[];"
     )
     local_memory_name: ClassVar[str] = "kgen_shared"
     table_qualifier: ClassVar[str] = "static __constant__"

@@ -219,7 +219,17 @@ class AccessWriter:
         swizzle = array.swizzle if isinstance(array, TemporaryVariable) else None
         if swizzle is None or swizzle.chunk % count:
             return self.linear_index(access)
+        return self.number(access)
+
+    def number(self, access: p.Subscript | LinearSubscript) -> Expr:
+        """Return the number of the element, as if there were no swizzle."""
         return simplify(self._linear_index(access), self.site.values, self._bounds())
+
+    def numbered(self, name: str, number: Expr) -> str:
+        """Write the element of a number that is stored there."""
+        array = self.kernel.array_vars[name]
+        text = self.integers.subscript(number, fits=not self._wide(name))
+        return f"{within_storage(array, name)}[{text}]"
 
     def _index_text(self, index: Expr, wide: bool) -> str:
         key = id(index), wide

@@ -12,6 +12,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
 from kgen.analysis.footprints import Footprints
+from kgen.analysis.products import is_of_warpgroup
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import (
@@ -27,6 +28,7 @@ from kgen.ast.nodes import (
     simd_loops_in,
 )
 from kgen.ast.streams import STREAMED, lanes_of, streamed_runs
+from kgen.ast.tensors import count_meanwhile
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, minus
@@ -48,6 +50,7 @@ from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.tensors import tensor_statements
 from kgen.targets.writers.vectors import lanes_at, vector_statements
+from kgen.targets.writers.warpgroups import make_stores_visible
 
 __all__ = ["BodyEmitter", "Written", "body_of"]
 
@@ -72,7 +75,7 @@ def body_of(
     ]
     if top:
         top.append(cgen.Line())
-    emitter = _DeviceEmitter(builder, writer, written)
+    emitter = _DeviceEmitter(builder, writer, function.insn_ids, written)
     body = emitter.statements(function.body)
     end = [cgen.Statement(f"{END_OF_STREAMS}()")] if emitter.has_streams else []
     return [*top, *body, *end]
@@ -283,7 +286,11 @@ class _DeviceEmitter(BodyEmitter):
     """Writes the body of a device function, whose runs are instructions."""
 
     def __init__(
-        self, builder: ASTBuilderBase, writer: ExpressionWriter, written: Written | None
+        self,
+        builder: ASTBuilderBase,
+        writer: ExpressionWriter,
+        insn_ids: Sequence[str],
+        written: Written | None,
     ) -> None:
         super().__init__(builder, writer)
         self.written = written
@@ -294,6 +301,8 @@ class _DeviceEmitter(BodyEmitter):
         self.has_look_backs = writer.target.looks_back and any(
             insn.tags_of_type(LookBackTag) for insn in self.kernel.instructions
         )
+        insns = (self.kernel.id_to_insn[insn_id] for insn_id in insn_ids)
+        self.has_warpgroups = any(is_of_warpgroup(self.kernel, insn) for insn in insns)
         self.has_vectors = writer.target.vectors is not None and any(
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
@@ -304,6 +313,10 @@ class _DeviceEmitter(BodyEmitter):
         waits = self._waits(node)
         if waits:
             return wait_for_copies(writer, waits)
+        if isinstance(node, Barrier) and self.has_warpgroups:
+            need, visible = make_stores_visible()
+            writer.preamble.add(need)
+            return [visible, *super()._emit(node, writer, site)]
         if tag := self._look_back(node):
             return [self._looking_back([node], tag, writer, site)]
         return super()._emit(node, writer, site)
@@ -345,14 +358,21 @@ class _DeviceEmitter(BodyEmitter):
     def run(
         self, node: Run, writer: ExpressionWriter, site: EmissionSite
     ) -> Iterable[cgen.Generable]:
+        if node.over:
+            return self._tensors([node], (), writer.at(site))
         return self._noted(node.insn_id, self._statements(node, writer, site))
 
-    def _tensors(self, runs: Sequence[Run], writer: ExpressionWriter) -> list[cgen.Generable]:
-        """Return steps of tensor cores, all of one instruction."""
-        inames = self.kernel.id_to_insn[runs[0].insn_id].within_inames
-        return tensor_statements(
+    def _tensors(
+        self, runs: Sequence[Run], meanwhile: tuple[Node, ...], writer: ExpressionWriter
+    ) -> list[cgen.Generable]:
+        """Return steps of tensor cores, all of one instruction, and what is done meanwhile."""
+        insn_id = runs[0].insn_id
+        inames = self.kernel.id_to_insn[insn_id].within_inames
+        begun, finished = tensor_statements(
             lambda run: writer.statement(writer.site, inames, run.values), runs
         )
+        between = self._block(meanwhile, writer)
+        return [*self._noted(insn_id, begun), *between, *self._noted(insn_id, finished)]
 
     def _noted(
         self, insn_id: str, statements: Iterable[cgen.Generable]
@@ -366,8 +386,6 @@ class _DeviceEmitter(BodyEmitter):
     def _statements(
         self, node: Run, writer: ExpressionWriter, site: EmissionSite
     ) -> Iterable[cgen.Generable]:
-        if node.over:
-            return self._tensors([node], writer.at(site))
         insn = self.kernel.id_to_insn[node.insn_id]
         writer = writer.statement(site, insn.within_inames, node.values)
         if node.insn_id in self.lanes:
@@ -448,7 +466,9 @@ class _DeviceEmitter(BodyEmitter):
             return len(parts), [self._looking_back(parts, tag, writer, writer.site)]
         steps = _steps_from(nodes, at)
         if steps:
-            return len(steps), list(self._noted(steps[0].insn_id, self._tensors(steps, writer)))
+            rest = nodes[at + len(steps) :]
+            meanwhile = rest[: count_meanwhile(self.kernel, steps[0].insn_id, rest)]
+            return len(steps) + len(meanwhile), self._tensors(steps, meanwhile, writer)
         lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
         if lanes is None:
             return 0, ()

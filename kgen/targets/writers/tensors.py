@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
 
 from kgen.analysis.alignment import unaligned_part
-from kgen.analysis.products import TensorLoops, tensor_factors, tensor_loops
+from kgen.analysis.products import TensorLoops
 from kgen.ast.nodes import Run
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, minus, substitute
@@ -20,6 +20,8 @@ from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.tensor_steps import Step, device_function, numbers_of, step_of
+from kgen.targets.writers.warpgroups import warpgroup_statements
 
 __all__ = ["tensor_statements"]
 
@@ -33,8 +35,10 @@ _LANE: Final = p.Variable("lane")
 
 def tensor_statements(
     writer_of: Callable[[Run], ExpressionWriter], runs: Sequence[Run]
-) -> list[cgen.Generable]:
+) -> tuple[list[cgen.Generable], list[cgen.Generable]]:
     """Write steps of one instruction, one behind the other; fragments that they share, once.
+
+    Also write what waits for them, where they go on.
 
     ::
 
@@ -45,8 +49,11 @@ def tensor_statements(
     """
     lines: list[cgen.Generable] = []
     known: dict[tuple[str, ...], str] = {}
-    for run in runs:
-        product = _Product(writer_of(run), run)
+    steps = [step_of(writer_of(run), run) for run in runs]
+    if steps[0].shape.is_of_warpgroup:
+        return warpgroup_statements(steps)
+    for step in steps:
+        product = _Product(step)
         names = []
         for operand in (product.a, product.b):
             load = operand.load()
@@ -55,7 +62,7 @@ def tensor_statements(
                 lines += load.statements(known[load.key])
             names.append(known[load.key])
         lines.append(product.step(*names))
-    return [cgen.Block(lines)]
+    return [cgen.Block(lines)], []
 
 
 @dataclass(frozen=True)
@@ -204,20 +211,16 @@ class _Operand:
 class _Product:
     """One step: the sums of a fragment, and the factors."""
 
-    def __init__(self, writer: ExpressionWriter, run: Run) -> None:
-        self.writer = writer
-        self.insn = writer.kernel.id_to_insn[run.insn_id]
-        loops = tensor_loops(writer.kernel, self.insn)
-        assert loops is not None
-        factors = tensor_factors(loops, self.insn, writer.typer)
-        assert factors is not None
-        self.loops, self.shape = loops, loops.shape
-        self.a = self._operand("a", factors.a, self.shape.a)
-        self.b = self._operand("b", factors.b, self.shape.b)
+    def __init__(self, step: Step) -> None:
+        self.of, self.writer, self.shape = step, step.writer, step.shape
+        assert self.shape.a is not None
+        assert self.shape.b is not None
+        self.a = self._operand("a", step.factors.a, self.shape.a)
+        self.b = self._operand("b", step.factors.b, self.shape.b)
 
     def _operand(self, name: str, factor: Expr, fragment: Fragment) -> _Operand:
         dtype = self.writer.typer(factor)
-        return _Operand(self.writer, name, factor, fragment, self.loops, dtype)
+        return _Operand(self.writer, name, factor, fragment, self.of.loops, dtype)
 
     def fresh(self, name: str, known: Iterable[str]) -> str:
         """Return a name for a fragment."""
@@ -232,32 +235,10 @@ class _Product:
         """Write the instruction."""
         need = _step_need(self.shape)
         self.writer.preamble.add(need)
-        sums = [self._sum(number) for number in range(self.shape.c.count)]
-        return cgen.Statement(f"{need.key}({', '.join([*sums, a, b])})")
-
-    def _sum(self, number: int) -> str:
-        row, column = self.shape.c.at_lane_zero(number)
-        values = {self.loops.column: column}
-        if self.loops.row is not None:
-            values[self.loops.row] = row // _ROW
-        place = substitute(self.insn.assignees[0], values)
-        return self.writer.rec(place, PREC_NONE, self.writer.typer(place))
+        return cgen.Statement(f"{need.key}({', '.join([*self.of.sums(), a, b])})")
 
 
 # -- helpers -----------------------------------------------------------------------------------
-
-
-def _function(head: str, name: str, parameters: Sequence[str], body: str) -> Need:
-    declaration = cgen.FunctionDeclaration(
-        cgen.Value(f"static __device__ inline {head}", name),
-        [cgen.Value(*each.rsplit(" ", 1)) for each in parameters],
-    )
-    text = str(cgen.FunctionBody(declaration, cgen.Block([cgen.Statement(body)])))
-    return Need(Rank.HELPER, name, text)
-
-
-def _numbers(first: int, count: int) -> str:
-    return f"{{{', '.join(f'%{first + n}' for n in range(count))}}}"
 
 
 def _step_need(shape: TensorShape) -> Need:
@@ -265,6 +246,8 @@ def _step_need(shape: TensorShape) -> Need:
     is_double = shape.operands == "float64"
     kind, letter = ("double", "d") if is_double else ("unsigned", "r")
     halves = 2 if shape.operands in ("float16", "bfloat16") else 1
+    assert shape.a is not None
+    assert shape.b is not None
     sums, a, b = shape.c.count, shape.a.count // halves, shape.b.count // halves
     result = "double" if is_double else "float"
     outs = ", ".join(f'"+{"d" if is_double else "f"}"(c{n})' for n in range(sums))
@@ -272,9 +255,9 @@ def _step_need(shape: TensorShape) -> Need:
         f'"{letter}"({name}[{n}])' for name, count in (("a", a), ("b", b)) for n in range(count)
     )
     operands = ", ".join(
-        (_numbers(0, sums), _numbers(sums, a), _numbers(sums + a, b), _numbers(0, sums))
+        (numbers_of(0, sums), numbers_of(sums, a), numbers_of(sums + a, b), numbers_of(0, sums))
     )
-    return _function(
+    return device_function(
         "void",
         f"kgen_{shape.name}_{shape.operands}",
         [
@@ -295,18 +278,18 @@ def _load_need(count: int, *, is_transposed: bool) -> Need:
     way = ".trans" if is_transposed else ""
     outs = ", ".join(f'"=r"(m[{n}])' for n in range(count))
     name = f"ldmatrix.sync.aligned.m8n8.x{count}{way}.shared.b16"
-    return _function(
+    return device_function(
         "void",
         _load_name(count, is_transposed=is_transposed),
         [f"unsigned (&m)[{count}]", "void const *row"],
-        f'asm volatile("{name} {_numbers(0, count)}, [%{count}];" : {outs} : '
+        f'asm volatile("{name} {numbers_of(0, count)}, [%{count}];" : {outs} : '
         '"r"((unsigned) __cvta_generic_to_shared(row)) : "memory")',
     )
 
 
 def _pair_need(dtype: NumpyType, type_name: str) -> Need:
     bits = "__half_as_ushort" if dtype.dtype.name == "float16" else "__bfloat16_as_ushort"
-    need = _function(
+    need = device_function(
         "unsigned",
         "kgen_pair",
         [f"{type_name} low", f"{type_name} high"],
@@ -316,7 +299,7 @@ def _pair_need(dtype: NumpyType, type_name: str) -> Need:
 
 
 #: Rounds to the precision of tensor cores, to nearest, ties away from zero.
-_ROUND: Final = _function(
+_ROUND: Final = device_function(
     "unsigned",
     "kgen_tf32",
     ["float x"],

@@ -12,7 +12,7 @@ from kgen.analysis.products import Factors, factors_of, terms_over
 from kgen.analysis.typing import ExpressionTyper
 from kgen.errors import KgenError, TransformError
 from kgen.ir.expr import Expr, to_text, variable_names
-from kgen.ir.fragments import ROW_GROUPS, TENSOR_SHAPES, TensorShape
+from kgen.ir.fragments import BLOCK, ROW_GROUPS, TENSOR_SHAPES, TensorShape
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, bound_dim, free_dim
@@ -269,12 +269,22 @@ def _with_lanes(
         loops.depth: [TensorTag(shape.name, shape.operands)],
         column: [UnrolledIlpTag(), FragmentTag("column")],
     }
-    group, pair = loops.row, str(names(f"{loops.column}_pair"))
+    of_lanes, rows, columns = [], loops.row, loops.column
+    if shape.is_of_warpgroup:
+        of_lanes = [warp := str(names(f"{loops.row}_warp"))]
+        rows = str(names(f"{loops.row}_rows"))
+        length = shape.rows_of_lane * ROW_GROUPS
+        kernel = split_iname(kernel, loops.row, length, outer_iname=warp, inner_iname=rows)
     if shape.rows_of_lane > 1:
         group = str(names(f"{loops.row}_group"))
-        kernel = split_iname(kernel, loops.row, ROW_GROUPS, outer_iname=row, inner_iname=group)
-        tags[row] = [UnrolledIlpTag(), FragmentTag("row")]
-    kernel = split_iname(kernel, loops.column, _PAIR, outer_iname=pair, inner_iname=column)
+        kernel = split_iname(kernel, rows, ROW_GROUPS, outer_iname=row, inner_iname=group)
+        tags[row], rows = [UnrolledIlpTag(), FragmentTag("row")], group
+    if shape.blocks > 1:
+        block, columns = str(names(f"{loops.column}_block")), str(names(f"{loops.column}_columns"))
+        kernel = split_iname(kernel, loops.column, BLOCK, outer_iname=block, inner_iname=columns)
+        tags[block] = [UnrolledIlpTag(), FragmentTag("block")]
+    pair = str(names(f"{loops.column}_pair"))
+    kernel = split_iname(kernel, columns, _PAIR, outer_iname=pair, inner_iname=column)
     lane = str(names("lane")) if lane is None else require_new_iname(kernel, lane)
-    kernel = join_inames(kernel, (group, pair), lane)
+    kernel = join_inames(kernel, (*of_lanes, rows, pair), lane)
     return add_tags(kernel, {**tags, lane: [LocalInameTag(0), FragmentTag("lane")]})

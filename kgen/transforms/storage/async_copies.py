@@ -10,7 +10,9 @@ import pymbolic.primitives as p
 from kgen.analysis.address_space import infer_address_spaces
 from kgen.analysis.domains import domain_of_copies, domains_without
 from kgen.analysis.infer import infer_types
+from kgen.analysis.products import is_of_warpgroup
 from kgen.errors import TransformError
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import Iname
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
@@ -31,7 +33,13 @@ from kgen.ir.types import AddressSpace, NumpyType
 from kgen.transforms.loops.auto_axes import assign_auto_axes
 from kgen.transforms.select import new_names, require_instruction, split_names, transform
 
-__all__ = ["async_copy", "of_all_items", "with_axes_assigned", "without_waits"]
+__all__ = [
+    "async_copy",
+    "begin_products_first",
+    "of_all_items",
+    "with_axes_assigned",
+    "without_waits",
+]
 
 #: The bytes that one copy can have.
 _SIZES: Final = (4, 8, 16)
@@ -160,6 +168,31 @@ def without_waits(kernel: LoopKernel, arrays: Collection[str]) -> LoopKernel:
         instructions=left,
         domains=tuple(domains),
         inames={name: iname for name, iname in kernel.inames.items() if name not in loops},
+    )
+
+
+def begin_products_first(kernel: LoopKernel) -> LoopKernel:
+    """Let copies for later begin behind products of warpgroups, which go on meanwhile.
+
+    These are copies for which nothing waits before the product: it does not use what they copy.
+    """
+    behind: dict[str, set[str]] = {}
+    for insn in kernel.instructions:
+        if is_of_warpgroup(kernel, insn):
+            for name in insn.depends_on:
+                copy = kernel.id_to_insn[name]
+                others = [kernel.id_to_insn[other] for other in insn.depends_on - {name}]
+                is_needed = any(name in ancestors(kernel, other) for other in others)
+                if copy.tags_of_type(AsyncCopyTag) and not is_needed:
+                    behind.setdefault(name, set()).add(str(insn.id))
+    products = {product for found in behind.values() for product in found}
+    return kernel.copy(
+        instructions=[
+            insn.copy(depends_on=insn.depends_on - behind.keys() | behind.get(str(insn.id), set()))
+            if insn.id in products or insn.id in behind
+            else insn
+            for insn in kernel.instructions
+        ]
     )
 
 

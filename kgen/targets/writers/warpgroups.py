@@ -1,0 +1,266 @@
+"""Products by warpgroups, PTX's ``wgmma.mma_async``: both factors are read from local memory.
+
+They go on until their work-items wait, which is before anything uses the sums, and before the next
+barrier: what stores other elements of the factors is behind that, or is known to store elsewhere.
+
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout" and "Matrix Descriptor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import cgen
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.mapper.evaluator import evaluate
+
+from kgen.analysis.alignment import unaligned_part
+from kgen.errors import CodegenError
+from kgen.ir.affine import simplify
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import Expr, minus, substitute, to_text, variable_names
+from kgen.ir.fragments import BLOCK, ROW_GROUPS, TensorShape
+from kgen.ir.layout import Swizzle
+from kgen.ir.types import AddressSpace
+from kgen.targets.preamble import Need
+from kgen.targets.writers.tensor_steps import Step, device_function, numbers_of
+
+__all__ = ["make_stores_visible", "warpgroup_statements"]
+
+#: The swizzle that tensor cores know, of elements of 2 bytes: rows of 128 bytes, chunks of 16.
+_SWIZZLE: Final = Swizzle(64, 8)
+#: The bytes after which it repeats.
+_PERIOD: Final = 1024
+_SIZE: Final = 2
+#: The rows of 128 bytes that are moved together.
+_ROWS: Final = 8
+#: The row or column of a factor, and the number of its term: users have no such names.
+_LINE: Final = p.Variable(".line")
+_TERM: Final = p.Variable(".term")
+
+
+def warpgroup_statements(
+    steps: Sequence[Step],
+) -> tuple[list[cgen.Generable], list[cgen.Generable]]:
+    """Write steps, which go on, and what waits for their sums.
+
+    ::
+
+        c[i_reg, j_block, j_reg] += a[...]*b[...]   =>   kgen_begin_2(c[0], c[1], ...);
+                                                         kgen_m64n8k16_float16(c[0], ..., d, e);
+                                                         kgen_commit();
+
+                                                         kgen_finish_2(c[0], c[1], ...);
+    """
+    preamble = steps[0].writer.preamble
+    sums = dict.fromkeys(tuple(step.sums()) for step in steps)
+    begin, finish = (_of_sums(name, len(steps[0].sums())) for name in _AROUND)
+    preamble.add(begin, finish, _COMMIT)
+    begun = [_call(begin, values) for values in sums]
+    begun += [*map(_step, steps), _call(_COMMIT, ())]
+    return begun, [_call(finish, values) for values in sums]
+
+
+def make_stores_visible() -> tuple[Need, cgen.Generable]:
+    """Write what lets tensor cores read what a work-item has stored, once others know of it."""
+    return _VISIBLE, _call(_VISIBLE, ())
+
+
+def _call(need: Need, arguments: Iterable[str]) -> cgen.Generable:
+    return cgen.Statement(f"{need.key}({', '.join(arguments)})")
+
+
+def _step(step: Step) -> cgen.Generable:
+    a, b = (_Operand(step, name) for name in ("a", "b"))
+    need = _step_need(step.shape, *(each.layout().is_by_terms for each in (a, b)))
+    step.writer.preamble.add(need, _DESCRIPTOR)
+    return _call(need, (*step.sums(), a.descriptor(), b.descriptor()))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where a factor is: the bytes between blocks of 64 of its lines, and of 8 rows in memory.
+
+    ``is_by_terms``: the rows are terms, of which all lines are neighbours.
+    """
+
+    is_by_terms: bool
+    leading: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A factor in local memory: its lines are the rows of ``a``, or the columns of ``b``."""
+
+    step: Step
+    name: str
+
+    @property
+    def factor(self) -> Expr:
+        return self.step.factors.a if self.name == "a" else self.step.factors.b
+
+    @property
+    def lines(self) -> int:
+        return self.step.shape.rows if self.name == "a" else self.step.shape.columns
+
+    def at(self, line: Expr, term: Expr) -> Any:
+        """Return the element of a line and a term."""
+        loops = self.step.loops
+        values: dict[str, Expr] = {loops.depth: term}
+        inside = p.Remainder(line, BLOCK)
+        if self.name == "a":
+            assert loops.row is not None
+            rows = self.step.shape.rows_of_lane * ROW_GROUPS
+            warp = p.Product((32, p.FloorDiv(line, rows)))
+            values[loops.lane] = p.Sum((warp, p.Product((4, inside))))
+            values[loops.row] = p.FloorDiv(p.Remainder(line, rows), ROW_GROUPS)
+        else:
+            values[loops.lane] = p.FloorDiv(inside, 2)
+            values[loops.column] = p.Remainder(line, 2)
+            if loops.block is not None:
+                values[loops.block] = p.FloorDiv(line, BLOCK)
+        return substitute(self.factor, values)
+
+    def array(self) -> TemporaryVariable:
+        """Return the array of the factor, if tensor cores can read it."""
+        factor = self.factor
+        found = None
+        if isinstance(factor, p.Subscript) and isinstance(factor.aggregate, p.Variable):
+            found = self.step.writer.kernel.temporary_variables.get(factor.aggregate.name)
+        if found is None or found.address_space != AddressSpace.LOCAL:
+            raise self._refuse(
+                f"'{to_text(factor)}' is no element of a temporary in local memory",
+                "fetch it with add_prefetch, for all work-items of a group",
+            )
+        if found.swizzle != _SWIZZLE:
+            raise self._refuse(
+                f"'{found.name}' does not have the layout that tensor cores read, rows of 128 "
+                "bytes whose chunks of 16 bytes change places",
+                f"tag_array_axes(kernel, '{found.name}', 'swizzle:128')",
+            )
+        if (found.alignment or 1) % _PERIOD:
+            raise self._refuse(
+                f"'{found.name}' is not aligned to {_PERIOD} bytes",
+                f"align_temporaries(kernel, '{found.name}', {_PERIOD})",
+            )
+        return found
+
+    def layout(self) -> _Layout:
+        """Return where lines and terms are; rejects what no descriptor can say."""
+        name = self.array().name
+        number = self.step.writer.accesses.number
+        steps = simplify(minus(number(self.at(_LINE, _TERM)), number(self.at(0, 0))))
+        if set(variable_names(steps)) <= {_LINE.name, _TERM.name}:
+            line, term = np.indices((self.lines, self.step.shape.depth))
+            found = np.broadcast_to(evaluate(steps, {".line": line, ".term": term}), line.shape)
+            for layout in _layouts(found):
+                if np.array_equal(found, _places(layout, line, term)) and self._fits(layout):
+                    return layout
+        row = _SWIZZLE.row
+        raise self._refuse(
+            f"rows of {row} neighbours of '{name}' are not the terms of a line, or the lines of a "
+            f"term, of '{to_text(self.factor)}', {_ROWS} such rows behind each other",
+            f"fetch {row} terms of a line, or split_array_axis(kernel, '{name}', ..., {row}) and "
+            "tag_array_axes such that the parts are outermost",
+        )
+
+    def _fits(self, layout: _Layout) -> bool:
+        """Tell whether the first element is in the first of 8 rows, and no row ends too early."""
+        writer = self.step.writer
+        first = unaligned_part(
+            writer.kernel, writer.accesses.number(self.at(0, 0)), _PERIOD // _SIZE
+        )
+        length = self.lines if layout.is_by_terms else self.step.shape.depth
+        if not isinstance(first, int) or first % _SWIZZLE.chunk:
+            return False
+        return first == 0 or first + length <= _SWIZZLE.row
+
+    def descriptor(self) -> str:
+        """Write the descriptor of the matrix."""
+        layout, accesses = self.layout(), self.step.writer.accesses
+        first = accesses.numbered(self.array().name, accesses.number(self.at(0, 0)))
+        return f"{_DESCRIPTOR.key}(&{first}, {layout.leading}, {layout.stride})"
+
+    def _refuse(self, because: str, hint: str) -> CodegenError:
+        return CodegenError(
+            f"tensor cores cannot compute '{self.step.insn.id}'",
+            where=f"instruction '{self.step.insn}'",
+            because=because,
+            hint=hint,
+        )
+
+
+def _layouts(found: Any) -> Iterator[_Layout]:
+    """Give the layouts that a factor may have, of which some numbers of elements are known."""
+    lines, _ = found.shape
+    yield _Layout(False, 16, int(found[_ROWS, 0]) * _SIZE if lines > _ROWS else 16)
+    leading = int(found[_SWIZZLE.row, 0]) * _SIZE if lines > _SWIZZLE.row else 16
+    yield _Layout(True, leading, int(found[0, _ROWS]) * _SIZE)
+
+
+def _places(layout: _Layout, line: Any, term: Any) -> Any:
+    """Return the numbers of elements that a layout means, without the swizzle."""
+    row, leading, stride = _SWIZZLE.row, layout.leading // _SIZE, layout.stride // _SIZE
+    if layout.is_by_terms:
+        return line // row * leading + line % row + term // _ROWS * stride + term % _ROWS * row
+    return line // _ROWS * stride + line % _ROWS * row + term
+
+
+# -- helpers -----------------------------------------------------------------------------------
+
+
+def _step_need(shape: TensorShape, a_by_terms: bool, b_by_terms: bool) -> Need:
+    """Return the function that is one instruction: sums by reference, and two descriptors."""
+    sums = shape.c.count
+    ways = "".join(f"_{name}" for name, by in (("a", a_by_terms), ("b", b_by_terms)) if by)
+    outs = ", ".join(f'"+f"(c{n})' for n in range(sums))
+    text = (
+        f"{{ .reg .pred p; setp.ne.b32 p, 1, 0; {shape.instruction} {numbers_of(0, sums)}, "
+        f"%{sums}, %{sums + 1}, p, 1, 1, {int(a_by_terms)}, {int(b_by_terms)}; }}"
+    )
+    return device_function(
+        "void",
+        f"kgen_{shape.name}_{shape.operands}{ways}",
+        [*_sums(sums), "unsigned long long a", "unsigned long long b"],
+        f'asm volatile("{text}" : {outs} : "l"(a), "l"(b))',
+    )
+
+
+def _sums(count: int) -> list[str]:
+    return [f"float &c{n}" for n in range(count)]
+
+
+#: What orders the registers of sums before products begin, and what waits for products.
+_AROUND: Final = {
+    "begin": "wgmma.fence.sync.aligned",
+    "finish": "wgmma.wait_group.sync.aligned 0",
+}
+
+
+def _of_sums(name: str, count: int) -> Need:
+    """Return the function around products: the compiler uses no sums on the other side of it."""
+    outs = ", ".join(f'"+f"(c{n})' for n in range(count))
+    body = f'asm volatile("{_AROUND[name]};" : {outs} : : "memory")'
+    return device_function("void", f"kgen_{name}_{count}", _sums(count), body)
+
+
+_COMMIT: Final = device_function(
+    "void", "kgen_commit", [], 'asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory")'
+)
+_VISIBLE: Final = device_function(
+    "void",
+    "kgen_make_stores_visible",
+    [],
+    'asm volatile("fence.proxy.async.shared::cta;" : : : "memory")',
+)
+_DESCRIPTOR: Final = device_function(
+    "unsigned long long",
+    "kgen_matrix",
+    ["void const *first", "unsigned long long leading", "unsigned long long stride"],
+    "return (__cvta_generic_to_shared(first) & 0x3ffff) >> 4 | (leading >> 4) << 16 | "
+    "(stride >> 4) << 32 | 1ull << 62",
+)
