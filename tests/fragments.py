@@ -1,4 +1,4 @@
-"""Which elements of matrices lanes hold for ``mma.sync``, as the text of the PTX ISA has it."""
+"""Which elements of matrices lanes hold for tensor cores, as the text of the PTX ISA has it."""
 
 from __future__ import annotations
 
@@ -51,9 +51,20 @@ def ptx_b(shape: TensorShape, lane: int) -> Elements:
 
 def ptx_c(shape: TensorShape, lane: int) -> Elements:
     """Return row and column of each sum that a lane holds."""
+    if shape.is_of_warpgroup:
+        return _of_warpgroup(shape, lane)
     group, thread = lane >> 2, lane % 4
     count = shape.rows * 8 // 32
     return [(group if i < 2 else group + 8, thread * 2 + (i & 1)) for i in range(count)]
+
+
+def _of_warpgroup(shape: TensorShape, lane: int) -> Elements:
+    """Return what lanes hold of D: the four warps have 16 rows each, in blocks of 8 columns."""
+    found = []
+    for i in range(shape.columns // 2):
+        row = 16 * (lane // 32) + lane % 32 // 4 + (8 if i % 4 >= 2 else 0)
+        found.append((row, i // 4 * 8 + lane % 4 * 2 + i % 2))
+    return found
 
 
 def matrices(

@@ -19,6 +19,7 @@ import stencils
 import steps_of_product
 import streams
 import tensor_product
+import warpgroup_product
 from case import Case, main, outputs_of
 
 import kgen as lp
@@ -35,6 +36,7 @@ MODULES = (
     stencils,
     streams,
     tensor_product,
+    warpgroup_product,
 )
 CASES: dict[str, Case] = {case.title: case for module in MODULES for case in module.CASES}
 STEPS = {step.title: step for step in steps_of_product.STEPS}

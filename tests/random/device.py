@@ -13,7 +13,7 @@ from typing import Any
 import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
-from kgen.analysis.products import TensorLoops, tensor_factors, tensor_loops
+from kgen.analysis.products import Factors, TensorLoops, tensor_factors, tensor_loops
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
 from kgen.ir.assignee import assignee_name
@@ -281,7 +281,11 @@ class _Item:
         assert isinstance(insn, Assignment)
         factors = tensor_factors(loops, insn, ExpressionTyper(self.kernel))
         assert factors is not None
-        shape, lane = loops.shape, self.number % WARP
+        shape = loops.shape
+        if shape.a is None or shape.b is None:
+            yield from self._step_of_warpgroup(run, insn, loops, factors, names)
+            return
+        lane = self.number % WARP
         self.fragments = (
             [self._element(factors.a, loops, names, *reversed(at)) for at in _held(shape.a, lane)],
             [self._element(factors.b, loops, names, *at) for at in _held(shape.b, lane)],
@@ -296,6 +300,29 @@ class _Item:
             home, index = self._home(assignee_name(place)), evaluate.index(place)
             home[index] += sum(a[row, k] * b[k, column] for k in range(shape.depth))
         yield run, True, 2**WARP - 1
+
+    def _step_of_warpgroup(
+        self,
+        run: Run,
+        insn: Assignment,
+        loops: TensorLoops,
+        factors: Factors,
+        names: Mapping[str, int],
+    ) -> Iterator[_Stop]:
+        """Add up products of what is in local memory now."""
+        yield run, False, 2**WARP - 1
+        lane = self.number % loops.shape.lanes
+        for row, column in ptx_c(loops.shape, lane):
+            own = {**names, loops.lane: lane, loops.row or "": row // 8 % 2}
+            own |= {loops.column: column % 2, loops.block or "": column // 8}
+            home, index = self._place(insn.assignee, own)
+            for k in range(loops.shape.depth):
+                at = {**own, loops.depth: k}
+                home[index] += self.value(factors.a, at) * self.value(factors.b, at)
+        yield run, True, 2**WARP - 1
+
+    def _place(self, place: Any, names: Mapping[str, int]) -> tuple[Memory, Any]:
+        return self._home(assignee_name(place)), self._evaluator(names).index(place)
 
     def _element(
         self, factor: Any, loops: TensorLoops, names: Mapping[str, int], depth: int, other: int

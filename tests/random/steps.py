@@ -43,7 +43,7 @@ from tests.random.large import draw_large_program
 from tests.random.loops import Loop
 from tests.random.program import Program, Step, reason
 from tests.random.rows import draw_balanced_program, draw_row_program
-from tests.random.tensors import draw_tensor_program
+from tests.random.tensors import draw_tensor_program, draw_warpgroup_program
 from tests.random.turns import draw_turn_program
 from tests.random.windows import draw_window_program
 
@@ -68,6 +68,7 @@ __all__ = [
     "tensor_programs",
     "thread_programs",
     "turn_programs",
+    "warpgroup_programs",
     "window_programs",
 ]
 
@@ -954,6 +955,18 @@ def tensor_programs(draw: Draw) -> Program:
         program = attempts.make_some((0, 0, 0, 1, 2))
         if any(step.function == "tensorize" for step in program.steps):
             return program
+
+
+def warpgroup_programs(draw: Draw) -> Program:
+    """Draw a product that warpgroups compute, the tiles of which may be fetched ahead."""
+    program = draw_warpgroup_program(draw)
+    steps, program = program.steps, dataclasses.replace(program, steps=())
+    attempts = _Attempts(draw, program)
+    for step in steps:
+        attempts.make(step)
+    if draw(choices.booleans()):
+        attempts.make(Step("pipeline", ("k_outer", draw(choices.integers(2, 3)))))
+    return attempts.make_some((0,))
 
 
 def _fetch_program(draw: Draw, *, has_axes: bool) -> Program:

@@ -6,7 +6,7 @@ from tests.random import choices
 from tests.random.choices import Draw
 from tests.random.program import ArrayDecl, Program, Step
 
-__all__ = ["draw_tensor_program"]
+__all__ = ["draw_tensor_program", "draw_warpgroup_program"]
 
 
 def draw_tensor_program(draw: Draw) -> Program:
@@ -59,3 +59,45 @@ def _steps(draw: Draw, rows: int, depth: int) -> tuple[Step, ...]:
         if tag != "none":
             steps.append(Step("add_prefetch", (name, swept), (("default_tag", tag),)))
     return tuple(steps)
+
+
+def draw_warpgroup_program(draw: Draw) -> Program:
+    """Draw a product for warpgroups, with tiles in local memory as they read them."""
+    count, steps = draw(choices.sampled_from(((1, 2), (2, 1), ("n", 1), (1, "n"))))
+    height, length = _times(count, 64), _times(steps, 64)
+    a_shape, a, swept = draw(
+        choices.sampled_from(
+            (
+                ((height, length), "a[i, k]", ("i_inner_reg", "lane", *_TERMS)),
+                ((length, height), "a[k, i]", (*_TERMS, "i_inner_reg", "lane")),
+            )
+        )
+    )
+    factors = draw(choices.sampled_from((f"{a}*b[j, k]", f"b[j, k]*{a}")))
+    outer = draw(choices.sampled_from(("g.0", "unr")))
+    made = (
+        Step("split_iname", ("i", 64), (("outer_tag", outer),)),
+        Step("split_iname", ("k", 64)),
+        Step("split_iname", ("k_inner", 16), (("outer_tag", "unr"),)),
+        Step("tensorize", ("s0", "i_inner, j, k_inner_inner", "m64n8k16")),
+        Step("add_prefetch", ("a", swept), (("default_tag", "l.auto"),)),
+        Step("add_prefetch", ("b", ("lane", "j_reg", *_TERMS)), (("default_tag", "l.auto"),)),
+        Step("align_temporaries", ("a_fetch, b_fetch", 1024)),
+        Step("tag_array_axes", ("a_fetch, b_fetch", "swizzle:128")),
+    )
+    return Program(
+        (f"{{ [i, j] : 0 <= i < {height} and 0 <= j < 8 }}", f"{{ [k] : 0 <= k < {length} }}"),
+        (f"c[i, j] = sum(k, {factors}) {{id=s0}}",),
+        (
+            ArrayDecl("a", "float16", tuple(map(str, a_shape))),
+            ArrayDecl("b", "float16", ("8", str(length))),
+            ArrayDecl("c", "float32", (str(height), "8")),
+        ),
+        "n >= 0" if "n" in (count, steps) else "",
+        parameters=("n",) if "n" in (count, steps) else (),
+        steps=made,
+        target="CudaTarget",
+    )
+
+
+_TERMS = ("k_inner_outer", "k_inner_inner")

@@ -80,6 +80,7 @@ KINDS: dict[str, Kind] = {
     "saved": Kind(steps.saving_programs, "tree", check_work_items, opencl=0),
     "copies": Kind(steps.copy_programs, "tree", check_work_items),
     "tensors": Kind(steps.tensor_programs, "tree", check_work_items),
+    "warpgroups": Kind(steps.warpgroup_programs, "tree", check_work_items, opencl=0),
     "windows": Kind(steps.window_programs, "tree", check_work_items),
     "pipelines": Kind(steps.pipeline_programs, "tree", check_work_items),
     "rows": Kind(steps.row_programs, "tree", check_work_items),

@@ -68,7 +68,8 @@ def tensorize(
     :arg inames: the loops over rows, over columns, and over what is summed up
     :arg shape: ``m16n8k16`` or ``m16n8k8`` for factors of float16 or bfloat16; ``m8n8k4``, and with
         compute capability 9.0 ``m16n8k4``, ``m16n8k8`` or ``m16n8k16``, for float64; ``m16n8k8``
-        or ``m16n8k4`` for float32 with ``precision="tf32"``
+        or ``m16n8k4`` for float32 with ``precision="tf32"``. With compute capability 9.0
+        ``m64n8k16``, ``m64n16k16`` ... ``m64n256k16`` for float16 or bfloat16: see below
     :arg precision: ``"tf32"`` rounds float32 to 10 bits behind the point: ask for it by name
     :arg lane: the name of the loop over the lanes, ``lane`` by default
 
@@ -81,6 +82,11 @@ def tensorize(
     Sums are in float32, those of float64 in float64. Tensor cores do not round products, and add
     those of a step in an order that NVIDIA does not say. Other targets run the same loops as plain
     code, in the order that was written.
+
+    Shapes ``m64nNk16``, N a multiple of 8 up to 256, are ``wgmma`` instructions of a warpgroup:
+    four warps, the 128 lanes of ``l.0``. They read both factors from local memory themselves, from
+    temporaries with ``swizzle:128`` that are aligned to 1024 bytes, in rows of 64 terms of a line,
+    or of 64 lines of a term. They go on while work-items do other things, up to the next barrier.
 
     Raises :class:`TransformError` for other lengths of loops, for types that no shape takes, and
     for what is no sum of products of a factor for each row and one for each column.
@@ -122,7 +128,7 @@ def _find_shape(
         )
     shapes = [shape for shape in TENSOR_SHAPES.values() if shape.name == name]
     if not shapes:
-        known = ", ".join(dict.fromkeys(shape.name for shape in TENSOR_SHAPES.values()))
+        known = ", ".join(dict.fromkeys(text.partition(" ")[0] for text in _known_shapes()))
         raise TransformError(f"tensor cores have no shape '{name}'", hint=f"choose one of {known}")
     require_instruction(kernel, insn_id)
     silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
@@ -156,12 +162,17 @@ def _why_no_factors(
     name = shapes[0].name
     kinds = " or ".join(shape.held_as for shape in wanted) or "no type"
     because = f"'{to_text(term)}' is no product of two numbers of {kinds}, which {name} takes"
-    hint = f"declare the factors so, or cast them; there are {', '.join(map(str, _all_shapes()))}"
+    hint = f"declare the factors so, or cast them; there are {', '.join(_known_shapes())}"
     return because, f"{hint}; factors of float32 need precision='tf32', which rounds them"
 
 
-def _all_shapes() -> Iterator[TensorShape]:
-    yield from TENSOR_SHAPES.values()
+def _known_shapes() -> Iterator[str]:
+    """Give what users can ask for; shapes that differ in the number of columns are one."""
+    for shape in TENSOR_SHAPES.values():
+        if shape.is_of_warpgroup and shape.columns == BLOCK:
+            yield f"{shape.name}...m64n256k16 of {shape.operands}"
+        elif not shape.is_of_warpgroup:
+            yield str(shape)
 
 
 def _check_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> None:

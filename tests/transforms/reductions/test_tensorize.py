@@ -24,6 +24,7 @@ from tests.fragments import ptx_a, ptx_b, ptx_c
 from tests.oracle import Oracle
 from tests.random.device import Device
 from tests.transforms.helpers import kernel_of
+from tests.warpgroups import TURNED, warpgroup_product
 
 CUDA = lp.CudaTarget()
 BFLOAT16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
@@ -91,8 +92,10 @@ def elements(fragment: Fragment, lane: int) -> list[tuple[int, int]]:
     return [(evaluate(r, {"lane": lane}), evaluate(c, {"lane": lane})) for r, c in found]
 
 
-@pytest.mark.parametrize("shape", TENSOR_SHAPES.values(), ids=str)
+@pytest.mark.parametrize("shape", [s for s in TENSOR_SHAPES.values() if s.a], ids=str)
 def test_lanes_hold_what_the_tables_of_ptx_say(shape: TensorShape) -> None:
+    assert shape.a is not None
+    assert shape.b is not None
     for fragment, ptx, rows, columns in (
         (shape.a, ptx_a, shape.rows, shape.depth),
         (shape.b, ptx_b, shape.depth, shape.columns),
@@ -139,12 +142,14 @@ def test_nvcc_compiles_steps(capability: int, nvcc: str, tmp_path: Path) -> None
     of_all += [tiled(np.float32, "m16n8k8", precision="tf32")]
     if capability == 90:
         of_all = [tiled(np.float64, f"m16n8k{depth}") for depth in (4, 8, 16)]
+        of_all += [warpgroup_product(64), warpgroup_product(8, TURNED)]
     sources = [lp.generate_code_v2(knl).device_code() for knl in of_all]
     for number, source in enumerate(sources):
         named = source.replace("kgen_kernel", f"kernel{number}")
         (tmp_path / f"{number}.cu").write_text(named)
     (tmp_path / "all.cu").write_text(_merged(tmp_path, len(sources)))
-    command = [nvcc, f"-arch=sm_{capability}", "-cubin", "-w", "-o", "all.cubin", "all.cu"]
+    architecture = f"sm_{capability}{'a' if capability == 90 else ''}"
+    command = [nvcc, f"-arch={architecture}", "-cubin", "-w", "-o", "all.cubin", "all.cu"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
