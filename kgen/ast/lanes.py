@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
 
 import pymbolic.primitives as p
 
@@ -12,7 +14,8 @@ from kgen.ast.facts import Facts
 from kgen.ast.nodes import Block, For, If, Let, Node, Run, runs_in, simd_loops_in
 from kgen.ast.streams import is_contiguous
 from kgen.ast.verify import differs_in_group
-from kgen.ir.expr import Expr, TruncQuotient, variable_names
+from kgen.ir.affine import move_to_sides
+from kgen.ir.expr import Expr, TruncQuotient, substitute, variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -23,7 +26,10 @@ from kgen.ir.tree import has_barrier, map_children, nodes_in
 from kgen.ir.types import AddressSpace
 from kgen.schedule.lanes import dependence_in, draws_random, is_simd
 from kgen.schedule.tree import LoopKind, Schedule, insn_ids, loops_in
-from kgen.transforms.storage.unprivatize import unprivatize_temporaries_with_inames
+from kgen.transforms.storage.unprivatize import (
+    is_shifted,
+    unprivatize_temporaries_with_inames,
+)
 
 __all__ = [
     "lanes_in_scalars",
@@ -92,7 +98,7 @@ def _is_local_to(kernel: PreparedKernel, name: str, iname: str, ids: Sequence[st
     if not users <= set(ids) or len(indices) != 1:
         return False
     (index,) = indices
-    return index is not None and iname in variable_names(*index)
+    return index is not None and is_shifted(index[0], (iname,))
 
 
 # -- whole tiles -----------------------------------------------------------------------------------
@@ -165,10 +171,12 @@ class _Separator:
         """Separate the tiles whose lengths depend on *variable*, and on none inside of *body*."""
         inside = {part.name for part in nodes_in(body) if isinstance(part, For | Let)}
         tiles: dict[int, For] = {}
+        nested: set[str] = set()
         found: dict[Expr, None] = {}
         has_barriers = has_barrier(body)
         for loop in nodes_in(body):
-            conditions = self._conditions(loop)
+            own = self._conditions(loop)
+            conditions = self._in_all_tiles(own, inside, facts)
             names = variable_names(*conditions)
             if has_barriers and any(map(differs_in_group, conditions)):
                 continue  # all work-items meet a barrier
@@ -177,14 +185,48 @@ class _Separator:
             if conditions and inside.isdisjoint(names) and variable in (None, *names):
                 tiles[id(loop)] = loop
                 found.update(dict.fromkeys(conditions))
+                if conditions != own:
+                    nested.add(tiles[id(loop)].iname)
         if not tiles:
             return self._node(body, facts)
         unknown = [part for part in found if not facts.imply(part)]
+        if nested:
+            unknown = _strongest(unknown, facts)
         whole = self._node(self._whole(body, tiles), facts.with_(*unknown))
         if not unknown:
             return whole
         edge = self._edge(body, tiles, unknown[0]) if len(unknown) == 1 else body
-        return If(conjunction(unknown), whole, self._node(edge, facts))
+        at_edge = _Separator(self.kernel, self.inames - nested) if nested else self
+        return If(conjunction(unknown), whole, at_edge._node(edge, facts))
+
+    def _in_all_tiles(
+        self, conditions: list[Expr], inside: Collection[str], facts: Facts
+    ) -> list[Expr]:
+        """Return when *conditions* hold in the first and last iterations of the tiles around.
+
+        Where that does not prove that they hold in all of these, they are returned as they are.
+        """
+        around = sorted(self.inames.intersection(inside, variable_names(*conditions)))
+        if not around:
+            return conditions
+        ends = {name: self._first_and_last(name) for name in around}
+        corners = [dict(zip(around, c, strict=True)) for c in product(*ends.values())]
+        found = [_with_values(part, corner) for corner in corners for part in conditions]
+        if not found or False in found:
+            return conditions
+        tiles = [
+            p.Comparison(p.Variable(name), op, end)
+            for name, (first, last) in ends.items()
+            for op, end in ((">=", first), ("<=", last))
+        ]
+        found = [part for part in found if part is not True]
+        anywhere = facts.with_(*tiles, *found)
+        return found if all(map(anywhere.imply, conditions)) else conditions
+
+    def _first_and_last(self, iname: str) -> tuple[int, ...]:
+        """Return the first and last value of a loop variable, if these are numbers."""
+        values = self.kernel.get_iname_bounds(iname).interval
+        return () if values.low is None or values.high is None else (values.low, values.high)
 
     def _conditions(self, loop: Node) -> list[Expr]:
         """Return when all lanes of a loop run, if that depends on anything."""
@@ -259,6 +301,23 @@ def _split(loop: For, body: Node, facts: Facts) -> Node | None:
     stop = minimum([*(top for top in tops if isinstance(top, int)), end])
     whole = replace(loop, stop=stop, body=body.body)
     return Block((whole, replace(loop, first=start, body=body.orelse)))
+
+
+def _with_values(condition: Expr, values: Mapping[str, Any]) -> Expr:
+    """Return a comparison in which loop variables have values."""
+    assert isinstance(condition, p.Comparison)
+    left, right = (substitute(side, values) for side in (condition.left, condition.right))
+    return move_to_sides(left, condition.operator, right)
+
+
+def _strongest(conditions: list[Expr], facts: Facts) -> list[Expr]:
+    """Return the conditions of which none follows from the others."""
+    kept = conditions
+    for part in conditions:
+        others = [other for other in kept if other is not part]
+        if facts.with_(*others).imply(part):
+            kept = others
+    return kept
 
 
 def _numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> list[int]:

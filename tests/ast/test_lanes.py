@@ -78,6 +78,39 @@ def test_edges_may_have_several_ends() -> None:
         Oracle(lowered.kernel, {"n": n, "m": m}).check(lowered.functions)
 
 
+def in_copies_of_lanes(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    knl = lp.split_iname(knl, "i", 16)
+    return lp.split_iname(knl, "i_inner", 8, outer_tag="ilp", inner_tag="vec")
+
+
+def test_copies_of_lanes_are_whole_together() -> None:
+    knl = make("{ [i]: 0 <= i < n }", "out[i] = 2*a[i] {id=s}", assumptions="n >= 0")
+    expect(
+        in_copies_of_lanes(knl),
+        """
+        for i_outer = 0 .. n // 16
+          simd i_inner_inner = 0 .. 8
+            s(i_inner_outer=0)
+          simd i_inner_inner = 0 .. 8
+            s(i_inner_outer=1)
+        for i_outer = n // 16 .. (n + 15) // 16
+          simd i_inner_inner = 0 .. min(8, n - 16*i_outer)
+            s(i_inner_outer=0)
+          if 16*i_outer + 8 < n
+            simd i_inner_inner = 0 .. min(8, n - 16*i_outer - 8)
+              s(i_inner_outer=1)
+        """,
+    )
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 15, 16, 17, 24, 25, 40])
+def test_copies_of_lanes_for_any_size(n: int) -> None:
+    knl = make("{ [i, k]: 0 <= i < n and 0 <= k < 3 }", "out[i] = sum(k, k*a[i])")
+    a = np.arange(n, dtype=F32)
+    _, (out,) = in_copies_of_lanes(lp.remove_unused_arguments(knl))(a=a)
+    np.testing.assert_array_equal(out, 3 * a)
+
+
 @pytest.mark.parametrize("n", [1, 7, 8, 40, 53])
 def test_products_of_any_size(n: int) -> None:
     a, b = np.random.default_rng(n).random((2, n, n), F32)
@@ -101,6 +134,16 @@ def test_a_value_under_a_condition_has_an_element_in_each_lane() -> None:
     assert text.count("float t = 0.0f;") == 2
     a = np.arange(-10, 11, dtype=F32)
     np.testing.assert_array_equal(knl(a=a)[1][0], np.maximum(a, 0))
+
+
+@pytest.mark.parametrize("subscript", ["i % 8", "7 - i % 8"])
+def test_a_temporary_with_other_subscripts_than_lanes_stays_an_array(subscript: str) -> None:
+    tile = lp.TemporaryVariable("t", F32, shape=8)
+    code = f"t[{subscript}] = 2*a[i]\nout[i] = t[{subscript}]"
+    knl = lp.make_kernel("{ [i]: 0 <= i < 20 }", code, [tile, ...], target=lp.ExecutableCTarget())
+    a = np.arange(20, dtype=F32)
+    _, (out,) = lp.split_iname(knl, "i", 8, inner_tag="vec")(a=a)
+    np.testing.assert_array_equal(out, 2 * a)
 
 
 def test_a_loop_of_any_length_is_one_of_lanes() -> None:

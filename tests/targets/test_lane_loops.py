@@ -27,6 +27,8 @@ CASES = {
     "condition on int": ("out[i] = x[i] {if=k[i] > 9}", "k:i4 x:f8 out:f8"),
     "condition on single": ("out[i] = x[i] {if=y[i] > 0.5}", "x:f8 y:f4 out:f8"),
     "bytes": ("out[i] = cast(np.uint8, (b[i] + 1) // 2)", "b:u1 out:u1"),
+    "condition on bool": ("out[i] = x[i] {if=b[i]}", "b:? x:f4 out:f4"),
+    "bool": ("out[i] = b[i] and x[i] > 0.5", "b:? x:f4 out:?"),
     "gather": ("out[i] = x[k[i]]", "x:f4 k:i4 out:f4"),
     "gather and product": ("out[i] = x[k[i]]*y[i]", "x:f8 y:f8 k:i4 out:f8"),
     "functions": ("out[i] = sqrt(x[i]) + abs(y[i]) + floor(9*x[i])", "f4"),
@@ -72,7 +74,9 @@ def arguments(knl: lp.TranslationUnit, n: int) -> dict[str, Any]:
         if isinstance(arg, lp.GlobalArg) and arg.name != "v":
             dtype = arg.dtype.numpy_dtype
             high = n if dtype.kind in "iu" else 1
-            made[arg.name] = (high * random.random(n)).astype(dtype)
+            numbers = random.random(n)
+            is_bool = dtype.kind == "b"
+            made[arg.name] = numbers > 0.5 if is_bool else (high * numbers).astype(dtype)
     return made
 
 
@@ -97,7 +101,9 @@ def test_compilers_make_vectors(case: str, tmp_path: Path) -> None:
     if platform.machine() != "x86_64" or "Free Software Foundation" not in version.stdout:
         pytest.skip("gcc for x86-64 says which loops it vectorizes")
     path = tmp_path / "kernel.c"
-    code = lp.generate_code_v2(lp.assume(in_lanes(case), "n mod 16 = 0")).device_code()
+    lanes = 64 if "bool" in case else 16
+    knl = lp.assume(in_lanes(case, lanes), f"n mod {lanes} = 0")
+    code = lp.generate_code_v2(knl).device_code()
     path.write_text(code)
     flags = [*FLAGS[:1], "-O3", "-march=x86-64-v3", "-fno-math-errno", "-fno-trapping-math"]
     report = subprocess.run(

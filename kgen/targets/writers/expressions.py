@@ -73,6 +73,7 @@ _POWERS: Final = {2: "square", 3: "cube", 4: "fourth_power"}
 _WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
 #: Operations whose result may leave the range of a type narrower than int.
 _CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
+_BYTE: Final = NumpyType(np.dtype(np.uint8))
 #: Of operators that get parentheses as soon as they are operands: their ranks surprise in C.
 _LOOSE: Final = PREC_NONE + 1
 
@@ -345,14 +346,23 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             name = assignee_name(expr)
             if name not in self.kernel.array_vars:  # x[()] of a number
                 return self.map_variable(p.Variable(name), enclosing_prec, beside)
-        return self.accesses.element(expr)
+        return self._element(expr)
 
     def map_linear_subscript(
         self, expr: LinearSubscript, enclosing_prec: int, beside: NumpyType
     ) -> str:
         if self.site.texts and expr in self.site.texts:
             return self.site.texts[expr]
-        return self.accesses.element(expr)
+        return self._element(expr)
+
+    def _element(self, access: p.Subscript | LinearSubscript) -> str:
+        """Write an element; in lanes that of a ``bool`` as a byte, of which gcc makes vectors."""
+        text = self.accesses.element(access)
+        name = assignee_name(access)
+        if not self.site.in_lanes or self.kernel.array_vars[name].dtype != BOOL8:
+            return text
+        is_written = name in self.kernel.get_written_variables()
+        return f"*({self.type_name(_BYTE)} {'' if is_written else 'const '}*) &{text}"
 
     def map_group_hardware_axis_index(
         self, expr: Expr, enclosing_prec: int, beside: NumpyType

@@ -23,7 +23,7 @@ from kgen.transforms.array_accesses import (
 from kgen.transforms.select import require_inames, transform
 from kgen.transforms.storage.privatize import chosen_temporaries, users_of
 
-__all__ = ["unprivatize_temporaries_with_inames"]
+__all__ = ["is_shifted", "unprivatize_temporaries_with_inames"]
 
 
 @transform
@@ -87,12 +87,12 @@ def _axes_of(
     axes = []
     for axis, first in enumerate(subscripts[0]):
         is_same = all(len(index) > axis and index[axis] == first for index in subscripts)
-        if is_same and _is_shifted(first, shared):
+        if is_same and is_shifted(first, shared):
             axes.append(axis)
     return tuple(axes)
 
 
-def _is_shifted(expr: Expr, inames: Iterable[str]) -> bool:
+def is_shifted(expr: Expr, inames: Iterable[str]) -> bool:
     """Tell whether *expr* is a loop variable plus something that is none."""
     terms = expr.children if isinstance(expr, p.Sum) else (expr,)
     loops = [term for term in terms if isinstance(term, p.Variable) and term.name in inames]
