@@ -257,20 +257,23 @@ def piece_of_copies(
     ``i = n - 1 and i >= 1`` is empty for ``n = 1``. It may be several domains: see
     :func:`_map_pieces`.
     """
-    named = to_named(domain).intersect(condition)
-    piece = as_basic_set(from_named(named, dim_names(domain)))
-    kept = [name for name in dim_names(domain) if name in copies or name in fixed]
-    own = _renamed_around(keep_dims(piece, kept), copies)
-    around = [name for name in kept if name in fixed]
-    if around:  # loops that have said this already
-        said = to_named(keep_dims(domain, around))
-        own = as_basic_set(from_named(to_named(own).gist(said), dim_names(own)))
-    own = own.remove_redundancies()
+    names = dim_names(domain)
+    piece = as_basic_set(from_named(to_named(domain).intersect(condition), names))
+    said = to_named(keep_dims(domain, [name for name in names if name in fixed]))
+
+    def of_copies(group: Collection[str]) -> BasicSet:
+        """Say of a group of loops what those around it have not said already."""
+        kept = keep_dims(piece, [name for name in names if name in group or name in fixed])
+        own = _renamed_around(kept, {name: copies[name] for name in names if name in group})
+        if dim_names(said):
+            own = as_basic_set(from_named(to_named(own).gist(said), dim_names(own)))
+        return own.remove_redundancies()
+
     bound = [name for name in dim_names(condition) if name in copies]
     groups = [group for group in coupled_dims(domain) if set(bound).isdisjoint(group)]
     joined = [name for name in copies if not any(name in group for group in groups)]
-    copied = ([copies[name] for name in group if name in copies] for group in (joined, *groups))
-    return _in_groups(own, [keep_dims(own, group) for group in copied if group])
+    copied = ([name for name in group if name in copies] for group in (joined, *groups))
+    return _in_groups(of_copies(copies), [of_copies(group) for group in copied if group])
 
 
 def _renamed_around(domain: BasicSet, copies: Mapping[str, str]) -> BasicSet:

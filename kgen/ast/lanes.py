@@ -192,7 +192,10 @@ class _Separator:
         unknown = [part for part in found if not facts.imply(part)]
         if nested:
             unknown = _strongest(unknown, facts)
-        whole = self._node(self._whole(body, tiles), facts.with_(*unknown))
+        in_whole = facts.with_(*unknown)
+        if in_whole.are_contradictory():
+            return self._node(body, facts)
+        whole = self._node(self._whole(body, tiles), in_whole)
         if not unknown:
             return whole
         edge = self._edge(body, tiles, unknown[0]) if len(unknown) == 1 else body

@@ -259,3 +259,23 @@ def test_of_loops_in_each_other_the_innermost_is_in_lanes() -> None:
     assert not any(part.is_simd for part in inside)
     (out,) = knl(a=np.arange(6, dtype=np.int32).reshape(2, 3))[1]  # crashed with gcc 12
     np.testing.assert_array_equal(out, [[0, 30]] * 4)
+
+
+def test_tiles_that_are_never_whole_have_no_version() -> None:
+    knl = make("{ [r]: -2 <= r < 2 }", "out[0] = min(r, a[r % 3])", shape="3")
+    knl = lp.remove_unused_arguments(lp.split_iname(knl, "r", 8, inner_tag="vec"))
+    assert " if " not in lp.generate_body(knl)
+
+
+def test_remainders_of_few_iterations() -> None:
+    cases = [(low, high) for low in (-3, -2, -1) for high in (2, 3)]
+    loops = [f"{{ [r{k}]: {low} <= r{k} < {high} }}" for k, (low, high) in enumerate(cases)]
+    code = "\n".join(f"out[i, {k}] = min(r{k}, a[r{k} % 3] + b[i])" for k in range(len(cases)))
+    knl = lp.make_kernel(["{ [i]: 0 <= i < n }", *loops], code, target=lp.ExecutableCTarget())
+    knl = lp.add_dtypes(knl, {"a, b": np.int32})
+    for k in range(len(cases)):
+        knl = lp.split_iname(knl, f"r{k}", 8, inner_tag="vec")
+    a, b = np.array([3, 1, 4], np.int32), np.arange(5, dtype=np.int32)
+    _, (out,) = knl(a=a, b=b)
+    expected = [min(a[r % 3] for r in range(*case)) for case in cases]
+    np.testing.assert_array_equal(out, b[:, None] + expected)

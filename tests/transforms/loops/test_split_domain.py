@@ -424,3 +424,15 @@ def test_loops_that_nothing_uses_do_not_bind_it() -> None:
     assert not lp.verify(parts).violated
     a = np.random.default_rng(3).random((5, 5))
     np.testing.assert_allclose(parts(a=a)[1][0], np.cumsum(a, axis=1))
+
+
+def test_what_another_loop_implies_is_still_said_of_instructions_outside_of_it() -> None:
+    knl = make(
+        "{ [i, j]: -2 <= i <= n and 0 <= j and 3*j < n }",
+        ["out[i + 2] = 3 {inames=i}", "b[i + 2, j] = 2*i {inames=i:j}"],
+        out="n + 3",
+        b="n + 3, n + 1",
+    )
+    split = lp.split_domain(knl, "{ [i]: i < 2 or i > 4 }")
+    for n in (0, 1, 3, 7):
+        assert_same_results(knl, split, {"n": n})
