@@ -222,7 +222,8 @@ def _make_checked(
         **own,
     )
     kernel = _with_duplicated_inames(kernel)
-    kernel = fix_used_parameters(kernel, fixed_parameters or {})
+    if fixed_parameters:
+        kernel = fix_used_parameters(kernel, fixed_parameters)
     with isl_limit("finding the shapes of arguments", kernel, KernelError):
         kernel = infer_constant_shapes(infer_argument_shapes(kernel))
         warn_of_overwrites(kernel)

@@ -89,7 +89,7 @@ def _prepare(
 ) -> LoopKernel:
     """Run the stages of :func:`prepare`; all types are known then, if *complete*."""
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
-        ("expand rules", expand_subst),
+        ("expand rules", lambda k: expand_subst(k) if k.substitutions else k),
         ("names", check_names_declared),
         ("ends of loops", check_loops_bounded),
         ("shapes of arguments", infer_argument_shapes),

@@ -105,13 +105,18 @@ def realize_reduction(
     return _replace(kernel, work, nested=chosen is None, wishes=wishes)
 
 
-@transform
 def realize_for_code(kernel: LoopKernel) -> LoopKernel:
     """Make all reductions of a typed kernel loops, in nests for which there is code.
 
     A reduction whose loop stores what it reads, such as tiles, once for all iterations of loops
     around it, has an array of accumulators, one for each iteration of those.
     """
+    has_any = any(insn.has_reductions for insn in kernel.instructions)
+    return _realize_for_code(kernel) if has_any else kernel
+
+
+@transform
+def _realize_for_code(kernel: LoopKernel) -> LoopKernel:
     work = _typed(kernel, [insn for insn in kernel.instructions if insn.has_reductions])
     return _replace(kernel, work, nested=True, wishes=ScanPolicy(), makes_arrays=True)
 
