@@ -40,6 +40,8 @@ def hides_independence(kernel: LoopKernel, accesses: Accesses, loop: For) -> boo
         return False
     inside = [node for node in nodes if isinstance(node, For)]
     runs = [node for node in nodes if isinstance(node, Run)]
+    if not any(_has_sizes_in_strides(array) for array in _written(kernel, runs)):
+        return False
     own = {run.declares for run in runs}
     pairs = list(_pairs_of_elements(kernel, accesses, runs, own))
     if not any(_differs_by_sizes(*pair) for pair in pairs):
@@ -53,6 +55,22 @@ def hides_independence(kernel: LoopKernel, accesses: Accesses, loop: For) -> boo
             for array, *pair in pairs
         )
     )
+
+
+def _written(kernel: LoopKernel, runs: list[Run]) -> Iterator[ArrayBase]:
+    """Give the arrays that *runs* write."""
+    insns = (kernel.id_to_insn[run.insn_id] for run in runs)
+    names = dict.fromkeys(name for insn in insns for name in insn.assignee_var_names())
+    return (kernel.array_vars[name] for name in names)
+
+
+def _has_sizes_in_strides(array: ArrayBase) -> bool:
+    """Tell whether distances of elements, in memory, depend on sizes."""
+    return any(map(_is_of_sizes, array.dim_tags or ()))
+
+
+def _is_of_sizes(tag: object) -> bool:
+    return isinstance(tag, FixedStrideArrayDimTag) and not isinstance(tag.stride, int)
 
 
 def _pairs_of_elements(
@@ -104,9 +122,7 @@ def _differs_by_sizes(array: ArrayBase, one: _Index | None, other: _Index | None
     if not (_is_named(array, one) and _is_named(array, other)):
         return False
     return any(
-        first != second
-        and isinstance(tag, FixedStrideArrayDimTag)
-        and not isinstance(tag.stride, int)
+        first != second and _is_of_sizes(tag)
         for tag, first, second in zip(array.dim_tags or (), one or (), other or (), strict=True)
     )
 
