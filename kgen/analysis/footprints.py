@@ -191,13 +191,7 @@ class Footprints(_Found):
     @classmethod
     def of(cls, kernel: LoopKernel) -> Footprints:
         """Return the footprints of *kernel*, found anew only if loops or statements changed."""
-        values = [arg for arg in kernel.args if isinstance(arg, ValueArg)]
-        typed = {arg.name: arg.dtype.is_integral() for arg in values if arg.dtype is not None}
-        integers = frozenset(name for name, is_integral in typed.items() if is_integral)
-        integers |= _extents(kernel) - typed.keys()
-        key = tuple(kernel.array_vars), integers
-        found = kernel.analyses.answer(_FOOTPRINTS, key, lambda: _Found(integers | _sizes(kernel)))
-        return cls(kernel, found)
+        return cls(kernel, kernel.analyses.answer(_OF_KERNEL, None, lambda: _found_of(kernel)))
 
     @property
     def accesses(self) -> Mapping[str, tuple[Access, ...]]:
@@ -377,6 +371,17 @@ def _value_at(index: Expr, point: Mapping[str, int]) -> str:
         return to_text(value)
 
 
+def _found_of(kernel: LoopKernel) -> _Found:
+    """Return what is shared with kernels that have the same arrays and integers."""
+    values = [arg for arg in kernel.args if isinstance(arg, ValueArg)]
+    typed = {arg.name: arg.dtype.is_integral() for arg in values if arg.dtype is not None}
+    integers = frozenset(name for name, is_integral in typed.items() if is_integral)
+    integers |= _extents(kernel) - typed.keys()
+    key = tuple(kernel.array_vars), integers
+    return kernel.analyses.answer(_FOOTPRINTS, key, lambda: _Found(integers | _sizes(kernel)))
+
+
+_OF_KERNEL = Analysis[_Found](LoopKernel)
 #: Footprints by the names of arrays, and of arguments that are integers.
 _FOOTPRINTS = Analysis[_Found](
     LoopKernel, "domains", "instructions", "inames", "substitutions", "assumptions"

@@ -123,6 +123,7 @@ def kind_of(dtype: np.dtype[Any]) -> str:
     return "f" if kind == "V" and dtype.name == BFLOAT16 else kind
 
 
+@lru_cache(maxsize=64)
 def largest_real(dtype: np.dtype[Any]) -> float:
     """Return the largest real number of a type.
 

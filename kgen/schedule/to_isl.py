@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -91,7 +92,7 @@ class Nest:
     context: Set
     n_around: int = 0
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
         """What is equal for nests of the same shape."""
         domains = tuple((len(s.dims), SetKey(s.domain)) for s in self.statements)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -134,9 +133,9 @@ def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
         text = _COMMENT.sub("", text)
     names = {*kernel.inames, *kernel.arg_dict, *kernel.temporary_variables} - target.reserved_words
     variables = {name[::-1]: name for name in names}
-    called = Counter(variables[word] for word in _CALLED.findall(text[::-1]) if word in variables)
+    called = [variables[word] for word in _CALLED.findall(text[::-1]) if word in variables]
     defined = [launch.function for launch in module.launches]
-    found = {name for name, times in called.items() if times > defined.count(name)}
+    found = {name for name in set(called) if called.count(name) > defined.count(name)}
     directives = "\n".join([line for line in text.split("\n") if line.startswith("#")])
     found.difference_update(_FUNCTION_MACRO.findall(directives))
     for header in _INCLUDED.findall(directives):

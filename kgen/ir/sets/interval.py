@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import mul
 from typing import Any
 
@@ -110,6 +111,7 @@ class Interval:
 ANYTHING = Interval()
 
 
+@lru_cache(maxsize=64)
 def range_of_type(dtype: np.dtype[Any]) -> Interval:
     """Return the values of an integer or boolean type; of others, all.
 
