@@ -23,6 +23,8 @@ if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
     fi
 fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+# uv makes environments without pip
+"$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
 [ "$extra" = base ] && spec=. || spec=".[$extra]"
 pins=$venv/lowest.txt
 : >"$pins"
