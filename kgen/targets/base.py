@@ -119,6 +119,8 @@ class CFamilyLanguage(Target):
     streaming_store: ClassVar[str | None] = None
     #: The function that returns a pointer, and says how it is aligned.
     aligned_pointer: ClassVar[str | None] = None
+    #: What keeps the compiler from taking an array for constant, where it may be wrong in that.
+    hidden_pointer: ClassVar[str | None] = None
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
     #: Functions ``as_int`` and its kin take the bits of one type for another.

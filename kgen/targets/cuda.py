@@ -108,6 +108,7 @@ class CudaTarget(CFamilyTarget):
     exchanged_kinds: ClassVar[str] = "biufc"
     masks_lanes: ClassVar[bool] = True
     is_compiled_by_nvcc: ClassVar[bool] = True
+    hidden_pointer: ClassVar[str | None] = 'asm volatile("" :: "l"({}))'
     async_copies: ClassVar[frozenset[str]] = frozenset(("cp.async",))
     looks_back: ClassVar[bool] = True
     has_tensor_cores: ClassVar[bool] = True

@@ -45,6 +45,7 @@ from kgen.targets.writers.declarations import declare_at_top, needs_braces, stat
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
 from kgen.targets.writers.look_back import emit_look_back, look_back_of
+from kgen.targets.writers.read_only import hide_read_only
 from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
@@ -70,6 +71,7 @@ def body_of(
     """
     has_lanes = bool(simd_loops_in(function.body))
     top: list[cgen.Generable] = [
+        *hide_read_only(writer, function),
         *(state_alignments(writer, function.arguments) if has_lanes else ()),
         *declare_at_top(builder, writer, function.temporaries, has_lanes=has_lanes),
     ]

@@ -25,7 +25,7 @@ def _floor_div(kind: str) -> list[cgen.Generable]:
 
 
 def _floor_mod(kind: str) -> list[cgen.Generable]:
-    """Ask for signs alone: gcc 12 makes wrong vectors of subscripts for which ``r != 0`` is asked."""
+    """Ask for signs: gcc 12 makes wrong vectors of subscripts that depend on ``r != 0``."""
     return [
         cgen.Initializer(cgen.Const(cgen.Value(kind, "r")), "a % b"),
         cgen.Statement("return (r < 0 && b > 0) || (r > 0 && b < 0) ? r + b : r"),

@@ -1,0 +1,70 @@
+"""Arrays that are only read beside others that are written: reads of both that nvcc makes one."""
+
+from __future__ import annotations
+
+import cgen
+import pymbolic.primitives as p
+
+from kgen.ast.nodes import DeviceFunction, For, If, Node
+from kgen.ir.expr import walk
+from kgen.ir.instruction import Assignment
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.pieces import piece_names
+from kgen.ir.tree import nodes_in
+from kgen.ir.types import NumpyType
+from kgen.targets.writers.expressions import ExpressionWriter
+
+__all__ = ["hide_read_only"]
+
+_REASON = "or nvcc merges reads of these with reads of what is written, and takes both for constant"
+
+
+def hide_read_only(writer: ExpressionWriter, function: DeviceFunction) -> list[cgen.Generable]:
+    """Keep nvcc from reading elements that a function writes as if they were constant.
+
+    Of ``x[i] if c else y[i]``, nvcc 13.0 makes one load, of an address in ``x`` or ``y``. If the
+    function writes ``y`` only, it takes that for a load of what is constant during the launch, as
+    are those of ``x`` alone (``ld.global.nc``), which gives elements of ``y`` as they were before.
+    An empty ``asm`` statement, which might write to ``x``, prevents both. Code without branches
+    has no such reads.
+    """
+    hidden = writer.target.hidden_pointer
+    if hidden is None or _is_straight(writer.kernel, function):
+        return []
+    names = [piece for name in _read_beside_written(writer.kernel, function) for piece in name]
+    if not names:
+        return []
+    return [cgen.LineComment(_REASON), *(cgen.Statement(hidden.format(name)) for name in names)]
+
+
+def _read_beside_written(kernel: LoopKernel, function: DeviceFunction) -> list[tuple[str, ...]]:
+    """Return the names of arrays that are read only, where one of such elements is written, too."""
+    insns = [kernel.id_to_insn[name] for name in function.insn_ids]
+    written = {name for insn in insns for name in insn.assignee_var_names()}
+    read = {name for insn in insns for name in insn.read_dependency_names()}
+    arrays = {n: kernel.array_vars[n] for n in function.arguments if n in kernel.array_vars}
+    sizes = {
+        arrays[name].dtype.itemsize
+        for name in written & read & arrays.keys()
+        if isinstance(arrays[name].dtype, NumpyType)
+    }
+    return [
+        piece_names(array)
+        for name, array in arrays.items()
+        if name not in written
+        and isinstance(array.dtype, NumpyType)
+        and array.dtype.itemsize in sizes
+    ]
+
+
+def _is_straight(kernel: LoopKernel, function: DeviceFunction) -> bool:
+    """Tell whether what runs at all in a function runs without branches."""
+    body: Node = function.body
+    while isinstance(body, If) and body.orelse is None:
+        body = body.body
+    if any(isinstance(node, For | If) for node in nodes_in(body)):
+        return False
+    insns = [kernel.id_to_insn[name] for name in function.insn_ids]
+    exprs = [node for insn in insns for node in walk(*insn.expressions())]
+    has_branches = any(isinstance(e, p.If | p.LogicalAnd | p.LogicalOr) for e in exprs)
+    return not has_branches and all(isinstance(insn, Assignment) for insn in insns)
