@@ -85,7 +85,8 @@ def separate_whole_iterations(node: Node, kernel: DeviceKernel, grid: Grid, fact
 
     That is done for the outermost sequential loop that all work-items of a group run alike, and at
     which the guards of the copies in it can be decided, if there are at least ``MIN_GUARDED``
-    guarded copies in an iteration, and at most ``MAX_COPIES`` in all. The second loop has the
+    guarded copies in an iteration, and at most ``MAX_COPIES`` in all; unless all of these are in
+    loops that whole iterations do not reach, such as one for the last rows. The second loop has the
     iterations that are not whole, and all those of groups that are not; what is tagged ``unr``
     stays a loop there, unless its variable chooses what is a variable in the code.
     """
@@ -190,13 +191,22 @@ class _Separator:
         index = p.Variable(loop.iname)
         last = [p.Comparison(p.Sum((p.Product((f, index)), f)), "<=", total) for total, f in ends]
         inside = facts.with_(*unknown)
+        if not self._has_guards(_without_idle(loop.body, inside)):
+            return None
         iterations = inside.with_(p.Comparison(index, ">=", loop.first), *last)
         tops = parts_of_bound(p.Min, loop.stop)
         if iterations.with_(*(p.Comparison(index, "<", top) for top in tops)).are_contradictory():
             return None
+        whole = _without_idle(whole, inside)
         behind = [iterations.with_(p.Comparison(index, ">=", top)) for top in tops]
         kept = [t for t, place in zip(tops, behind, strict=True) if not place.are_contradictory()]
         return self._both(loop, whole, conjunction(unknown), _end(loop, ends, kept, inside))
+
+    def _has_guards(self, node: Node) -> bool:
+        """Tell whether copies are guarded in what whole iterations run."""
+        guards = _Guards()
+        self._collect(node, {}, guards, 1, is_copied=False, is_guarded=False)
+        return guards.n_guarded > 0
 
     def _both(self, loop: For, whole: Node, condition: Expr, end: Expr) -> Node:
         """Write the whole iterations, up to *end* where the *condition* holds, and the others."""
@@ -359,6 +369,17 @@ class _Separator:
         assert values.low is not None
         lows = [values.low, *(part for part in firsts if not isinstance(part, int))]
         return replace(loop, first=lows[0] if len(lows) == 1 else p.Max(tuple(lows)), stop=stop)
+
+
+def _without_idle(node: Node, facts: Facts) -> Node:
+    """Leave out loops with no iteration where the *facts* hold."""
+    match node:
+        case For() if facts.imply(p.Comparison(node.first, ">=", node.stop)):
+            return Block(())
+        case Block() | For() | Let():
+            left = map_children(node, lambda child: _without_idle(child, facts))
+            return left if any(runs_in(left)) or not any(runs_in(node)) else Block(())
+    return node
 
 
 class _Known:

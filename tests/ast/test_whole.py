@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen import linalg
 from kgen.ast import whole
 from kgen.ast.nodes import print_tree
 from kgen.lowering import lower
@@ -129,6 +130,13 @@ def test_few_and_many_copies_stay_under_guards(monkeypatch: pytest.MonkeyPatch) 
 
 def test_loops_that_are_never_whole_stay() -> None:
     assert "whole" not in tree_of(scaled(16, assumptions="n < 16"), 3, 15)
+
+
+def test_loops_for_the_rest_alone_have_guards_in_no_second_version() -> None:
+    knl = linalg.build("ij,jk->ik", [F32, F32], lp.ExecutableCTarget())
+    code = lp.generate_body(lp.autoschedule(knl))
+    assert "j_outer_whole" not in code
+    assert code.count("for (int j_outer = 0; j_outer < (Nj + 255) / 256; ++j_outer)") == 2
 
 
 def test_a_loop_without_a_largest_value_begins_where_whole_iterations_let_it() -> None:
