@@ -1,4 +1,4 @@
-"""Arrays that are only read beside others that are written: what nvcc must not take for constant."""
+"""Arrays that are only read beside others that are written: nvcc takes none for constant."""
 
 from __future__ import annotations
 
