@@ -9,7 +9,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -42,7 +42,7 @@ from kgen.runtime.pyast import (
 )
 from kgen.runtime.refusals import address_of, reject_masked, reject_read_only
 from kgen.runtime.strided import empty_aligned, empty_strided, view
-from kgen.runtime.system import library_suffix, loadable, n_processors
+from kgen.runtime.system import library_suffix, loadable, n_processors, processor
 from kgen.runtime.toolchain import (
     compile_source,
     compiler_version,
@@ -125,7 +125,7 @@ def driver_of(*args: Any) -> str:
 
 def processor_name() -> str:
     """Return the name of the host's processor, as far as the system says it."""
-    names = [line for line in _host().split("\n") if line.startswith("model name")]
+    names = [line for line in processor().split("\n") if line.startswith("model name")]
     name = names[0].partition(":")[2].strip() if names else platform.processor()
     return f"{name or platform.machine()}, {n_processors()} cores"
 
@@ -236,17 +236,6 @@ def _share_threads(library: ctypes.CDLL) -> None:
 # -- compiling --------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _host() -> str:
-    """Describe the processor: code for the native one runs on no lesser one."""
-    try:
-        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    kept = ("model name", "flags", "Features", "CPU part")
-    return "\n".join(line for line in first.splitlines() if line.startswith(kept))
-
-
 def load_library(
     disk: DiskCache,
     source: str,
@@ -259,7 +248,9 @@ def load_library(
     compiler = find_c_compiler(chosen.cc)
     command = (*compiler, *FLAGS, *chosen.compile_flags, *extra_flags)
     libraries = (*chosen.link_flags, *LIBRARIES)
-    key = content_key("c", source, compiler_version(compiler), _host(), *command, "", *libraries)
+    key = content_key(
+        "c", source, compiler_version(compiler), processor(), *command, "", *libraries
+    )
     path = disk.find(key)
     if path is not None:
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +29,7 @@ __all__ = [
     "n_processors",
     "new_group",
     "openmp_choices",
+    "processor",
     "require_posix",
     "words_of",
 ]
@@ -168,6 +171,20 @@ def lock(handle: int, *, shared: bool = False) -> None:
     """Wait for the lock of an open file: alone, or *shared*. Closing the file frees it."""
     fcntl = load("fcntl", "tune")
     fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+
+
+@lru_cache(maxsize=2)
+def processor(system: str = sys.platform) -> str:
+    """Describe the processor: code for the native one runs on no lesser one."""
+    try:
+        if system == "darwin":
+            words = ["sysctl", "-n", "machdep.cpu.brand_string"]
+            return f"model name: {subprocess.check_output(words, text=True).strip()}"
+        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
+    except (OSError, subprocess.SubprocessError):
+        return f"{platform.machine()} {platform.processor()}"
+    kept = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(line for line in first.splitlines() if line.startswith(kept))
 
 
 def n_processors() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -89,6 +90,17 @@ def test_threads_with_the_compiler_of_macos(
     a = np.arange(100.0)
     _, (out,) = groups()(a=a)  # warnings are errors: one says that there are no threads
     np.testing.assert_array_equal(out, 2 * a)
+
+
+def test_the_processor_of_a_mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sysctl").write_text(
+        '#!/bin/sh\n[ "$2" = machdep.cpu.brand_string ] && echo Apple M4\n'
+    )
+    (tmp_path / "sysctl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert system.processor.__wrapped__("darwin") == "model name: Apple M4"
+    (tmp_path / "sysctl").unlink()
+    assert platform.machine() in system.processor.__wrapped__("darwin")
 
 
 def test_kernels_have_the_names_of_libraries_of_windows(
