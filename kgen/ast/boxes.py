@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from kgen.ast.nodes import For, Node, Run
 from kgen.ir.affine import LinearForm
 from kgen.ir.expr import Expr
-from kgen.ir.sets.dims import Set, param_names
+from kgen.ir.sets.dims import Set, n_constraints, n_dims, param_names
 from kgen.ir.sets.domain import ConstraintRows
 from kgen.ir.types import INT32
 from kgen.schedule.to_isl import axis_from_name, loop_name
@@ -26,19 +26,17 @@ def loops_over_box(domain: Set, context: Set) -> Node | None:
 
     A box has one lower and one upper bound in each dimension, by the parameters alone:
     ``{ S0[.x0] : 0 <= .x0 < n }`` is ``for (.x0 = 0; .x0 < n; ++.x0) S0``. isl's AST builder
-    takes ten times as long for that. It finds something else where *context* has equations,
-    does not imply what the domain says of the parameters, or never allows a second iteration.
+    takes ten times as long for that. It finds something else where *context* has equations, or
+    never allows a second iteration.
     """
     parts = domain.get_basic_sets()
-    rows = ConstraintRows.of(parts[0]) if len(parts) == 1 else None
-    sums = None if rows is None else _sums_of(rows)
-    if rows is None or sums is None or not context.affine_hull().plain_is_universe():
+    if len(parts) != 1 or n_constraints(parts[0]) != 2 * n_dims(parts[0]):
         return None
-    given, ends = sums
-    lengths = [tuple(map(sum, zip(*both, strict=True))) for both in ends]
-    if _where(rows.params, lengths, 1).is_disjoint(context):
+    rows = ConstraintRows.of(parts[0])
+    ends = _ends(rows)
+    if ends is None or not context.affine_hull().plain_is_universe():
         return None
-    if given and not context.is_subset(_where(rows.params, given, 0)):
+    if _with_second_iterations(rows.params, ends).is_disjoint(context):
         return None
     node: Node = Run("S0", {})
     columns = _columns(rows.params, ends, param_names(context))
@@ -48,27 +46,24 @@ def loops_over_box(domain: Set, context: Set) -> Node | None:
     return node
 
 
-def _sums_of(rows: ConstraintRows) -> tuple[list[_Sum], list[tuple[_Sum, _Sum]]] | None:
-    """Return what of parameters is not negative, and ``-low`` and ``high`` of each dimension."""
-    n_params, n_dims = len(rows.params), len(rows.dims)
-    given: list[_Sum] = []
-    bounds: dict[tuple[int, int], _Sum] = {}
-    for row in rows.inequalities:
-        factors = [end for end in enumerate(row[n_params:-1]) if end[1]]
-        total = (*row[:n_params], row[-1])
-        if not factors:
-            given.append(total)
-        elif len(factors) > 1 or bounds.setdefault(factors[0], total) is not total:
+def _ends(rows: ConstraintRows) -> list[tuple[_Sum, _Sum]] | None:
+    """Return ``-low`` and ``high`` of each dimension, ``None`` for what is no box."""
+    first, axes = len(rows.params), range(len(rows.dims))
+    bounds = {row[first:-1]: (*row[:first], row[-1]) for row in rows.inequalities}
+    ends: list[tuple[_Sum, _Sum]] = []
+    for axis in axes:
+        low = bounds.get(tuple(int(at == axis) for at in axes))
+        high = bounds.get(tuple(-int(at == axis) for at in axes))
+        if low is None or high is None:
             return None
-    needed = {(axis, sign) for axis in range(n_dims) for sign in (1, -1)}
-    if rows.equalities or rows.n_existential or bounds.keys() != needed:
-        return None
-    return given, [(bounds[axis, 1], bounds[axis, -1]) for axis in range(n_dims)]
+        ends.append((low, high))
+    return ends
 
 
-def _where(params: tuple[str, ...], sums: list[_Sum], least: int) -> Set:
-    """Return where sums of parameters have a least value."""
-    rows = tuple((*total[:-1], total[-1] - least) for total in sums)
+def _with_second_iterations(params: tuple[str, ...], ends: list[tuple[_Sum, _Sum]]) -> Set:
+    """Return where the last iteration of each loop is behind its first one."""
+    lengths = (map(sum, zip(low, high, strict=True)) for low, high in ends)
+    rows = tuple((*factors, constant - 1) for *factors, constant in lengths)
     return ConstraintRows(params, (), (), rows, 0).make().params().to_set()
 
 

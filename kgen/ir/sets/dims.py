@@ -117,6 +117,11 @@ def n_dims(domain: BasicSet | Set) -> int:
     return int(domain.dim(_SET))
 
 
+def n_constraints(basic: BasicSet) -> int:
+    """Return how many equations and inequalities a set is written with."""
+    return int(basic.n_constraint())
+
+
 def n_axes(relation: Map) -> int:
     """Return how many dimensions a relation leads to."""
     return int(relation.dim(_OUT))
