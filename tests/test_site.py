@@ -84,6 +84,15 @@ def test_tables_of_examples_link_to_their_pages() -> None:
     assert not text.startswith("#")
 
 
+def test_pages_of_programs_that_are_gone_are_removed(tmp_path: Path) -> None:
+    kept = ["examples/life.rst", "examples/life.py.md5", "examples/gpu/index.rst"]
+    stale = ["examples/index.md", "examples/gone.rst", "folders/a.rst"]
+    docs_site.write(tmp_path, dict.fromkeys(kept + stale, ""))
+    docs_site.remove_stale(tmp_path)
+    assert all((tmp_path / name).exists() for name in kept)
+    assert not any((tmp_path / name).exists() for name in stale)
+
+
 def test_code_is_no_link() -> None:
     code = "```python\n>>> knl['x'](queue)[0](n)\n```\n"
     assert docs_site.rewritten("x", code) == code.replace("python", "pycon")

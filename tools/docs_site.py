@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -223,11 +224,23 @@ def rewritten(page: str, text: str) -> str:
 
 def generate(_app: Any = None) -> None:
     """Write the reference, the tables of examples, and the pages of folders."""
+    remove_stale()
     api = reference_pages((ROOT / "docs" / "api.md").read_text())
     tables = {f"{folder.name}.md": table_of(folder) for folder in (EXAMPLES, docs_gpu.FOLDER)}
     write(GENERATED / "_tables", tables)
     write(GENERATED, folder_pages())
     write(GENERATED / "reference", {f"{name}.rst": text for name, text in api.items()})
+
+
+def remove_stale(generated: Path = GENERATED) -> None:
+    """Remove what an earlier build has made, but for the pages of programs that are still there."""
+    for folder in set(generated.glob("[!_]*")) - {generated / EXAMPLES.name}:
+        shutil.rmtree(folder)
+    for page in (generated / EXAMPLES.name).glob("**/*.*"):
+        source = EXAMPLES.parent / page.relative_to(generated)
+        is_page = page.suffix in (".rst", ".md")
+        if is_page and not (source.exists() or source.with_suffix(".py").exists()):
+            page.unlink()
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:

@@ -1,4 +1,8 @@
-"""A product of bfloat16 matrices by warpgroups: wgmma, which reads tiles in shared memory itself.
+"""
+Product by warpgroups
+=====================
+
+A product of bfloat16 matrices by warpgroups: wgmma, which reads tiles in shared memory itself.
 
 For compute capability 9.0. It needs numpy's bfloat16: ``pip install '.[bfloat16]'``.
 """
