@@ -39,7 +39,13 @@ from kgen.ir.sets.dims import (
     with_params,
 )
 from kgen.ir.sets.domain import PwAff, sample_point
-from kgen.ir.sets.quasi_affine import map_from_exprs, pw_aff_from_expr, set_from_condition
+from kgen.ir.sets.quasi_affine import (
+    aff_from_expr,
+    compare,
+    map_from_exprs,
+    pw_aff_from_expr,
+    set_from_condition,
+)
 
 __all__ = ["Footprints", "Span", "Values", "extremes", "split_constant"]
 
@@ -67,9 +73,14 @@ class Values:
             raise StaticValueFindingError(f"there is no largest value in '{self.values}'") from None
 
     @cached_property
+    def _assumed(self) -> Set:
+        """The values for those parameters that the assumptions allow."""
+        return self.values.intersect_params(self.assumptions)
+
+    @cached_property
     def least(self) -> float:
         """The least value over all parameters; ``inf`` if there is none at all."""
-        least = least_on_axis(self.values.intersect_params(self.assumptions), 0)
+        least = least_on_axis(self._assumed, 0)
         if least.is_int():
             return int(least.to_python())
         return math.inf if least.is_nan() else -math.inf
@@ -83,7 +94,7 @@ class Values:
         found = self._reaches.get((plus, extent))
         if found is None:
             found = self._reaches[plus, extent] = self._find_reaches(
-                extent, plus, with_params(self.values, extent)
+                extent, plus, with_params(self._assumed, extent)
             )
         return found
 
@@ -99,13 +110,11 @@ class Values:
     def _find_reaches(self, extent: Expr, plus: int, values: Set) -> bool:
         space = values.get_space()
         try:
-            end = pw_aff_from_expr(space, extent)
+            end = aff_from_expr(space, extent)
         except ExpressionToAffineConversionError:
             return False
-        top = axis_variable(space, 0)
-        top = top.add_constant_val(isl_int(plus))
-        outside = values.intersect(isl.PwAff.from_aff(top).ge_set(end))
-        return not outside.intersect_params(self.assumptions).is_empty()
+        top = axis_variable(space, 0).add_constant_val(isl_int(plus))
+        return not values.is_disjoint(compare(top, "ge_set", end))
 
 
 class Span(NamedTuple):
