@@ -31,8 +31,7 @@ def hoist_guards(node: Node) -> Node:
     if not isinstance(node, For | Let):
         return node
     free, body = _split(node.body, node.name)
-    loop = replace(node, body=body)
-    return If(free, loop) if free is not True else loop
+    return node if free is True else If(free, replace(node, body=body))
 
 
 def _split(body: Node, iname: str) -> tuple[Expr, Node]:

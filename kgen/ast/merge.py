@@ -55,10 +55,8 @@ class _Merger:
             case Block():
                 return self._block([self.node(child) for child in node.children])
             case For():
-                body = self.node(node.body)
-                if is_empty(body):
-                    return Block(())
-                return replace(node, body=body)
+                merged = map_children(node, self.node)
+                return Block(()) if is_empty(merged.body) else merged
             case If():
                 return self._if(node)
             case Let():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 import cgen
@@ -14,6 +13,7 @@ from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, variable_names
+from kgen.ir.fields import replace
 from kgen.ir.pieces import piece_names, without_separate
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.quasi_affine import conditions_of

@@ -185,6 +185,8 @@ def begin_products_first(kernel: LoopKernel) -> LoopKernel:
                 is_needed = any(name in ancestors(kernel, other) for other in others)
                 if copy.tags_of_type(AsyncCopyTag) and not is_needed:
                     behind.setdefault(name, set()).add(str(insn.id))
+    if not behind:
+        return kernel
     products = {product for found in behind.values() for product in found}
     return kernel.copy(
         instructions=[
