@@ -65,8 +65,8 @@ def cmake_files(
     folder = files("kgen.exporters").joinpath("support")
     return {
         "CMakeLists.txt": "\n".join([*parts, ")", ""]),
-        "cmake/kgen_library.cmake": folder.joinpath("kgen_library.cmake").read_text(),
-        f"cmake/{namespace}-config.cmake": folder.joinpath("kgen_config.cmake").read_text(),
+        "cmake/kgen_library.cmake": folder.joinpath("kgen_library.cmake").read_text("utf-8"),
+        f"cmake/{namespace}-config.cmake": folder.joinpath("kgen_config.cmake").read_text("utf-8"),
     }
 
 

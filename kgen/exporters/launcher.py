@@ -424,7 +424,7 @@ def program_files(
 
 def support_file(name: str) -> str:
     """Return a file that libraries have as it is."""
-    return files("kgen.exporters").joinpath("support", name).read_text()
+    return files("kgen.exporters").joinpath("support", name).read_text("utf-8")
 
 
 def bytes_name(arg: ArgumentInfo) -> str:

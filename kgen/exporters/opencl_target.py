@@ -16,7 +16,8 @@ from kgen.targets.preamble import Need, Rank
 
 __all__ = ["StandaloneOpenCLTarget"]
 
-_FLOAT: Final = files("kgen.exporters").joinpath("support", "kgen_complex.cl").read_text().rstrip()
+_SUPPORT: Final = files("kgen.exporters").joinpath("support")
+_FLOAT: Final = _SUPPORT.joinpath("kgen_complex.cl").read_text("utf-8").rstrip()
 _DOUBLE: Final = _FLOAT.replace("cfloat", "cdouble").replace("float", "double")
 _FP64: Final = OpenCLTarget.type_needs[np.dtype(np.float64)]
 

@@ -155,7 +155,7 @@ def _resources(command: tuple[str, ...], source: str, kernel: str) -> dict[str, 
     if kept is None:
         with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
             code, product = Path(folder, "kernel.cu"), Path(folder, "kernel.cubin")
-            code.write_text(source)
+            code.write_text(source, encoding="utf-8")
             words = (*words, "-o", str(product), str(code))
             result = run_compiler(words, code.parent)
         if result.returncode:

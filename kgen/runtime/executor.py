@@ -562,7 +562,7 @@ def _write(where: Any, text: str) -> None:
     if where is True:
         print(text)
     else:
-        Path(where).write_text(text + "\n")
+        Path(where).write_text(text + "\n", encoding="utf-8")
 
 
 def _edit(where: Any, source: str, entrypoint: str) -> str:
@@ -576,5 +576,5 @@ def _edit(where: Any, source: str, entrypoint: str) -> str:
         )
     path = Path(where)
     if not path.exists():
-        path.write_text(source)
-    return path.read_text()
+        path.write_text(source, encoding="utf-8")
+    return path.read_text(encoding="utf-8")

@@ -180,7 +180,7 @@ def processor(system: str = sys.platform) -> str:
         if system == "darwin":
             words = ["sysctl", "-n", "machdep.cpu.brand_string"]
             return f"model name: {subprocess.check_output(words, text=True).strip()}"
-        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
+        first, _, _ = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")
     except (OSError, subprocess.SubprocessError):
         return f"{platform.machine()} {platform.processor()}"
     kept = ("model name", "flags", "Features", "CPU part")

@@ -100,7 +100,7 @@ def knows(
     """Tell whether a C compiler makes a library of *code* with some flags."""
     with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
         path = Path(folder, "f.c")
-        path.write_text(code)
+        path.write_text(code, encoding="utf-8")
         product = Path(folder, f"f{library_suffix()}")
         words = [*compiler, "-shared", "-fPIC", "-o", str(product), str(path), *flags]
         return run_compiler(words, Path(folder)).returncode == 0
@@ -124,6 +124,7 @@ def run_compiler(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                errors="replace",
                 env=environment,
                 **new_group(),
             )
@@ -166,7 +167,7 @@ def compile_source(
     kernel: str,
 ) -> None:
     """Write *source* to the file *code* and compile it to *product*; reject code with errors."""
-    code.write_text(source)
+    code.write_text(source, encoding="utf-8")
     words = [*command, "-o", str(product), str(code), *libraries]
     result = run_compiler(words, code.parent)
     if result.returncode:
@@ -198,5 +199,5 @@ def compile_cubin(disk: DiskCache, source: str, flags: tuple[str, ...], kernel: 
 def keep_source(source: str, name: str) -> Path:
     """Write code that does not compile where a user can look at it."""
     kept = Path(tempfile.mkdtemp(prefix="kgen-failed-"), name)
-    kept.write_text(source)
+    kept.write_text(source, encoding="utf-8")
     return kept

@@ -287,7 +287,7 @@ class TuneResult:
 
     def report(self, file: str | os.PathLike[str]) -> None:
         """Write all of this as one file of HTML."""
-        Path(file).write_text(load("kgen.tuning.report", "tune").render(self))
+        Path(file).write_text(load("kgen.tuning.report", "tune").render(self), encoding="utf-8")
 
     def to_pandas(self) -> Any:
         """Return a frame of pandas with a row for each record."""

@@ -48,19 +48,24 @@ def test_processors_where_the_system_has_no_affinity(monkeypatch: pytest.MonkeyP
     assert system.n_processors() == os.cpu_count()
 
 
-def test_kernels_run_without_the_modules_of_posix(tmp_path: Path) -> None:
-    program = """
+def test_kernels_run_without_the_modules_and_the_encoding_of_posix(tmp_path: Path) -> None:
+    program = r"""
         import os, sys
         for module in ("fcntl", "pwd", "grp", "resource", "termios"):
             sys.modules[module] = None
         del os.sched_getaffinity
         import kgen as lp
         import kgen.cli.main
-        knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = i", target=lp.ExecutableCTarget())
+        snippet = lp.CInstruction("i", "out[i] = i; // gr\u00f6\u00dfer", assignees=("out[i]",))
+        data = [lp.GlobalArg("out", "int32", shape="n", is_input=False), ...]
+        knl = lp.make_kernel(
+            "{ [i]: 0 <= i < n }", [snippet], data, target=lp.ExecutableCTarget())
         print(knl(n=3)[1][0], lp.tune.__name__, lp.load_wisdom.__name__)
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ascii_files = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    folders = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, **ascii_files, **folders}
     text = subprocess.check_output(words, cwd=tmp_path, env=environment, text=True)
     assert text == "[0 1 2] tune load_wisdom\n"
 
