@@ -32,11 +32,11 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
 from kgen.ir.sets.effort import isl_limit, limited
 from kgen.ir.stages import DeviceKernel, PreparedKernel
-from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.definition import check_reads_defined
 from kgen.schedule.host import on_device
 from kgen.schedule.liveness import check_launch_values_defined
+from kgen.schedule.nesting import LoopNesting
 from kgen.schedule.place import schedule_kernel
 from kgen.schedule.threads import check_values_stay, has_axes, items_as_loops
 from kgen.schedule.tree import Schedule
@@ -174,14 +174,17 @@ def _unshared(kernel: LoopKernel, missing: Sequence[MissingBarrier]) -> list[Mis
     return chosen
 
 
-def _with_barrier(kernel: LoopKernel, need: MissingBarrier) -> LoopKernel:
+def _with_barrier(kernel: PreparedKernel, need: MissingBarrier) -> LoopKernel:
+    """Put in a barrier, behind all loops inside of the one that carries a dependence."""
     first, second = (kernel.id_to_insn[name] for name in (need.first, need.second))
-    shared = first.within_inames & second.within_inames
+    loops = LoopNesting(kernel, sequential_axes=False).loops_around(first)
+    shared = [name for name in loops if name in second.within_inames]
+    end = shared.index(need.loop) + 1 if need.loop in shared else len(shared)
     return add_barrier(
         kernel,
         f"id:{first.id}",
         "" if need.loop else f"id:{second.id}",
-        within_inames=[n for n in shared if not kernel.has_tag(n, ConcurrentTag)],
+        within_inames=shared[:end],
     )
 
 

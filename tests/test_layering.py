@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scan": ON_READY,
     "algorithm": ON_READY | {"scan"},
     "linalg": ON_READY | {"autoscheduler", "library", "runtime", "tuning"},
-    "autoscheduler": BELOW_RUNTIME | {"runtime", "statistics", "performance", "tuning"},
+    "autoscheduler": BELOW_RUNTIME | {"runtime", "statistics", "performance", "tuning", "origin"},
     "origin": BELOW_RUNTIME,
     "verification": BELOW_RUNTIME | {"origin"},
     "equivalence": BELOW_RUNTIME | {"origin", "verification"},

@@ -91,8 +91,9 @@ class _Iterations:
     @cached_property
     def short(self) -> list[str]:
         """Loops that may be unrolled."""
-        rest = [n for n in self.nest.inames if n not in self.chosen and self.nest.is_free(n)]
-        return [name for name in rest if (self.nest.trips(name) or 0) in _SHORT]
+        nest = self.nest
+        rest = [name for name in nest.inames if name not in self.chosen and nest.is_free(name)]
+        return [n for n in rest if (nest.trips(n) or 0) in _SHORT and nest.stays_inside(n)]
 
     @cached_property
     def far(self) -> dict[str, tuple[str, ...]]:

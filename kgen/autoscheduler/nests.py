@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -89,6 +89,11 @@ class Nest:
         """Tell whether the kernel leaves open how a loop is implemented."""
         known = self.given.inames
         return iname in known and not self.given.has_tag(iname, InameImplementationTag)
+
+    def stays_inside(self, iname: str, unrolled: Collection[str] = ()) -> bool:
+        """Tell whether no order changes if a loop is unrolled: of a sum, or of the innermost."""
+        inside = self.inames[self.inames.index(iname) + 1 :]
+        return iname in self.reduced or all(name in unrolled for name in inside)
 
     @cached_property
     def is_on_axes(self) -> bool:

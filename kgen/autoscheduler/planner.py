@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kgen.autoscheduler.nests import Nest, find_nests
@@ -80,7 +80,7 @@ class Planner:
             if self.prover.lacks_barrier:
                 option = self._on_kernel(step(set_options, insert_gbarriers=True))
                 split = Schedule((*schedule, option))
-                if self._is_proved(split):
+                if self._is_proved(split, self.prover.proves_same):
                     return split
         return None
 
@@ -89,13 +89,15 @@ class Planner:
         several = len(kernels_of(self.program)) > 1
         return Step(one.function, one.args, one.options, self.kernel) if several else one
 
-    def _is_proved(self, schedule: Schedule) -> bool:
+    def _is_proved(
+        self, schedule: Schedule, proves: Callable[[TranslationUnit], bool] | None = None
+    ) -> bool:
         try:
             program = schedule(self.program)
         except KgenError:
             self.prover.lacks_barrier = False
             return False
-        return self.prover.proves(program)
+        return (proves or self.prover.proves)(program)
 
 
 def _barriers(nest: Nest) -> Iterator[Step]:

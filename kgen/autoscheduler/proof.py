@@ -11,6 +11,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.effort import STEP, answer
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import Lowered, lower
+from kgen.origin import Comparison, compare_with_origin
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.races import find_races
 from kgen.schedule.threads import has_axes
@@ -27,6 +28,7 @@ class Prover:
 
     def __init__(self, program: TranslationUnit, types: Mapping[str, Any]) -> None:
         self.types = types
+        self.program = program
         self.known: set[str] = set()
         self.lacks_barrier = False
         self.original = self._lowered(program)
@@ -36,6 +38,23 @@ class Prover:
         """Tell whether the code of a program is known to be right, as that of the first one."""
         found = self.lowered(program)
         return found is not None
+
+    def proves_same(self, program: TranslationUnit) -> bool:
+        """Tell whether code with barriers put in computes what the first program does.
+
+        Barriers order work-items; that no race is left does not tell whether this is the order of
+        the loops as they were.
+        """
+        found = self.lowered(program)
+        return found is not None and answer(lambda: self._is_same(found), STEP) is True
+
+    def _is_same(self, found: Lowered) -> bool:
+        given = inlined_kernel(self.program, None)
+        on_axes = has_axes(found.whole)
+        compared = compare_with_origin(
+            given, found.whole, found.schedule, self.types, has_axes=on_axes
+        )
+        return compared == Comparison()
 
     def lowered(self, program: TranslationUnit) -> Lowered | None:
         """Return what is lowered of a program, if it is known to be right."""

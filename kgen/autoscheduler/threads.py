@@ -56,7 +56,7 @@ def on_threads(planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
     for recipe in (running_sums, product_in_tiles, transposition_in_tiles, lanes_outside):
         yield from recipe(nest, loops)
     spread = spread_out(nest, loops)
-    for more in (sums_in_lanes(nest, loops), unroll_short(nest)):
+    for more in (sums_in_lanes(nest, loops), unroll_short(planner, nest)):
         if more:
             yield (*spread, *more)
     yield spread
@@ -104,13 +104,18 @@ def piece(each: int, trips: int | None) -> int:
     return 1 << max(most, 1).bit_length() - 1
 
 
-def unroll_short(nest: Nest) -> tuple[Step, ...]:
-    """Unroll loops of few iterations, from the innermost one outwards, as far as it goes."""
+def unroll_short(planner: Planner, nest: Nest) -> tuple[Step, ...]:
+    """Unroll loops of few iterations, from the innermost one outwards, as far as it goes.
+
+    Unrolled loops go inside of others, which those over time, say, may not.
+    """
     lane = nest.lane(nest.inames)
-    copies, names = 1, []
+    copies, names = 1, list[str]()
     for name in reversed(nest.inames):
         trips = nest.trips(name)
-        if name != lane and nest.is_free(name) and trips is not None and trips * copies <= COPIES:
+        if name == lane or not nest.is_free(name) or trips is None or trips * copies > COPIES:
+            continue
+        if nest.stays_inside(name, names) or planner.is_parallel(nest, name):
             copies *= trips
             names.append(name)
     return (step(tag_inames, ", ".join(f"{name}:unr" for name in names)),) if names else ()

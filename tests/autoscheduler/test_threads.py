@@ -168,3 +168,37 @@ def test_a_plain_function_stays() -> None:
 def test_other_devices_are_rejected() -> None:
     with pytest.raises(lp.KernelError, match="no device that a schedule"):
         lp.autoschedule(KERNELS["elementwise"], "gpu")
+
+
+#: Loops in whose order iterations depend on each other, and what they write.
+IN_ORDER = {
+    "time": ("{ [t, i]: 0 <= t < 5 and 0 < i < 99 }", "u[t+1, i] = u[t, i-1] + u[t, i+1]"),
+    "planes": ("{ [i, j]: 0 < i < 99 and 0 <= j < 98 }", "u[i, j] = u[i-1, j+1] + 1"),
+}
+
+
+@pytest.mark.parametrize("case", IN_ORDER)
+def test_loops_in_order_stay_in_order(case: str) -> None:
+    domain, code = IN_ORDER[case]
+    u = lp.GlobalArg("u", np.float64, shape=(100, 100))
+    knl = make(domain.replace("99", "n").replace("98", "n - 1"), code, u, assumptions="n <= 99")
+    expected = np.random.default_rng(0).random((100, 100))
+    found = expected.copy()
+    knl(u=expected, n=99)
+    lp.autoschedule(knl)(u=found, n=99)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_values_that_a_later_iteration_replaces_stay_on_one_thread() -> None:
+    u = lp.GlobalArg("u", np.float64, shape="2, n + 1")
+    code = ["u[0, i] = i {id=a}", "u[1, i] = u[0, i + 1] {dep=a}"]
+    assert not list(lp.find_schedule(make("{ [i]: 0 <= i < n }", code, u)))
+
+
+def test_a_step_in_time_is_a_launch() -> None:
+    u = lp.GlobalArg("u", np.float64, shape="m + 1, n, n")
+    domain = "{ [t, i, j]: 0 <= t < m and 0 < i, j < n - 1 }"
+    code = "u[t+1, i, j] = u[t, i-1, j] + u[t, i, j+1]"
+    host_code = lp.generate_code_v2(lp.autoschedule(make(domain, code, u))).host_code()
+    assert host_code.count("for (int t = 0; t < m; ++t)") == 1
+    assert "for (int j" not in host_code
