@@ -121,6 +121,7 @@ class CFamilyLanguage(Target):
     aligned_pointer: ClassVar[str | None] = None
     #: What keeps the compiler from taking an array for constant, where it may be wrong in that.
     hidden_pointer: ClassVar[str | None] = None
+    hidden_pointer_needs: ClassVar[tuple[Need, ...]] = ()
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
     #: Functions ``as_int`` and its kin take the bits of one type for another.

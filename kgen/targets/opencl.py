@@ -49,6 +49,17 @@ _FP64 = Need(
     "fp64",
     "#if __OPENCL_C_VERSION__ < 120\n#pragma OPENCL EXTENSION cl_khr_fp64: enable\n#endif",
 )
+#: NVIDIA's compiler reads arrays as constant memory; see ``kgen.targets.writers.read_only``.
+_HIDE = Need(
+    Rank.MACRO,
+    "kgen_hide",
+    """\
+#ifdef __NV_CL_C_VERSION
+#define kgen_hide(A) asm volatile("" :: "l"(A))
+#else
+#define kgen_hide(A) (void) (A)
+#endif""",
+)
 _FP16 = Need(Rank.PRAGMA, "fp16", f"#pragma OPENCL EXTENSION {HALF_EXTENSION}: enable")
 #: Complex types and functions, which pyopencl puts on the include path of its builds.
 _COMPLEX = include("pyopencl-complex.h")
@@ -158,6 +169,8 @@ class OpenCLTarget(CFamilyTarget):
         )
     }
     language: ClassVar[str] = "OpenCL C"
+    hidden_pointer: ClassVar[str | None] = "kgen_hide({})"
+    hidden_pointer_needs: ClassVar[tuple[Need, ...]] = (_HIDE,)
     exchanged_kinds: ClassVar[str] = "iuf"
     reinterprets: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(

@@ -681,11 +681,16 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
         neutral = isinstance(expr, p.LogicalAnd)
-        children = [c for c in expr.children if self._known(c) is not neutral]
+        known = [self._known(child) for child in expr.children]
+        if (not neutral) in known:
+            return str(int(not neutral))
+        children = [c for c, value in zip(expr.children, known, strict=True) if value is None]
         if not children:
             return str(int(neutral))
         if len(children) == 1:
-            return self.truth(children[0], prec)
+            (child,) = children
+            is_truth = isinstance(child, _TRUTHS)
+            return self.truth(child if is_truth else p.Comparison(child, "!=", 0), prec)
         text = sign.join(self.truth(child, PREC_COMPARISON) for child in children)
         return parenthesized(text, own_prec, prec)
 
@@ -706,6 +711,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
                 if decisive in known_children:
                     return decisive
                 return None if None in known_children else not decisive
+            case bool() | int() | float() | np.generic():
+                return bool(condition)
         return None
 
     def _whole(self, expr: Expr) -> int | None:
@@ -771,6 +778,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 _CHAINS = (p.Sum, p.Product)
 _REAL = (int, float)
 _AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+#: What is 0 or 1.
+_TRUTHS = (p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot)
 _WHOLE = (int, *_AXES)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
+
 import cgen
 import pymbolic.primitives as p
 
-from kgen.ast.nodes import DeviceFunction, For, If, Node
+from kgen.ast.nodes import DeviceFunction, If, Node
 from kgen.ir.expr import walk
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -25,15 +28,16 @@ def hide_read_only(writer: ExpressionWriter, function: DeviceFunction) -> list[c
     Of ``x[i] if c else y[i]``, nvcc 13.0 makes one load, of an address in ``x`` or ``y``. If the
     function writes ``y`` only, it takes that for a load of what is constant during the launch, as
     are those of ``x`` alone (``ld.global.nc``), which gives elements of ``y`` as they were before.
-    An empty ``asm`` statement, which might write to ``x``, prevents both. Code without branches
-    has no such reads.
+    An empty ``asm`` statement, which might write to ``x``, prevents both. NVIDIA's OpenCL has the
+    same compiler.
     """
     hidden = writer.target.hidden_pointer
     if hidden is None or _is_straight(writer.kernel, function):
         return []
-    names = [piece for name in _read_beside_written(writer.kernel, function) for piece in name]
+    names = list(chain.from_iterable(_read_beside_written(writer.kernel, function)))
     if not names:
         return []
+    writer.preamble.add(*writer.target.hidden_pointer_needs)
     return [cgen.LineComment(_REASON), *(cgen.Statement(hidden.format(name)) for name in names)]
 
 
@@ -58,13 +62,15 @@ def _read_beside_written(kernel: LoopKernel, function: DeviceFunction) -> list[t
 
 
 def _is_straight(kernel: LoopKernel, function: DeviceFunction) -> bool:
-    """Tell whether what runs at all in a function runs without branches."""
+    """Tell whether no value in a function comes from one of two places."""
     body: Node = function.body
     while isinstance(body, If) and body.orelse is None:
         body = body.body
-    if any(isinstance(node, For | If) for node in nodes_in(body)):
-        return False
     insns = [kernel.id_to_insn[name] for name in function.insn_ids]
+    writes = Counter(name for insn in insns for name in insn.assignee_var_names())
+    has_two_sources = max(writes.values(), default=0) > 1
+    if has_two_sources or any(isinstance(node, If) for node in nodes_in(body)):
+        return False
     exprs = [node for insn in insns for node in walk(*insn.expressions())]
     has_branches = any(isinstance(e, p.If | p.LogicalAnd | p.LogicalOr) for e in exprs)
     return not has_branches and all(isinstance(insn, Assignment) for insn in insns)
