@@ -38,6 +38,9 @@ _QUALIFIERS: Final = re.compile(
 )
 
 
+_COMMENTS: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
 @dataclass(frozen=True)
 class CArgument:
     """An argument of a ready kernel: an array of some type, or a number."""
@@ -54,12 +57,31 @@ _HINT_FOR_ARGUMENTS: Final = "declare numbers and arrays of types that C or Open
 def _parse(code: str, what: str, hint: str = _HINT) -> c_ast.FileAST:
     """Parse a file; errors tell the line and the column of the part called *what*."""
     try:
-        return CParser().parse(f"{_TYPEDEFS}\n{code}\n")
+        tree: c_ast.FileAST = _with_subscripts(CParser().parse(f"{_TYPEDEFS}\n{code}\n"))
     except ParseError as error:
         raise KgenSyntaxError(f"'{what}' is not C: {error}", hint=hint) from None
+    return tree
+
+
+def _with_subscripts(node: Any) -> Any:
+    """Write ``*x`` and ``*(x + k)`` as ``x[0]`` and ``x[k]``."""
+    for name, child in node.children():
+        attribute, _, position = name.partition("[")
+        found = _with_subscripts(child)
+        if position:
+            getattr(node, attribute)[int(position[:-1])] = found
+        else:
+            setattr(node, attribute, found)
+    match node:
+        case c_ast.UnaryOp(op="*", expr=c_ast.ID() as array):
+            return c_ast.ArrayRef(array, c_ast.Constant("int", "0", node.coord), node.coord)
+        case c_ast.UnaryOp(op="*", expr=c_ast.BinaryOp(op="+", left=c_ast.ID() as array)):
+            return c_ast.ArrayRef(array, node.expr.right, node.coord)
+    return node
 
 
 def _cleaned(text: str) -> str:
+    text = _COMMENTS.sub(lambda found: " " + "\n" * found[0].count("\n"), text)
     return _QUALIFIERS.sub(" ", without_templates(text))
 
 

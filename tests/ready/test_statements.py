@@ -45,6 +45,7 @@ X = np.arange(-4, 5, dtype=np.int32)
             lambda v: v if v <= 0 else -v - 1,
         ),
         ("y[i] = 1; y[i] <<= 2, y[i] |= 1;", lambda v: 5),
+        ("*(y + i) = x[i] /* here */ + *x; // and the first one\n", lambda v: v - 4),
     ],
 )
 def test_statements_do_what_they_do_in_c(operation: str, expected: object) -> None:
