@@ -19,10 +19,11 @@ from kgen.ready.c_text import CArgument
 from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native, viewed
+from kgen.ready.onesweep import MOST_BITS, OneSweepPass
 from kgen.ready.places import HOST, Place, find_place, flat, new_array
 from kgen.ready.radix import RadixPass
 from kgen.ready.snippet import Signature, allocator_of, call_options
-from kgen.ready.tuned import Tunable, defaults_of
+from kgen.ready.tuned import Tunable
 from kgen.scan import GenericScanKernel
 
 __all__ = ["RadixSort", "copy_if", "partition", "remove_if", "unique"]
@@ -30,6 +31,7 @@ __all__ = ["RadixSort", "copy_if", "partition", "remove_if", "unique"]
 _IS_LAST: Final = "if (i+1 == N) count[0] = item;"
 #: A pass sorts by so many bits.
 _BITS: Final = 8
+_MOST_BITS_AT_A_TIME: Final = 16
 _Extra = Sequence[tuple[str, Any]]
 
 
@@ -271,7 +273,8 @@ class RadixSort(Tunable):
         self.name = "radix_sort"
         self.signature = Signature(self.name, read_arguments(arguments))
         self.sort_arg_names = tuple(sort_arg_names)
-        self.bits_at_a_time = bits_at_a_time
+        asked = _BITS if bits_at_a_time is None else bits_at_a_time
+        self.bits_at_a_time = self._bits("bits_at_a_time", asked, 1, _MOST_BITS_AT_A_TIME)
         self.index_dtype = index_dtype
         self.schedule = dict(schedule or {})
         self.key_dtype = np.dtype(key_dtype)
@@ -335,20 +338,43 @@ class RadixSort(Tunable):
             flipped = 1 << (width - 1)
         allocator = allocator or allocator_of(arrays)
         more = call_options(allocator=allocator, wait_for=wait_for, stream=stream)
-        bits = self.bits_at_a_time or _BITS
+        last = width if key_bits is None else min(self._bits("key_bits", key_bits, 0, 64), width)
+        last = max(last, 1)  # keys without bits are equal, and copied
+        in_one_sweep = place.is_gpu and place.target.looks_back
+        bits = self.bits_at_a_time
+        bits = min(bits, MOST_BITS) if in_one_sweep else bits
+        options = {"bits": bits, "index_dtype": self.index_dtype or place.index_dtype(size)}
+        numbers: dict[str, Any] = {"flipped": flipped}
         event = None
-        last = width if key_bits is None else key_bits
+        if in_one_sweep:
+            numbers["valid"] = (1 << last) - 1
+            counted = {**given, **numbers}
+            _, (starts,) = self._prepare(place, options, counted, more, "build_counts")
+            more.pop("wait_for", None)
         shifts = range(0, last, bits)
         made = [self._targets(place, given, size) for _ in shifts[:2]]
         for turn, shift in enumerate(shifts):
-            targets, used = made[turn % 2], min(bits, last - shift)
-            options = {"bits": used, "index_dtype": self.index_dtype or place.index_dtype(size)}
-            numbers = {"shift": shift, "flipped": flipped}
+            targets = made[turn % 2]
+            numbers["shift"] = shift
+            if in_one_sweep:
+                numbers["starts"] = starts[turn]
+            else:
+                options["bits"] = min(bits, last - shift)
             event, _ = self._launch(place, options, {**given, **targets, **numbers}, more)
             given |= {one.name: targets[f"{one.name}_out"] for one in self._moved}
             more.pop("wait_for", None)
         first = bound[names[0]]
         return tuple(like(self.name, first, given[name]) for name in self.sort_arg_names), event
+
+    def _bits(self, name: str, number: Any, least: int, most: int) -> int:
+        """Return a number of bits, or reject what is none."""
+        if not isinstance(number, int | np.integer) or not least <= number <= most:
+            raise KernelError(
+                f"{name} is {number!r}, which is no number of bits",
+                kernel=self.name,
+                hint=f"pass {name}=8, or another number from {least} to {most}",
+            )
+        return int(number)
 
     def _targets(self, place: Place, given: Mapping[str, Any], size: int) -> dict[str, Any]:
         """Return arrays to which the elements are moved."""
@@ -365,14 +391,12 @@ class RadixSort(Tunable):
                 hint="pass arrays of one axis and one length",
             )
 
-    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
-        if is_gpu:
-            return defaults_of(RadixPass.build_on_gpu, "group_size", "items")
-        return defaults_of(RadixPass.build_on_host, "chunk")
+    def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
+        return self._pass_for(place.target).schedule(is_gpu=place.is_gpu)
 
-    def _tuned_with(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _tuned_with(self, place: Place, options: Mapping[str, Any]) -> Mapping[str, Any]:
         # That no two elements are moved to one place is known of counts, not of subscripts.
-        reference = self._radix_pass().build(HOST.target, is_gpu=False, **options)
+        reference = self._pass_for(place.target).build(HOST.target, is_gpu=False, **options)
         return {"reference": reference, "verify": False}
 
     def build(
@@ -392,13 +416,20 @@ class RadixSort(Tunable):
         'radix_sort'
         """
         settings = {"index_dtype": np.int32, **self.schedule, **options}
-        return self._radix_pass().build(target, is_gpu=is_gpu, bits=bits, **settings)
+        return self._pass_for(target).build(target, is_gpu=is_gpu, bits=bits, **settings)
 
-    def _radix_pass(self) -> RadixPass:
+    def build_counts(self, target: TargetBase, *, is_gpu: bool, **options: Any) -> TranslationUnit:
+        """Return what counts all digits of keys, for passes that are one launch on a GPU."""
+        found = self._pass_for(target)
+        assert isinstance(found, OneSweepPass)
+        return found.build_counts(target, **options)
+
+    def _pass_for(self, target: TargetBase) -> RadixPass:
         declared = tuple(
             GlobalArg(one.name, one.dtype, shape="n")
             if one.is_array
             else ValueArg(one.name, one.dtype)
             for one in self.signature.arguments
         )
-        return RadixPass(self.name, self._key, self._unsigned, self._moved, declared)
+        kind = OneSweepPass if target.looks_back else RadixPass
+        return kind(self.name, self._key, self._unsigned, self._moved, declared)

@@ -17,7 +17,7 @@ from kgen.ready.arguments import bind, context_first, read_arguments
 from kgen.ready.c_text import parse_functions, with_macros
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import native
-from kgen.ready.places import find_place
+from kgen.ready.places import Place, find_place
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, call_options, fit, plain_arrays
 from kgen.ready.statements import read_statements
@@ -179,13 +179,13 @@ class ElementwiseKernel(Tunable):
         more = call_options(wait_for=wait_for, stream=stream)
         event, _ = self._launch(place, options, elements.arguments, more)
         if elements.is_plain and elements.restrict and not self.wisdom.records:
-            executor = self._executor(place, "build", options, elements.arguments)
+            executor = self._executor(place, "build", options)
             self._shortcut = shortcut_for(
                 place, executor, self.signature, elements.arguments, place.sizes_of(index_dtype)
             )
         return event
 
-    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+    def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
         rows = ["rows"] if options["rank"] > 1 else []
-        names = ["group_size", "items", *rows] if is_gpu else rows or ["chunk"]
+        names = ["group_size", "items", *rows] if place.is_gpu else rows or ["chunk"]
         return defaults_of(schedules.elementwise, *names)

@@ -286,7 +286,7 @@ class ReductionKernel(Tunable):
         event, (result,) = self._launch(place, options, elements.arguments, more)
         if elements.is_plain and not self.wisdom.records:
             sizes = place.sizes_like(elements.size)
-            executor = self._executor(place, "build", options, elements.arguments)
+            executor = self._executor(place, "build", options)
             self._shortcut = shortcut_for(
                 place, executor, self.signature, given, sizes, allocates=True
             )
@@ -330,13 +330,13 @@ class ReductionKernel(Tunable):
         event, (result,) = self._launch(place, options, given, more)
         return (result.reshape(kept) if out is None else out), event
 
-    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+    def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
         if "along" in options:
-            by_rows, first = options["along"] == "rows", "group_size" if is_gpu else "lanes"
-            rows = [] if by_rows == is_gpu else ["rows"]
+            by_rows, first = options["along"] == "rows", "group_size" if place.is_gpu else "lanes"
+            rows = [] if by_rows == place.is_gpu else ["rows"]
             return defaults_of(schedules.reduction_along, first, *rows)
         chunk = [] if options["in_one_group"] else ["chunk"]
-        if is_gpu:
+        if place.is_gpu:
             groups = [] if options["in_one_group"] else ["groups"]
             return defaults_of(schedules.reduction_of_all, "group_size", *groups)
         if options["rank"] > 1 or options["step"] not in (None, 1):

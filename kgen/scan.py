@@ -448,15 +448,15 @@ class GenericScanKernel(Tunable):
         result: tuple[Any, Any] = self._launch(place, options, {**given, **views}, more)
         return result
 
-    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+    def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
         if "along" in options:
             by_rows = options["along"] == "rows"
             on_gpu = ("group_size", "items" if by_rows else "rows")
             on_host = ("rows" if by_rows else "lanes",)
-            return defaults_of(schedules.scan_along, *(on_gpu if is_gpu else on_host))
+            return defaults_of(schedules.scan_along, *(on_gpu if place.is_gpu else on_host))
         if "in_one_group" not in options:  # of the output
             return {}
-        if is_gpu:
+        if place.is_gpu:
             return {"group_size": Tiling.group_size, "items": options["items"]}
         return defaults_of(schedules.scan, *([] if options["in_one_group"] else ["chunk"]))
 

@@ -411,6 +411,11 @@ static int __popc(unsigned int value)
   return __builtin_popcount(value);
 }
 
+static int __ffs(unsigned int value)
+{
+  return __builtin_ffs((int) value);
+}
+
 template <class T> static T min(T one, T other)
 {
   return one < other ? one : other;

@@ -106,26 +106,10 @@ def test_the_kernels_of_gpus(opencl_queue: Any, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_pass_is_three_launches() -> None:
     sort = RadixSort("unsigned *x, double *y", "x[i]", ["x", "y"])
-    code = lp.generate_code_v2(sort.build(lp.CudaTarget())).device_code()
-    assert code.count("__global__") == 3
+    code = lp.generate_code_v2(sort.build(lp.OpenCLTarget())).device_code()
+    assert code.count("__kernel") == 3
     with pytest.raises(lp.KgenError, match="fewer than 32768 elements"):
-        sort.build(lp.CudaTarget(), group_size=1024, items=32)
-
-
-def test_a_pass_on_cuda(tmp_path: Path) -> None:
-    """Groups of a pass, in any order, on threads of the host."""
-    sort = RadixSort("unsigned *x, double *y", "x[i]", ["x", "y"])
-    run = HostCuda(sort.build(lp.CudaTarget(), bits=4, group_size=64, items=3), tmp_path)
-    n = 3001
-    x, y = (
-        np.random.default_rng(n).integers(0, 2**32, n, dtype=np.uint32),
-        np.arange(n, dtype=float),
-    )
-    given = {"x": x, "y": y, "x_out": np.zeros_like(x), "y_out": np.zeros(n)}
-    assert run({**given, "shift": 8, "flipped": 0, "n": n}, order="any")
-    expected = np.argsort(x >> 8 & 15, kind="stable")
-    np.testing.assert_array_equal(given["x_out"], x[expected])
-    np.testing.assert_array_equal(given["y_out"], expected)
+        sort.build(lp.OpenCLTarget(), group_size=1024, items=32)
 
 
 def test_the_local_memory_of_a_pass() -> None:
@@ -139,6 +123,44 @@ def test_the_local_memory_of_a_pass() -> None:
         counts = [math.prod(map(int, shape.split("]["))) for _, shape in declared]
         sizes = [2 if kind == "short" else 4 for kind, _ in declared]
         assert 32 * 1024 < np.dot(sizes, counts) <= 48 * 1024
+
+
+def test_passes_in_one_launch(tmp_path: Path) -> None:
+    """Groups of all passes, on threads of the host, in any order."""
+    sort = RadixSort("short *x, double *y", "x[i]", ["x", "y"], key_dtype=np.int16)
+    knl = sort.build(lp.CudaTarget(), bits=5, group_size=64, items=3)
+    run = HostCuda(knl, tmp_path)
+    assert len(run.module.launches) == 1
+    x = np.random.default_rng(5).integers(-(2**15), 2**15, 701).astype(np.int16)
+    given, valid = {"x": x, "y": np.arange(701.0)}, 2**16 - 1
+    for turn, shift in enumerate(range(0, 16, 5)):
+        digits = (given["x"].view(np.uint16) ^ 2**15) >> shift & 31
+        starts = np.searchsorted(np.sort(digits), np.arange(32)).astype(np.int32)
+        out = {f"{name}_out": np.zeros_like(value) for name, value in given.items()}
+        numbers = {"shift": shift, "flipped": 2**15, "valid": valid, "n": 701}
+        order, resident = ("any", 1) if turn else ("last first", 2)
+        call = {**given, **out, **numbers, "starts": starts}
+        assert run(call, order=order, resident=resident)
+        given = {name: out[f"{name}_out"] for name in given}
+    np.testing.assert_array_equal(given["x"], np.sort(x))
+    np.testing.assert_array_equal(given["y"], np.argsort(x, kind="stable"))
+
+
+def test_the_counts_of_all_digits(tmp_path: Path) -> None:
+    sort = RadixSort("unsigned *x", "x[i]", ["x"])
+    options = {"bits": 4, "index_dtype": np.int32, "groups": 3, "group_size": 32}
+    x, starts = integers(999, np.uint32), np.zeros((8, 16), np.int32)
+    run = HostCuda(sort.build_counts(lp.CudaTarget(), is_gpu=True, **options), tmp_path)
+    assert run({"x": x, "starts": starts, "flipped": 0, "valid": 2**32 - 1, "n": 999})
+    for digit in range(8):
+        digits = np.sort(x >> 4 * digit & 15)
+        np.testing.assert_array_equal(starts[digit], np.searchsorted(digits, np.arange(16)))
+
+
+def test_odd_schedules_of_one_launch_say_why() -> None:
+    sort = RadixSort("unsigned *x", "x[i]", ["x"])
+    with pytest.raises(lp.KgenError, match="one or more for each of 256 digits"):
+        sort.build(lp.CudaTarget(), group_size=128)
 
 
 def test_schedules_of_devices_are_none_of_hosts() -> None:
@@ -158,6 +180,11 @@ def test_a_pass_is_tuned(tmp_path: Path) -> None:
 def test_what_cannot_be_sorted_says_why() -> None:
     with pytest.raises(lp.KgenError, match=r"x\.view"):
         RadixSort("float *x", "x[i]", ["x"], key_dtype=np.float32)
+    for bits in (0, 17, 2.5, "8"):
+        with pytest.raises(lp.KgenError, match="no number of bits"):
+            RadixSort("uint *x", "x[i]", ["x"], bits_at_a_time=bits)
+    with pytest.raises(lp.KgenError, match="key_bits is -1"):
+        RadixSort("uint *x", "x[i]", ["x"])(integers(4, "u4"), key_bits=-1)
     with pytest.raises(lp.KgenError, match="'y'"):
         RadixSort("uint *x", "x[i]", ["y"])
     with pytest.raises(lp.KgenError, match="one length"):

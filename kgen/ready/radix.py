@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -26,11 +26,12 @@ from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.c_text import CArgument
 from kgen.ready.indices import assumptions
+from kgen.ready.tuned import defaults_of
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.reductions.realize import realize_reduction
 
-__all__ = ["RadixPass"]
+__all__ = ["RadixPass", "temporary"]
 
 #: The places of a tile, below the digits of its elements in one number.
 _PLACES: Final = 2**16
@@ -60,6 +61,8 @@ class RadixPass:
     key_dtype: np.dtype[Any]
     moved: tuple[CArgument, ...]
     declared: tuple[Any, ...] = field(compare=False)
+    #: What is sorted by: negative keys first.
+    bits_of_key: ClassVar[str] = "key(i) ^ flipped"
 
     def build(self, target: TargetBase, *, is_gpu: bool, **options: Any) -> TranslationUnit:
         """Return all of the pass for a GPU, or for a host."""
@@ -72,6 +75,12 @@ class RadixPass:
                 hint=f"those are {', '.join(sorted(known.keys() - {'target', *_GENERAL}))}",
             )
         return make(target, **options)
+
+    def schedule(self, *, is_gpu: bool) -> dict[str, int]:
+        """Return the usual parameters of a schedule."""
+        if is_gpu:
+            return defaults_of(self.build_on_gpu, "group_size", "items")
+        return defaults_of(self.build_on_host, "chunk")
 
     def build_on_host(
         self, target: TargetBase, *, bits: int, index_dtype: Any, chunk: int = 32768
@@ -107,13 +116,13 @@ class RadixPass:
             {self._moves(there, "inames=g_move:e_move, dep=to")}
             """,
             [
-                *self._arguments(index_dtype),
-                _temporary(
+                *self._arguments(bits, index_dtype),
+                temporary(
                     "counts", index_dtype, (2**bits, f"(n + {chunk - 1})//{chunk}"), "GLOBAL"
                 ),
-                _temporary("own, own_move", index_dtype, (2**bits,)),
-                _temporary("total, old, to", index_dtype),
-                _temporary("at, at_move", np.int32),
+                temporary("own, own_move", index_dtype, (2**bits,)),
+                temporary("total, old, to", index_dtype),
+                temporary("at, at_move", np.int32),
             ],
             **self._settings(target, bits, index_dtype),
         )
@@ -215,22 +224,22 @@ class RadixPass:
             {moves}
             """,
             [
-                *self._arguments(index_dtype),
-                _temporary("own", np.int32, (digits,), "LOCAL"),
-                _temporary("at", np.int32),
-                _temporary(
+                *self._arguments(bits, index_dtype),
+                temporary("own", np.int32, (digits,), "LOCAL"),
+                temporary("at", np.int32),
+                temporary(
                     "counts, offsets", index_dtype, (digits, f"(n + {tile - 1})//{tile}"), "GLOBAL"
                 ),
-                _temporary("totals", index_dtype, (digits,), "GLOBAL"),
-                _temporary("bases, start", index_dtype, (digits,), "LOCAL"),
-                _temporary("sum_before, to", index_dtype),
-                _temporary("order", np.uint32, (tile,), "LOCAL"),
-                *(_temporary(f"value_{x.name}", x.dtype, (tile,), "LOCAL") for x in staged),
-                _temporary("here", np.int32),
-                _temporary("mine, before, found", np.uint32),
+                temporary("totals", index_dtype, (digits,), "GLOBAL"),
+                temporary("bases, start", index_dtype, (digits,), "LOCAL"),
+                temporary("sum_before, to", index_dtype),
+                temporary("order", np.uint32, (tile,), "LOCAL"),
+                *(temporary(f"value_{x.name}", x.dtype, (tile,), "LOCAL") for x in staged),
+                temporary("here", np.int32),
+                temporary("mine, before, found", np.uint32),
                 # rows have an element more, so that work-items do not wait for each other
-                _temporary("table", np.int16, (row, group_size // row, row + 1), "LOCAL"),
-                _temporary("all, upto", np.int32, (group_size,), "LOCAL"),
+                temporary("table", np.int16, (row, group_size // row, row + 1), "LOCAL"),
+                temporary("all, upto", np.int32, (group_size,), "LOCAL"),
                 *(one for split in splits for one in split.temporaries()),
             ],
             **self._settings(
@@ -272,7 +281,7 @@ class RadixPass:
             for one in self.moved
         )
 
-    def _arguments(self, index_dtype: Any) -> list[Any]:
+    def _arguments(self, bits: int, index_dtype: Any) -> list[Any]:
         moved = [
             GlobalArg(f"{one.name}_out", one.dtype, shape="n", is_input=False) for one in self.moved
         ]
@@ -287,16 +296,18 @@ class RadixPass:
         races: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Return arguments of make_kernel. No two elements are moved to one place."""
-        key = SubstitutionRule("key", ("i",), self.key)
-        digit = f"cast(np.int32, ((key(i) ^ flipped) >> shift) & {2**bits - 1})"
+        rules = {
+            "key": self.key,
+            "bits": parse(self.bits_of_key),
+            "digit": parse(f"cast(np.int32, (bits(i) >> shift) & {2**bits - 1})"),
+        }
         return {
             "name": self.name,
             "target": target,
             "index_dtype": index_dtype,
             "assumptions": assumptions(["n"], index_dtype),
             "substitutions": {
-                "key": key,
-                "digit": SubstitutionRule("digit", ("i",), parse(digit)),
+                name: SubstitutionRule(name, ("i",), rule) for name, rule in rules.items()
             },
             "silenced_warnings": [
                 *(f"write_race(move_{one.name})" for one in self.moved),
@@ -343,8 +354,8 @@ class _Split:
         """Return what the instructions of this step alone use."""
         k = self.number
         return [
-            _temporary(f"taken_{k}", np.uint32, (self.items,)),
-            _temporary(f"at_{k}, at_put_{k}, own_{k}, next_{k}, old_{k}, rank_{k}", np.int32),
+            temporary(f"taken_{k}", np.uint32, (self.items,)),
+            temporary(f"at_{k}, at_put_{k}, own_{k}, next_{k}, old_{k}, rank_{k}", np.int32),
         ]
 
     def text(self, group_size: int) -> str:
@@ -387,5 +398,6 @@ class _Split:
             """
 
 
-def _temporary(names: str, dtype: Any, shape: Any = (), space: str = "PRIVATE") -> Any:
+def temporary(names: str, dtype: Any, shape: Any = (), space: str = "PRIVATE") -> Any:
+    """Declare temporaries of a kernel."""
     return TemporaryVariable(names, dtype, shape=shape, address_space=getattr(AddressSpace, space))

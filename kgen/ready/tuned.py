@@ -142,11 +142,11 @@ class Tunable:
         """Run the kernel on arrays."""
         raise NotImplementedError
 
-    def _defaults(self, options: Mapping[str, Any], *, is_gpu: bool) -> dict[str, int]:
+    def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
         """Return the parameters of the schedule for some options, with their usual values."""
         raise NotImplementedError
 
-    def _tuned_with(self, _options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _tuned_with(self, _place: Place, _options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return options of tunes other than the usual ones, for options of the kernel."""
         return {}
 
@@ -183,7 +183,7 @@ class Tunable:
             },
             **{
                 "device": leading[0] if leading else None,
-                **self._tuned_with(schedules.options),
+                **self._tuned_with(schedules.place, schedules.options),
                 **options,
             },
         )
@@ -206,7 +206,7 @@ class Tunable:
     def _schedules_of(self, place: Place, method: str, options: Mapping[str, Any]) -> Schedules:
         key = (place, method, *options.items())
         if key not in self._schedules:
-            start = {**self._defaults(options, is_gpu=place.is_gpu), **self.schedule}
+            start = {**self._defaults(place, options), **self.schedule}
             others = {name: value for name, value in options.items() if name not in start}
             self._schedules[key] = Schedules(self, method, place, others, start)
         return self._schedules[key]
@@ -223,18 +223,27 @@ class Tunable:
         if self._found_call is not None:
             self._found_call(place, method, options, arguments)
             raise _FoundCall
-        executor = self._executor(place, method, options, arguments)
+        options = {**options, **self._chosen(place, method, options, arguments)}
+        return self._prepare(place, options, arguments, more, method)
+
+    def _prepare(
+        self,
+        place: Place,
+        options: Mapping[str, Any],
+        arguments: dict[str, Any],
+        more: Mapping[str, Any],
+        method: str,
+    ) -> Any:
+        """Run a kernel in front of the one that is tuned, which has no schedule of its own."""
+        executor = self._executor(place, method, options)
         return executor(*place.leading, **arguments, **more)
 
-    def _executor(
-        self, place: Place, method: str, options: Mapping[str, Any], arguments: dict[str, Any]
-    ) -> Any:
-        chosen = self._chosen(place, method, options, arguments)
-        key = (place, method, *options.items(), *chosen.items())
+    def _executor(self, place: Place, method: str, options: Mapping[str, Any]) -> Any:
+        key = (place, method, *options.items())
         executor = self._executors.get(key)
         if executor is None:
             make = getattr(self, method)
-            unit = make(place.target, is_gpu=place.is_gpu, **{**options, **chosen})
+            unit = make(place.target, is_gpu=place.is_gpu, **options)
             executor = self._executors[key] = unit.executor(*place.leading)
         return executor
 

@@ -13,6 +13,7 @@ from pymbolic.mapper.stringifier import PREC_SUM
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, runs_in
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
+from kgen.ir.assignee import index_of
 from kgen.ir.expr import Expr, LocalHardwareAxisIndex, substitute
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -33,6 +34,8 @@ __all__ = [
 #: What a word says of its value: it is a group's own, or that of all groups up to it.
 _TOTAL: Final = 1
 _UPTO: Final = 2
+#: The bytes of a word.
+_WORD: Final = 8
 
 _PUBLISH: Final = Need(
     Rank.HELPER,
@@ -52,15 +55,15 @@ _PUBLISHED: Final = Need(
     Rank.HELPER,
     "kgen_published",
     """\
-// The state of the value that a group *distance* before has published; 0 if there is none yet.
+// The state of the value that was published some words before; 0 if there is none yet.
 template <class T>
-static __device__ inline unsigned int kgen_published(void const *row, int distance, T *value)
+static __device__ inline unsigned int kgen_published(void const *row, long long before, T *value)
 {
   int const count = (sizeof(T) + 3) / 4;
   unsigned long long const volatile *words = (unsigned long long const volatile *) row;
   unsigned int parts[count];
   unsigned int state = 3;
-  words -= (long long) distance * count;
+  words -= before;
   for (int k = 0; k < count; ++k)
   {
     unsigned long long const word = words[k];
@@ -214,14 +217,41 @@ class _LookBack:
 
     def block(self) -> cgen.Generable:
         """Return the statements in braces."""
-        own = substitute(_own_row(self.parts[0].published), self.values)
+        own = substitute(_own_row(self.parts[0]), self.values)
+        together = self.width > 1
+        steps = self._window() if together else self._step()
+        shared = f"{{before}} = kgen_from_lane({self.lanes}, {{before}}, 0)"
         return cgen.Block(
             [
                 _const("int", "kgen_own", self.writer.integers.text(simplify(own))),
                 cgen.Initializer(cgen.Value("int", "kgen_left"), "kgen_own"),
-                cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(self._window())),
-                *self._each(f"{{before}} = kgen_from_lane({self.lanes}, {{before}}, 0)"),
+                cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(steps)),
+                *(self._each(shared) if together else ()),
             ]
+        )
+
+    def _step(self) -> list[cgen.Generable]:
+        """Return what a work-item on its own puts in front: the part of the group before."""
+        return [
+            _const("int", "kgen_other", "kgen_left - 1"),
+            cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), "0"),
+            *map(self._start, self.parts),
+            *(self._declare(p, f"kgen_later_{k}", p.before) for k, p in enumerate(self.parts)),
+            cgen.While(
+                cgen.Line("kgen_state == 0"), cgen.Block([cgen.Assign("kgen_state", self._found())])
+            ),
+            *self._each("{before} = {other}"),
+            *self._each("{other} = kgen_later_{number}"),
+            *self.combine,
+            cgen.Assign("kgen_left", f"kgen_state == {_UPTO} ? 0 : kgen_other"),
+        ]
+
+    def _found(self) -> str:
+        """Write what reads the parts of a group, and tells what they are."""
+        return " & ".join(
+            f"kgen_published(&{_row(self.writer, part.published)}, "
+            f"{_words_before(self.writer.kernel, part)}, &{part.other})"
+            for part in self.parts
         )
 
     def _window(self) -> list[cgen.Generable]:
@@ -246,11 +276,7 @@ class _LookBack:
 
     def _wait(self) -> cgen.Generable:
         """Return what waits for all groups that are nearer than one that says the rest."""
-        found = " & ".join(
-            f"kgen_published(&{_row(self.writer, part.published)}, kgen_own - kgen_other, "
-            f"&{part.other})"
-            for part in self.parts
-        )
+        found = self._found()
         last = f"__ballot_sync({self.lanes}, kgen_state == {_UPTO})"
         needed = f"kgen_last == 0 ? {self.lanes} : kgen_last ^ (kgen_last - 1)"
         missing = f"kgen_needed & __ballot_sync({self.lanes}, kgen_state == 0)"
@@ -296,12 +322,24 @@ def _const(kind: str, name: str, value: str) -> cgen.Generable:
     return cgen.Initializer(cgen.Const(cgen.Value(kind, name)), value)
 
 
-def _own_row(published: Assignment) -> Expr:
+def _own_row(part: _Part) -> Expr:
     """Return the number of the group that publishes a part: rows begin with one of no group."""
-    place = published.assignee
-    assert isinstance(place, p.Subscript)
-    row: Any = place.index_tuple[-2]
+    row: Any = index_of(part.published.assignee)[_axis_of_groups(part)]
     return p.Sum((row, -1))
+
+
+def _axis_of_groups(part: _Part) -> int:
+    """Return the axis of an array in which what is read differs from what is published."""
+    both = zip(index_of(part.published.assignee), index_of(part.read.expression), strict=True)
+    return next(axis for axis, (own, other) in enumerate(both) if own != other)
+
+
+def _words_before(kernel: LoopKernel, part: _Part) -> str:
+    """Write how many words before those of its own group a work-item reads."""
+    array = kernel.temporary_variables[part.read.expression.aggregate.name]
+    stride = array.fixed_strides[_axis_of_groups(part)] * array.dtype.itemsize // _WORD
+    distance = "kgen_own - kgen_other"
+    return distance if stride == 1 else f"{stride}LL * ({distance})"
 
 
 def _parts(kernel: LoopKernel, runs: Sequence[Run]) -> Iterator[_Part]:

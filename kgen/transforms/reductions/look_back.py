@@ -64,7 +64,8 @@ def looks_back(steps: Steps) -> bool:
     if not all(map(can_publish, steps.dtypes)):
         return False
     around = site.insn.within_inames.difference(scan.sweep)
-    if not all(kernel.has_tag(name, GroupInameTag) for name in around):
+    on = (GroupInameTag, LocalInameTag) if scan.lane is None else GroupInameTag
+    if not all(kernel.has_tag(name, on) for name in around):
         return False
     lane = None if scan.lane is None else kernel.axes[scan.lane].tag.axis
     return lane in (None, 0) and _follow_each_other(steps, scan.groups[0], around)
@@ -90,7 +91,8 @@ def look_back(
     """Append what finds the total of all groups before each one, inside of whose loop *site* is.
 
     All work-items of a group know the *totals* of the group. Return the totals before, which all
-    of them then know, and what to wait for.
+    of them then know, and what to wait for. Inside of a loop over work-items, each of them has
+    totals of its own, and looks back on its own.
 
     ::
 
@@ -134,7 +136,8 @@ class _LookBack:
         self.warp = alone.inside(() if lane is None else [loops.lane(lane, self.width)])
         self.one = alone.inside(() if lane is None else [loops.lane(lane, 1)])
         self.storing = self.one.inside(loops.lane(tag, 1) for tag in self.rows.idle)
-        shape = (*self.rows.shape, p.Sum((axis.length, 1)))
+        self.own = others.index
+        shape = (*self.rows.shape, p.Sum((axis.length, 1)), *others.shape)
         self.parts = [
             self.builder.temporary(
                 f"part_{steps.suffix}", dtype, (*shape, entries_of(dtype)), AddressSpace.GLOBAL
@@ -151,6 +154,8 @@ class _LookBack:
         upto = self._private("upto")
         sums = self._assign(self.warp, upto, steps.combine(before, mine), done, "upto")
         self._publish(upto, [*sums, *published], is_total=False)
+        if self.own:
+            return list(before), done
         name = f"start_{steps.suffix}"
         start = [self.builder.temporary(name, d, (), AddressSpace.LOCAL) for d in steps.dtypes]
         return list(start), self._assign(self.one, start, before, done, "start")
@@ -179,7 +184,7 @@ class _LookBack:
             return before, builder.combine(steps.reduction, before, others, steps.dtypes, adding)
 
     def _parts_of(self, group: Expr, entry: int) -> list[Expr]:
-        index = (*self.rows.index, p.Sum((group, 1)), entry)
+        index = (*self.rows.index, p.Sum((group, 1)), *self.own, entry)
         return [p.Subscript(part, index) for part in self.parts]
 
     def _private(self, name: str) -> list[p.Variable]:

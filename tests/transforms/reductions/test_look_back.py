@@ -57,12 +57,13 @@ def test_groups_look_back_in_one_launch(schedule: Any) -> None:
 def test_lanes_wait_for_groups_of_their_own() -> None:
     code = lp.generate_code_v2(scanned(lanes(on_cuda()))).device_code()
     waiting = code[code.index("  do\n") : code.index("  int const kgen_count")]
+    waiting = waiting.replace("2LL * (kgen_own - kgen_other)", "WORDS")
     assert (
         "\n".join(line.strip() for line in waiting.splitlines()).strip()
         == """do
 {
 if (kgen_state == 0)
-kgen_state = kgen_published(&part_j[2 * kgen_group_x + 2], kgen_own - kgen_other, &other_j_2);
+kgen_state = kgen_published(&part_j[2 * kgen_group_x + 2], WORDS, &other_j_2);
 kgen_last = __ballot_sync(255u, kgen_state == 2);
 kgen_needed = kgen_last == 0 ? 255u : kgen_last ^ (kgen_last - 1);
 kgen_missing = kgen_needed & __ballot_sync(255u, kgen_state == 0);
@@ -123,6 +124,25 @@ def test_operations_keep_their_order_in_windows(tmp_path: Path) -> None:
         expected[i] = f[i] * expected[i - 1] + a[i]
     assert run({"a": a, "f": f, "out": out, "scale": scale, "n": n}, order="any")
     np.testing.assert_allclose(out, expected)
+
+
+def test_each_work_item_looks_back_on_its_own(tmp_path: Path) -> None:
+    text = "scale[d, i], out[d, i] = reduce(affine_maps, j, (f[d, j], a[d, j]))"
+    knl = on_cuda(text, "{[d, i, j]: 0 <= d < 24 and 0 <= j <= i < n}")
+    knl = lp.tag_inames(lp.add_and_infer_dtypes(knl, {"f": F64}), {"d": "l.0", "i": "g.0"})
+    knl = scanned(knl)
+    run = HostCuda(knl, tmp_path)
+    a, f = integers(24 * 40).reshape(24, 40), integers(24 * 40).reshape(24, 40) / 10
+    out, scale, expected = np.zeros((24, 40)), np.zeros((24, 40)), np.zeros((24, 40))
+    for i in range(40):
+        expected[:, i] = f[:, i] * expected[:, i - 1] + a[:, i]
+    for order, resident in (("any", 1), ("last first", 2)):
+        assert run(
+            {"a": a, "f": f, "out": out, "scale": scale, "n": 40}, order=order, resident=resident
+        )
+        np.testing.assert_allclose(out, expected)
+    assert len(run.module.launches) == 1
+    assert lp.verify(lp.fix_parameters(knl, n=5)).ok
 
 
 def test_several_scans_of_rows(tmp_path: Path) -> None:

@@ -1,0 +1,286 @@
+"""Radix sorts whose passes are one launch each, where work-groups look back at others.
+
+One kernel counts all digits of all keys, and finds where the elements of each digit begin. In a
+pass each work-group ranks its elements by a digit in local memory, and looks back at how many of
+each digit the groups before it have. So a pass reads and writes each element once. A. Adinets,
+D. Merrill: Onesweep, a faster least significant digit radix sort for GPUs, arXiv:2206.01784, 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.errors import KernelError
+from kgen.frontend import make_kernel
+from kgen.ir.callables import ScalarCallable
+from kgen.ir.data import GlobalArg, SubstitutionRule, ValueArg
+from kgen.ir.expr import substitute, walk
+from kgen.ir.language.expressions import parse
+from kgen.ir.target import WARP_SIZE, TargetBase
+from kgen.ir.types import NumpyType
+from kgen.ir.unit import TranslationUnit
+from kgen.ready.radix import RadixPass, temporary
+from kgen.transforms.loops.split import split_iname
+from kgen.transforms.loops.tag import tag_inames
+from kgen.transforms.programs.callables import register_callable
+from kgen.transforms.reductions.realize import realize_reduction
+
+__all__ = ["MOST_BITS", "OneSweepPass"]
+
+#: The bits of the largest digits.
+MOST_BITS: Final = 8
+#: Local memory for the elements of a tile, in bytes, and how many a work-item has at most.
+_ROOM: Final = 36 * 1024
+_MOST_ITEMS: Final = 19
+
+_RANK: Final = """\
+// The rank of each lane's key among those with its digit: lanes in their order, behind what counts
+// has of earlier ones. All lanes of a warp are here.
+static __device__ inline int kgen_rank(int digit, int const *, int *counts)
+{
+  unsigned int const lane = threadIdx.x & 31;
+  unsigned int same = 0xffffffffu;
+  #pragma unroll
+  for (int bit = 0; bit < %d; ++bit)
+  {
+    unsigned int const ones = __ballot_sync(0xffffffffu, digit >> bit & 1);
+    same &= digit >> bit & 1 ? ones : ~ones;
+  }
+  int const before = __popc(same & ((1u << lane) - 1));
+  int old = 0;
+  if (before == 0)
+    old = atomicAdd(&counts[digit], __popc(same));
+  return __shfl_sync(0xffffffffu, old, __ffs(same) - 1) + before;
+}"""
+
+
+@dataclass(frozen=True)
+class _Rank(ScalarCallable):
+    """Ranks the keys of a warp: ``rank, [b]: counts[b] = kgen_rank(digit, [b]: counts[b])``."""
+
+    bits: int = MOST_BITS
+
+    def with_types(
+        self, arg_id_to_dtype: Mapping[int | str, Any], clbl_inf_ctx: Any
+    ) -> tuple[ScalarCallable, Any]:
+        """Return this: all are ``int``."""
+        integer = NumpyType(np.dtype(np.int32))
+        return self.copy(arg_id_to_dtype=dict.fromkeys((0, 1, -1, -2), integer)), clbl_inf_ctx
+
+    def generate_preambles(self, target: Any) -> Iterator[tuple[str, str]]:
+        """Yield the function in CUDA C++."""
+        yield self.name, _RANK % self.bits
+
+
+class OneSweepPass(RadixPass):
+    """A pass for keys that are an expression of ``i``, in one launch on a GPU.
+
+    *starts*, an argument, has the places where the elements of each digit begin: a row of what
+    :meth:`build_counts` computes.
+    """
+
+    #: Without what is above the bits by which a call sorts.
+    bits_of_key: ClassVar[str] = "(key(i) ^ flipped) & valid"
+
+    def schedule(self, *, is_gpu: bool) -> dict[str, int]:
+        """Return the usual parameters: as many elements as local memory has room for."""
+        found = super().schedule(is_gpu=is_gpu)
+        return {**found, "items": self.items(found["group_size"])} if is_gpu else found
+
+    def turns(self, bits: int) -> int:
+        """Return how many digits of some bits a key has at most."""
+        return -(-8 * self.key_dtype.itemsize // bits)
+
+    def build_counts(
+        self,
+        target: TargetBase,
+        *,
+        bits: int,
+        index_dtype: Any,
+        group_size: int = 256,
+        groups: int = 1024,
+    ) -> TranslationUnit:
+        """Return what finds where the elements of each digit begin, for each digit of keys.
+
+        In the first launch the counts are set to zero; in the second one each group counts the
+        digits of its keys in local memory; in the third one the counts of each digit are scanned.
+        There are *groups* whatever the number of keys.
+        """
+        digits, turns, key_type = 2**bits, self.turns(bits), f"np.{self.key_dtype}"
+        here = f"{group_size * groups}*e + {group_size}*g + l"
+        digit_loops = "p_zero, p_clear, p, p_add, p_scan"
+        knl = make_kernel(
+            [
+                f"{{ [{digit_loops}]: 0 <= {digit_loops} < {turns} }}",
+                f"{{ [zero, clear, add, d]: 0 <= zero, clear, add, d < {digits} }}",
+                "{ [before]: 0 <= before < d }",
+                f"{{ [g, l]: 0 <= g < {groups} and 0 <= l < {group_size} }}",
+                f"{{ [e]: 0 <= e and {here} < n }}",
+            ],
+            f"""
+            counts[p_zero, zero] = 0           {{id=zero, inames=p_zero:zero}}
+            ... gbarrier                       {{id=zeroed, dep=zero}}
+            own[p_clear, clear] = 0            {{id=clear, inames=g:p_clear:clear, dep=zeroed}}
+            found = bits({here})             {{id=found, inames=g:l:e, dep=zeroed}}
+            at = cast(np.int32, found >> cast({key_type}, {bits}*p) & {digits - 1}) \
+                                               {{id=at, inames=g:l:e:p, dep=found}}
+            own[p, at] = own[p, at] + 1        {{id=count, inames=g:l:e:p, dep=at:clear, atomic}}
+            mine = own[p_add, add]             {{id=mine, inames=g:p_add:add, dep=count}}
+            if mine > 0
+                counts[p_add, add] = counts[p_add, add] + mine \
+                                               {{id=add, inames=g:p_add:add, dep=mine, atomic}}
+            end
+            ... gbarrier                       {{id=counted, dep=add}}
+            starts[p_scan, d] = sum(before, counts[p_scan, before]) \
+                                               {{id=scan, inames=p_scan:d, dep=counted}}
+            """,
+            [
+                *self.declared,
+                GlobalArg("starts", index_dtype, shape=(turns, digits), is_input=False),
+                *(ValueArg(name, self.key_dtype) for name in ("flipped", "valid")),
+                ValueArg("n", index_dtype),
+                temporary("counts", index_dtype, (turns, digits), "GLOBAL"),
+                temporary("own", np.int32, (turns, digits), "LOCAL"),
+                temporary("found", self.key_dtype),
+                temporary("at, mine", np.int32),
+            ],
+            **{**self._settings(target, bits, index_dtype), "name": f"{self.name}_counts"},
+        )
+        for iname in ("zero", "clear", "add"):
+            knl = split_iname(knl, iname, group_size, inner_tag="l.0")
+        tags = {"p_zero": "g.0", "p_scan": "g.0", "d": "l.0", "g": "g.0", "l": "l.0", "p": "unr"}
+        return realize_reduction(tag_inames(knl, tags), insn_id_filter=["scan"], force_scan=True)
+
+    def build_on_gpu(
+        self,
+        target: TargetBase,
+        *,
+        bits: int,
+        index_dtype: Any,
+        group_size: int = 256,
+        items: int | None = None,
+    ) -> TranslationUnit:
+        """Return a pass: groups of *group_size* work-items, each of which has *items* elements.
+
+        Each warp has a part of the tile of its group, of which neighbouring lanes have neighbouring
+        elements. A lane ranks its key among those of the warp with the same digit, whose number so
+        far is in a table in local memory; a work-item for each digit adds up the numbers of the
+        warps, and looks back at those of other groups. Then elements go to their places in the
+        tile, in local memory, from which neighbouring work-items move those of one digit to
+        neighbouring places.
+        """
+        items = self.items(group_size) if items is None else items
+        tile, digits, warps = group_size * items, 2**bits, group_size // WARP_SIZE
+        if group_size % WARP_SIZE or group_size < digits or items < 1:
+            raise KernelError(
+                f"groups of {group_size} work-items have {items} elements each",
+                kernel=self.name,
+                because=f"groups have whole warps of {WARP_SIZE} work-items, one or more for each "
+                f"of {digits} digits",
+                hint='schedule={"group_size": 256, "items": 15}',
+            )
+        warp = f"l // {WARP_SIZE}"
+        here = f"{WARP_SIZE * items}*({warp}) + {WARP_SIZE}*e + l % {WARP_SIZE}"
+        put = here.replace("e ", "e_put ")
+        out = f"{group_size}*e_out + l"
+        staged = [(f"value_{x.name}", f"{x.name}[{tile}*g + {put}]", x.dtype) for x in self.moved]
+        digit_there = self._digit_in_tile(bits)
+        if digit_there is None:
+            staged.append(("digit_there", "mine[e_put]", np.dtype(np.uint8)))
+        stages = "\n".join(
+            f"{name}[place] = {source} "
+            f"{{id=stage_{name}, inames=g:l:e_put, dep=place, if={tile}*g + {put} < n}}"
+            for name, source, _ in staged
+        )
+        found = f"digit_there[{out}]" if digit_there is None else f"digit_there({out})"
+        moves = "\n".join(
+            f"{one.name}_out[to] = value_{one.name}[{out}] "
+            f"{{id=move_{one.name}, inames=g:l:e_out, dep=to:stage_value_{one.name}, "
+            f"if={tile}*g + {out} < n}}"
+            for one in self.moved
+        )
+        races = [f"stage_{name}" for name, _, _ in staged]
+        settings = self._settings(target, bits, index_dtype, races=races)
+        settings["substitutions"] |= digit_there or {}
+        knl = make_kernel(
+            [
+                f"{{ [g]: 0 <= g < floor((n + {tile - 1})/{tile}) }}",
+                "{ [h]: 0 <= h <= g }",
+                f"{{ [l]: 0 <= l < {group_size} }}",
+                f"{{ [e, r, e_put, e_out]: 0 <= e, r, e_put, e_out < {items} }}",
+                f"{{ [d, clear, b]: 0 <= d, clear, b < {digits} }}",
+                "{ [d_before]: 0 <= d_before <= d }",
+                f"{{ [w_clear, w, w_put]: 0 <= w_clear, w, w_put < {warps} }}",
+            ],
+            f"""
+            table[w_clear, clear] = 0              {{id=clear, inames=g:clear:w_clear}}
+            mine[e] = digit({tile}*g + {here}) if {tile}*g + {here} < n else {digits - 1} \
+                                                {{id=mine, inames=g:l:e}}
+            rank[r], [b]: table[{warp}, b] = kgen_rank(mine[r], [b]: table[{warp}, b]) \
+                                                {{id=rank, inames=g:l:r, dep=mine:clear, \
+                                                nosync=rank}}
+            own = sum(w, table[w, d])              {{id=own, inames=g:d, dep=rank}}
+            counts[g, d] = own                     {{id=count, inames=g:d, dep=own}}
+            upto = sum(h, counts[h, d])            {{id=upto, inames=g:d, dep=count}}
+            all[d] = own                           {{id=all, inames=g:d, dep=own}}
+            first = sum(d_before, all[d_before])   {{id=first, inames=g:d, dep=all}}
+            start = first - own                    {{id=start, inames=g:d, dep=first}}
+            begin[d] = starts[d] + upto - own - start \
+                                                {{id=begin, inames=g:d, dep=start:upto}}
+            next = start                           {{id=next, inames=g:d, dep=start}}
+            old = table[w_put, d]                  {{id=old, inames=g:d:w_put, dep=next}}
+            table[w_put, d] = next                 {{id=set, inames=g:d:w_put, dep=old}}
+            next = next + old                      {{id=step, inames=g:d:w_put, dep=set}}
+            place = rank[e_put] + table[{warp}, mine[e_put]] \
+                                                {{id=place, inames=g:l:e_put, dep=step:rank}}
+            {stages}
+            to = begin[{found}] + {out} \
+                                                {{id=to, inames=g:l:e_out, dep=begin:stage_*}}
+            {moves}
+            """,
+            [
+                *self._arguments(bits, index_dtype),
+                temporary("table", np.int32, (warps, digits), "LOCAL"),
+                temporary("mine, rank", np.int32, (items,)),
+                temporary("own, first, start, next, old, place", np.int32),
+                temporary("counts", index_dtype, (f"(n + {tile - 1})//{tile}", digits), "GLOBAL"),
+                temporary("all", np.int32, (digits,), "LOCAL"),
+                temporary("begin", index_dtype, (digits,), "LOCAL"),
+                temporary("upto, to", index_dtype),
+                *(temporary(name, dtype, (tile,), "LOCAL") for name, _, dtype in staged),
+            ],
+            **settings,
+        )
+        knl = register_callable(knl, "kgen_rank", _Rank("kgen_rank", bits=bits))
+        tags = {"g": "g.0", "l": "l.0", "clear": "l.0", "d": "l.0"}
+        tags |= dict.fromkeys(["e", "r", "e_put", "e_out", "w_clear", "w_put"], "unr_hint")
+        knl = tag_inames(knl, tags)
+        return realize_reduction(knl, insn_id_filter=["upto", "first"], force_scan=True)
+
+    def _digit_in_tile(self, bits: int) -> dict[str, SubstitutionRule] | None:
+        """Return rules for the digit of an element in the tile; none if keys are not made of it."""
+        i, nodes = p.Variable("i"), list(walk(self.key))
+        own = [p.Variable(one.name)[i] for one in self.moved]
+        if any(isinstance(node, p.Subscript) and node not in own for node in nodes):
+            return None
+        if nodes.count(i) > sum(map(nodes.count, own)):
+            return None
+        there = {one.name: p.Variable(f"value_{one.name}") for one in self.moved}
+        key = self.bits_of_key.replace("key", "key_there")
+        digit = parse(f"cast(np.int32, (({key}) >> shift) & {2**bits - 1})")
+        rules = {"key_there": substitute(self.key, there), "digit_there": digit}
+        return {name: SubstitutionRule(name, ("i",), rule) for name, rule in rules.items()}
+
+    def items(self, group_size: int) -> int:
+        """Return how many elements a work-item has, for which local memory has room."""
+        size = sum(one.dtype.itemsize for one in self.moved) + 1
+        return max(1, min(_MOST_ITEMS, _ROOM // (group_size * size)))
+
+    def _arguments(self, bits: int, index_dtype: Any) -> list[Any]:
+        starts = GlobalArg("starts", index_dtype, shape=(2**bits,))
+        return [*super()._arguments(bits, index_dtype), starts, ValueArg("valid", self.key_dtype)]
