@@ -139,7 +139,7 @@ class _Checker:
         if not known.issuperset(self.tracked.intersection((*reads, *variable_names(*used)))):
             return False
         known.update(writes)
-        is_scope = isinstance(node, For | If)
+        is_scope = isinstance(node, If) or (isinstance(node, For) and not _always_runs(node))
         return all(
             self.finds_all_set(child, set(known) if is_scope else known)
             for child in children_of(node)
@@ -235,8 +235,7 @@ class _Checker:
 
     def _ran(self, loop: For) -> _Way:
         """Return the condition under which a loop has an iteration; nothing where it always has."""
-        ends = loop.first, loop.stop
-        if all(is_constant(end) for end in ends) and loop.first < loop.stop:
+        if _always_runs(loop):
             return frozenset()
         has_trip = p.Comparison(loop.first, "<", loop.stop)
         self.trips.add(has_trip)
@@ -293,6 +292,11 @@ class _Checker:
             f"iteration in which '{insn_id}' or a loop around it runs; where that is so, it is "
             "a fault of kgen: please report it",
         )
+
+
+def _always_runs(loop: For) -> bool:
+    """Tell whether a loop has an iteration for all parameters: its ends are numbers."""
+    return all(map(is_constant, (loop.first, loop.stop))) and bool(loop.first < loop.stop)
 
 
 def _iterations(loop: For) -> list[Expr]:
