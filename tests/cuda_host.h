@@ -87,7 +87,8 @@ struct Copy  // one that goes on, or, without bytes, the end of a group of them
 struct Products  // of a warpgroup that go on, as one work-item sees them
 {
   bool has_begun = false;
-  std::vector<std::function<void()>> steps, groups;
+  std::vector<std::function<void()>> steps;
+  std::deque<std::vector<std::function<void()>>> groups;
 };
 
 struct Group

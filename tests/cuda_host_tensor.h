@@ -260,16 +260,20 @@ static void warpgroup_product(V &&...values)
 
 static void kgen_commit()
 {
-  auto &own = products();
-  own.groups.insert(own.groups.end(), own.steps.begin(), own.steps.end());
-  own.steps.clear();
+  products().groups.push_back(std::move(products().steps));
+  products().steps.clear();
 }
-static void finish()
+static void finish(size_t left)
 {
-  for (auto const &step : products().groups)
-    step();
-  products().groups.clear();
-  products().has_begun = false;
+  auto &own = products();
+  for (; own.groups.size() > left; own.groups.pop_front())
+    for (auto const &step : own.groups.front())
+      step();
+  own.has_begun = false;
+}
+static void kgen_finish_previous()
+{
+  finish(1);
 }
 static void kgen_make_stores_visible()
 {
@@ -290,7 +294,7 @@ static void kgen_make_stores_visible()
   WARPGROUP_OF(N, float16, __half) \
   WARPGROUP_OF(N, bfloat16, __nv_bfloat16) \
   template <class... V> static void kgen_begin_##C(V &&...) { products().has_begun = true; } \
-  template <class... V> static void kgen_finish_##C(V &&...) { finish(); }
+  template <class... V> static void kgen_finish_##C(V &&...) { finish(0); }
 WARPGROUP(8, 4)
 WARPGROUP(16, 8)
 WARPGROUP(24, 12)

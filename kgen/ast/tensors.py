@@ -7,18 +7,25 @@ from itertools import takewhile
 
 from kgen.analysis.products import TensorLoops, is_of_warpgroup, tensor_factors, tensor_loops
 from kgen.analysis.typing import ExpressionTyper
-from kgen.ast.nodes import DeviceFunction, For, If, Node, Run, runs_in
+from kgen.ast.nodes import Block, DeviceFunction, For, If, Node, Run, runs_in
 from kgen.errors import ScheduleError
 from kgen.ir.expr import variable_names
 from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.stages import DeviceKernel
-from kgen.ir.tags import FragmentTag, TensorTag
+from kgen.ir.stages import DeviceKernel, PreparedKernel
+from kgen.ir.tags import CopyWaitTag, FragmentTag, TensorTag
 from kgen.ir.tree import Barrier, map_children, nodes_in
 from kgen.ir.types import AddressSpace, NumpyType
+from kgen.schedule.conflicts import Conflicts
 
-__all__ = ["check_warps", "count_meanwhile", "is_tensor", "tensors_at_once"]
+__all__ = [
+    "check_warps",
+    "count_meanwhile",
+    "is_tensor",
+    "loops_with_overlap",
+    "tensors_at_once",
+]
 
 
 def tensors_at_once(node: Node, kernel: DeviceKernel) -> Node:
@@ -116,6 +123,64 @@ def _is_free(kernel: LoopKernel, steps: InstructionBase, sums: set[str], node: N
         if not sums.isdisjoint(_storages(kernel, insn.dependency_names())):
             return False
     return True
+
+
+def loops_with_overlap(kernel: LoopKernel, body: Node) -> frozenset[int]:
+    """Return, by ``id``, the loops whose steps may go on until those of the next iteration begin.
+
+    What stores other elements of the factors in their place is behind the steps in each iteration,
+    and at least two iterations later; in between work-items wait for the steps, and meet a barrier.
+    """
+    loops = [node for node in nodes_in(body) if isinstance(node, For)]
+    if not any(is_of_warpgroup(kernel, kernel.id_to_insn[run.insn_id]) for run in runs_in(body)):
+        return frozenset()
+    conflicts = Conflicts(PreparedKernel(kernel))
+    return frozenset(id(loop) for loop in loops if _may_overlap(conflicts, loop))
+
+
+def _may_overlap(conflicts: Conflicts, loop: For) -> bool:
+    kernel = conflicts.kernel
+    children = loop.body.children if isinstance(loop.body, Block) else (loop.body,)
+    at = [n for n, child in enumerate(children) if isinstance(child, Run) and child.over]
+    steps = {run.insn_id for run in runs_in(loop.body) if run.over}
+    if len(steps) != 1 or not any(isinstance(child, Barrier) for child in children):
+        return False
+    insn = kernel.id_to_insn[steps.pop()]
+    n_steps = sum(run.insn_id == insn.id for run in runs_in(loop.body))
+    if not is_of_warpgroup(kernel, insn) or n_steps != len(at) or at[-1] - at[0] != n_steps - 1:
+        return False
+    others = [
+        (run.insn_id, n > at[-1])
+        for n, child in enumerate(children)
+        for run in runs_in(child)
+        if run.insn_id != insn.id and not _is_wait(kernel, run.insn_id)
+    ]
+    sums = _storages(kernel, insn.assignee_var_names())
+    return all(
+        sums.isdisjoint(_storages(kernel, kernel.id_to_insn[name].dependency_names()))
+        and _stores_later(conflicts, str(insn.id), name, loop.iname, is_behind=is_behind)
+        for name, is_behind in dict.fromkeys(others)
+    )
+
+
+def _is_wait(kernel: LoopKernel, insn_id: str) -> bool:
+    """Tell whether an instruction only waits for copies, which others have begun."""
+    tags = kernel.id_to_insn[insn_id].tags_of_type(CopyWaitTag)
+    return bool(tags) and bool(kernel.target.async_copies)
+
+
+def _stores_later(
+    conflicts: Conflicts, steps: str, other: str, loop: str, *, is_behind: bool
+) -> bool:
+    """Tell whether an instruction stores no factors, or those of two iterations ago and older."""
+    return all(
+        is_behind
+        and conflicts.between(one, two, (loop,), None) is None
+        and conflicts.are_distant(one, two, (), loop, (steps,))
+        for one in conflicts.accesses.get(steps, ())
+        for two in conflicts.accesses.get(other, ())
+        if two.is_write and conflicts.storage(one) == conflicts.storage(two)
+    )
 
 
 def _are_exempt(one: InstructionBase, other: InstructionBase) -> bool:

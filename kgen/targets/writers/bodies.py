@@ -28,7 +28,7 @@ from kgen.ast.nodes import (
     simd_loops_in,
 )
 from kgen.ast.streams import STREAMED, lanes_of, streamed_runs
-from kgen.ast.tensors import count_meanwhile
+from kgen.ast.tensors import count_meanwhile, loops_with_overlap
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, minus
@@ -51,7 +51,7 @@ from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.tensors import tensor_statements
 from kgen.targets.writers.vectors import lanes_at, vector_statements
-from kgen.targets.writers.warpgroups import make_stores_visible
+from kgen.targets.writers.warpgroups import finish_previous, make_stores_visible
 
 __all__ = ["BodyEmitter", "Written", "body_of"]
 
@@ -305,9 +305,17 @@ class _DeviceEmitter(BodyEmitter):
         )
         insns = (self.kernel.id_to_insn[insn_id] for insn_id in insn_ids)
         self.has_warpgroups = any(is_of_warpgroup(self.kernel, insn) for insn in insns)
+        #: loops whose products go on in the next iteration; what waits for them behind such a loop
+        self.with_overlap: frozenset[int] = frozenset()
+        self.overlapping: list[cgen.Generable] | None = None
         self.has_vectors = writer.target.vectors is not None and any(
             self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
         )
+
+    def statements(self, body: Node) -> list[cgen.Generable]:
+        """Return the statements of a function's body."""
+        self.with_overlap = loops_with_overlap(self.kernel, body)
+        return super().statements(body)
 
     def _emit(
         self, node: Node, writer: ExpressionWriter, site: EmissionSite
@@ -374,6 +382,11 @@ class _DeviceEmitter(BodyEmitter):
             lambda run: writer.statement(writer.site, inames, run.values), runs
         )
         between = self._block(meanwhile, writer)
+        if self.overlapping is not None:
+            self.overlapping[:] = self._noted(insn_id, finished)
+            need, previous = finish_previous()
+            writer.preamble.add(need)
+            finished = [previous]
         return [*self._noted(insn_id, begun), *between, *self._noted(insn_id, finished)]
 
     def _noted(
@@ -399,6 +412,11 @@ class _DeviceEmitter(BodyEmitter):
         return declare_and_assign(self.builder, writer, insn, node.declares, node.is_only)
 
     def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
+        if id(node) in self.with_overlap and self.overlapping is None:
+            self.overlapping = finished = list[cgen.Generable]()
+            loop = super()._for(node, writer)
+            self.overlapping = None
+            return [*loop, *finished]
         runs = self._streams(node, writer)
         if not runs:
             return super()._for(node, writer)

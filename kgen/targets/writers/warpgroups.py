@@ -28,7 +28,7 @@ from kgen.ir.types import AddressSpace
 from kgen.targets.preamble import Need
 from kgen.targets.writers.tensor_steps import Step, device_function, numbers_of
 
-__all__ = ["make_stores_visible", "warpgroup_statements"]
+__all__ = ["finish_previous", "make_stores_visible", "warpgroup_statements"]
 
 #: The swizzle that tensor cores know, of elements of 2 bytes: rows of 128 bytes, chunks of 16.
 _SWIZZLE: Final = Swizzle(64, 8)
@@ -67,6 +67,11 @@ def warpgroup_statements(
 def make_stores_visible() -> tuple[Need, cgen.Generable]:
     """Write what lets tensor cores read what a work-item has stored, once others know of it."""
     return _VISIBLE, _call(_VISIBLE, ())
+
+
+def finish_previous() -> tuple[Need, cgen.Generable]:
+    """Write what waits for all steps but those of the last group."""
+    return _FINISH_PREVIOUS, _call(_FINISH_PREVIOUS, ())
 
 
 def _call(need: Need, arguments: Iterable[str]) -> cgen.Generable:
@@ -250,6 +255,12 @@ def _of_sums(name: str, count: int) -> Need:
 
 _COMMIT: Final = device_function(
     "void", "kgen_commit", [], 'asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory")'
+)
+_FINISH_PREVIOUS: Final = device_function(
+    "void",
+    "kgen_finish_previous",
+    [],
+    'asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory")',
 )
 _VISIBLE: Final = device_function(
     "void",

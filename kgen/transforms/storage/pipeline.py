@@ -81,12 +81,14 @@ def pipeline(
     loop: str,
     stages: int = 2,
     fetches: str | Iterable[str] | None = None,
+    *,
+    ahead: int | None = None,
 ) -> LoopKernel:
     """Fetch tiles of a sequential loop iterations ahead of their use: software pipelining.
 
-    Each temporary gets an axis of *stages* buffers, ``tile[loop % stages]``. The first
-    ``stages - 1`` tiles are fetched before the loop; each iteration fetches the one that is used
-    ``stages - 1`` iterations later, as long as there is one, and needs one barrier. Where
+    Each temporary gets an axis of *stages* buffers, ``tile[loop % stages]``. The first *ahead*
+    tiles are fetched before the loop; each iteration fetches the one that is used *ahead*
+    iterations later, as long as there is one, and needs one barrier. Where
     work-items share the tiles, an iteration stores what the one before it has loaded to registers,
     and loads the next tile before it computes: loads are under way while work-items compute.
 
@@ -95,6 +97,8 @@ def pipeline(
     :arg stages: the number of buffers; with 1 the kernel stays as it is
     :arg fetches: temporaries that are filled in the loop, as :func:`add_prefetch` fills them, or
         the instructions that fill them; by default all those that can be filled ahead
+    :arg ahead: how many iterations ahead tiles are fetched, ``stages - 1`` by default. With less,
+        products of warpgroups (:func:`tensorize`) go on until those of the next iteration begin
 
     ::
 
@@ -137,9 +141,16 @@ def pipeline(
     chosen = _find_fetches(plain, loop, fetches)
     if stages == 1:
         return kernel
+    if ahead is None:
+        ahead = stages - 1
+    if not 1 <= ahead < stages:
+        raise TransformError(
+            f"{stages} stages let tiles be fetched 1 to {stages - 1} iterations ahead, not {ahead}",
+            hint=f"ahead={stages - 1}",
+        )
     kernel = without_waits(kernel, chosen)
     fills = [insn for name in chosen for insn in _fills(kernel, loop, name)]
-    return _Pipeline(with_axes_assigned(kernel, fills), loop, stages, chosen).result()
+    return _Pipeline(with_axes_assigned(kernel, fills), loop, stages, ahead, chosen).result()
 
 
 # -- what is fetched -----------------------------------------------------------------------------
@@ -252,8 +263,10 @@ class _Tile:
 class _Pipeline:
     """Moves the instructions that fill temporaries to earlier iterations of a loop."""
 
-    def __init__(self, kernel: LoopKernel, loop: str, stages: int, names: Sequence[str]) -> None:
-        self.kernel, self.loop, self.stages = kernel, loop, stages
+    def __init__(
+        self, kernel: LoopKernel, loop: str, stages: int, ahead: int, names: Sequence[str]
+    ) -> None:
+        self.kernel, self.loop, self.stages, self.tiles_ahead = kernel, loop, stages, ahead
         self.names = new_names(kernel)
         self.ids = kernel.get_instruction_id_generator()
         self.users = _users(kernel)
@@ -277,7 +290,7 @@ class _Pipeline:
 
     def result(self) -> LoopKernel:
         """Return the kernel with a prologue, and with fetches of later tiles in the loop."""
-        ahead = self.stages - 1
+        ahead = self.tiles_ahead
         self.ahead = {name: ahead + bool(f.registers) for name, f in self.fetches.items()}
         check_ahead(self.kernel, self.loop, self.ahead)
         for insn_id, fetch in self.fetches.items():
@@ -463,12 +476,12 @@ class _Pipeline:
         """Return what waits for the copies of the tile that an iteration uses."""
         buffer = self._buffer(fetch)
         wait = self._made(fetch, self._later(fetch, 0), "wait", buffer, buffer)
-        return wait.copy(tags=frozenset((CopyWaitTag(self.stages - 2),)))
+        return wait.copy(tags=frozenset((CopyWaitTag(self.tiles_ahead - 1),)))
 
     def _commits(self) -> tuple[list[InstructionBase], list[InstructionBase]]:
         """Return what ends the groups of copies before the loop, and in each iteration.
 
-        There are as many groups before as there are stages but one, if the loop is shorter, too.
+        There are as many groups before as there are tiles ahead, if the loop is shorter, too.
         """
         fetches = [fetch for fetch in self.fetches.values() if fetch.is_async]
         if not fetches:
@@ -481,7 +494,7 @@ class _Pipeline:
                 raise _rejected(self.loop, fetch.array, because, fetch.insn)
         around = of_all_items(self.kernel, frozenset[str]().union(*inames))
         copied = {str(i.id) for fetch in fetches for i in self.before[str(fetch.insn.id)]}
-        first = self._first_tiles(fetches[0], 0, self.stages - 1)
+        first = self._first_tiles(fetches[0], 0, self.tiles_ahead)
         before = [self._commit(around | {tile.loop}, copied) for tile in first]
         before += [
             self._commit(around | {name}, copied.union(str(i.id) for i in before))
@@ -494,7 +507,7 @@ class _Pipeline:
         """Make loops over the first tiles that a loop which is shorter does not have."""
         loop, tiles = self.loop, fetch.tiles
         first = tiles.subtract(later(tiles, loop, 1))
-        wanted = [later(first, loop, number) for number in range(1, self.stages - 1)]
+        wanted = [later(first, loop, number) for number in range(1, self.tiles_ahead)]
         found = []
         for missing in (part for one in wanted for part in disjoint_parts(one.subtract(tiles))):
             name = self.names(f"{loop}_none")
