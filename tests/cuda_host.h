@@ -34,6 +34,10 @@ struct __nv_bfloat16 {
     std::memcpy(&whole, &value, 4);
     bits = (whole + 0x7fff + (whole >> 16 & 1)) >> 16;
   }
+  __nv_bfloat16 &operator=(float value)
+  {
+    return *this = __nv_bfloat16(value);
+  }
   operator float() const
   {
     unsigned whole = (unsigned) bits << 16;
@@ -42,6 +46,9 @@ struct __nv_bfloat16 {
     return value;
   }
 };
+
+struct alignas(4) half2 { __half x, y; };
+struct alignas(4) __nv_bfloat162 { __nv_bfloat16 x, y; };
 
 static thread_local kgen_index threadIdx, blockIdx;
 static kgen_index blockDim, gridDim;

@@ -33,7 +33,7 @@ from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, minus
 from kgen.ir.instruction import Assignment, InstructionBase
-from kgen.ir.tags import CopyWaitTag, LookBackTag, UnrollBySizeTag, UnrollHintTag, VectorizeTag
+from kgen.ir.tags import CopyWaitTag, LookBackTag, UnrollBySizeTag, UnrollHintTag
 from kgen.ir.tree import Barrier, children_of, nodes_in
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
@@ -50,7 +50,7 @@ from kgen.targets.writers.short_arrays import overruns_if_vectorized
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.tensors import tensor_statements
-from kgen.targets.writers.vectors import lanes_at, vector_statements
+from kgen.targets.writers.vectors import is_lane_loop, lanes_at, vector_statements
 from kgen.targets.writers.warpgroups import finish_previous, make_stores_visible
 
 __all__ = ["BodyEmitter", "Written", "body_of"]
@@ -309,7 +309,7 @@ class _DeviceEmitter(BodyEmitter):
         self.with_overlap: frozenset[int] = frozenset()
         self.overlapping: list[cgen.Generable] | None = None
         self.has_vectors = writer.target.vectors is not None and any(
-            self.kernel.has_tag(name, VectorizeTag) for name in self.kernel.inames
+            is_lane_loop(self.kernel, name) for name in self.kernel.inames
         )
 
     def statements(self, body: Node) -> list[cgen.Generable]:

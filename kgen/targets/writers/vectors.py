@@ -17,7 +17,7 @@ from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, WalkMapper, is_constant, minus, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, UseStreamingStoreTag
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tags import AsyncCopyTag, VectorizeTag
+from kgen.ir.tags import AsyncCopyTag, FragmentTag, VectorizeTag
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.conversions import is_promoted_to_int
 from kgen.targets.vector_types import VectorType
@@ -25,16 +25,26 @@ from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.async_copies import ASYNC_SIZES, emit_async_copy
 from kgen.targets.writers.expressions import ExpressionWriter
 
-__all__ = ["Lanes", "lanes_at", "vector_statements"]
+__all__ = ["Lanes", "is_lane_loop", "lanes_at", "vector_statements"]
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Runs of one instruction for all values of a loop tagged ``vec``."""
+    """Runs of one instruction for all values of a loop tagged ``vec``, or over a fragment."""
 
     insn: Assignment
     iname: str
     values: tuple[Mapping[str, Expr], ...]
+
+
+def is_lane_loop(kernel: DeviceKernel, iname: str) -> bool:
+    """Tell whether all iterations of a loop become one: it is ``vec``, or over pairs of columns.
+
+    What tensor cores compute is in pairs, which work-items store at once where they can.
+    """
+    if kernel.has_tag(iname, VectorizeTag):
+        return True
+    return any(tag.of == "column" for tag in kernel.iname_tags_of_type(iname, FragmentTag))
 
 
 def lanes_at(kernel: DeviceKernel, nodes: Sequence[Node], at: int) -> Lanes | None:
@@ -46,7 +56,7 @@ def lanes_at(kernel: DeviceKernel, nodes: Sequence[Node], at: int) -> Lanes | No
     if not isinstance(insn, Assignment) or insn.atomicity:
         return None
     for iname in sorted(insn.within_inames & first.values.keys()):
-        if kernel.has_tag(iname, VectorizeTag):
+        if is_lane_loop(kernel, iname):
             runs = [first, *_lanes_behind(first, nodes, at, iname)]
             return Lanes(insn, iname, tuple(run.values for run in runs)) if len(runs) > 1 else None
     return None
@@ -282,6 +292,8 @@ class _VectorWriter:
         return why, f"{hint}assume(kernel, '{(sizes or ['n'])[0]} mod {self.count} = 0')"
 
     def _complain(self, access: p.Subscript, why: str, hint: str | None = None) -> None:
+        if not self.kernel.has_tag(self.iname, VectorizeTag):
+            return  # nobody has asked for vectors
         self.kernel.warn(
             message(
                 f"'{to_text(access)}' in instruction '{self.insn.id}' is accessed number by number",
