@@ -1,8 +1,9 @@
 """Time matrix products on tensor cores through CUDA, beside torch.matmul in the same run.
 
-Warps of ``mma.sync``, tiles by ``cp.async``, a pipeline. Prints TFLOP/s as the median of
-many launches, and checks each result on a sample of rows. Needs pycuda and a device; torch for what
-is printed beside. ``--code FOLDER`` writes the CUDA code of all kernels, and needs no device.
+Warps of ``mma.sync`` or warpgroups of ``wgmma``, tiles by ``cp.async``, a pipeline. Prints TFLOP/s
+as the median of many launches, and checks each result on a sample of rows. Needs pycuda and a
+device; torch for what is printed beside. ``--code FOLDER`` writes the CUDA code of all kernels, and
+needs no device.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ import kgen as lp
 
 @dataclass(frozen=True)
 class Schedule:
-    """Lengths of tiles of work-groups, the warps along rows and columns, and the stages."""
+    """Lengths of tiles of work-groups, the warps along rows and columns, and the stages.
+
+    Of warpgroups, which there are along rows, *ahead* is how many tiles are on their way.
+    """
 
     dtype: str
     shape: str
@@ -31,6 +35,11 @@ class Schedule:
     warps: tuple[int, int]
     stages: int
     precision: str | None = None
+    ahead: int | None = None
+
+    @property
+    def of_warpgroups(self) -> bool:
+        return self.lengths[0] == 64
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -44,8 +53,8 @@ class Schedule:
 
     def __str__(self) -> str:
         block, warps = ("x".join(map(str, part)) for part in (self.block, self.warps))
-        kind = self.precision or self.dtype
-        return f"{kind:8} {self.shape:8} {block:10} {warps:3} warps {self.stages} stages"
+        kind, unit = self.precision or self.dtype, "warpgroups" if self.of_warpgroups else "warps"
+        return f"{kind:8} {self.shape:10} {block:10} {warps:3} {unit:10} {self.stages} stages"
 
 
 SCHEDULES = (
@@ -57,6 +66,11 @@ SCHEDULES = (
             ((128, 256, 32), (2, 4), 3),
             ((128, 256, 64), (2, 4), 3),
         )
+    ),
+    *(
+        Schedule(dtype, f"m64n{width}k16", (128, width, 64), (2, 1), stages, ahead=ahead)
+        for dtype in ("bfloat16", "float16")
+        for width, stages, ahead in ((256, 4, 3), (256, 4, 2), (128, 3, 1))
     ),
     Schedule("float32", "m16n8k8", (128, 128, 32), (2, 4), 3, "tf32"),
     Schedule("float64", "m8n8k4", (128, 64, 16), (4, 2), 3),
@@ -76,6 +90,8 @@ def product(size: int, chosen: Schedule) -> lp.TranslationUnit:
         name="product",
     )
     knl = lp.fix_parameters(knl, n=size)
+    if chosen.of_warpgroups:
+        return by_warpgroups(knl, chosen)
     rows, columns, depth = chosen.lengths
     (height, width, length), warps = chosen.block, chosen.warps
     for x, block, count, mma, axis in (
@@ -105,6 +121,35 @@ def product(size: int, chosen: Schedule) -> lp.TranslationUnit:
     knl = lp.align_temporaries(knl, "a_fetch, b_fetch", 16)
     copied = lp.async_copy(knl, "a_fetch_rule, b_fetch_rule")
     return lp.pipeline(copied, "k_outer", chosen.stages)
+
+
+def by_warpgroups(knl: lp.TranslationUnit, chosen: Schedule) -> lp.TranslationUnit:
+    """Return the product by warpgroups, each of which has some rows of a tile."""
+    (height, width, length), groups = chosen.block, chosen.warps[0]
+    knl = lp.split_iname(knl, "i", height, outer_tag="g.1")
+    knl = lp.split_iname(knl, "i_inner", height // groups, outer_tag="l.1")
+    knl = lp.split_iname(knl, "i_inner_inner", 64, inner_iname="i_mma", outer_tag="ilp")
+    knl = lp.split_iname(knl, "j", width, inner_iname="j_mma", outer_tag="g.0")
+    knl = lp.split_iname(knl, "k", length)
+    knl = lp.split_iname(knl, "k_inner", 16, inner_iname="k_mma", outer_tag="unr")
+    around = "i_outer, j_outer, k_outer"
+    for f, swept in (
+        ("a", "i_inner_outer, i_inner_inner_outer, i_mma, k_inner_outer, k_mma"),
+        ("b", "k_inner_outer, k_mma, j_mma"),
+    ):
+        knl = lp.add_prefetch(knl, f, swept, f"{f}_row, {f}_col", None, fetch_outer_inames=around)
+        knl = lp.split_array_axis(knl, f"{f}_fetch", 1, 64)
+        knl = lp.tag_array_axes(knl, f"{f}_fetch", "N1, N2, N0")
+        knl = lp.split_iname(knl, f"{f}_col", 64, inner_iname=f"{f}_part")
+        knl = lp.split_iname(knl, f"{f}_part", 8, inner_tag="vec")
+        knl = lp.join_inames(knl, f"{f}_col_outer, {f}_row, {f}_part_outer", item := f"{f}_item")
+        knl = lp.split_iname(knl, item, 128, inner_tag="l.0")
+        knl = lp.split_iname(knl, f"{item}_outer", groups, inner_tag="l.1", outer_tag="unr")
+    knl = lp.tensorize(knl, "insn", "i_mma, j_mma, k_mma", chosen.shape)
+    knl = lp.align_temporaries(knl, "a_fetch, b_fetch", 1024)
+    knl = lp.tag_array_axes(knl, "a_fetch, b_fetch", "swizzle:128")
+    copied = lp.async_copy(knl, "a_fetch_rule, b_fetch_rule")
+    return lp.pipeline(copied, "k_outer", chosen.stages, ahead=chosen.ahead)
 
 
 def _without_conflicts(

@@ -27,12 +27,12 @@ def warpgroup_product(
     dtype: Any = np.float16,
     target: Any = None,
     rows: int = 128,
-    columns: int | None = None,
+    terms: int = 128,
     **kwargs: Any,
 ) -> lp.TranslationUnit:
-    """Return a product of *rows* x 128 and 128 x *columns* elements, by steps of n columns."""
+    """Return a product of *rows* x *terms* and *terms* x *n* elements."""
     knl = lp.make_kernel(
-        f"{{ [i, j, k]: 0 <= i < {rows} and 0 <= j < {columns or n} and 0 <= k < 128 }}",
+        f"{{ [i, j, k]: 0 <= i < {rows} and 0 <= j < {n} and 0 <= k < {terms} }}",
         text,
         [
             lp.GlobalArg("a, b", dtype, shape=lp.auto),
@@ -51,6 +51,7 @@ def _staged(
     knl: lp.TranslationUnit,
     text: str,
     stages: int = 2,
+    ahead: int | None = None,
     layout: str | None = "swizzle:128",
     alignment: int = 1024,
     fetches: str = "ab",
@@ -74,5 +75,5 @@ def _staged(
     knl = lp.tensorize(knl, "insn", "i_inner, j_inner, k_inner_inner", shape or f"m64n{columns}k16")
     if stages > 1:
         knl = lp.async_copy(knl, [f"{f}_fetch_rule" for f in fetches])
-        knl = lp.pipeline(knl, "k_outer", stages)
+        knl = lp.pipeline(knl, "k_outer", stages, ahead=ahead)
     return knl

@@ -394,7 +394,9 @@ class Transformer:
         if not found:
             return None
         loop, name = self.draw(choices.sampled_from(found))
-        return Step("pipeline", (loop, self.draw(choices.integers(2, 4)), name))
+        stages = self.draw(choices.integers(2, 4))
+        options = (("ahead", 2),) if stages == 4 else ()
+        return Step("pipeline", (loop, stages, name), options)
 
     def _is_filled_in(self, loop: str, name: str) -> bool:
         """Tell whether an iteration fills a temporary, in loops of its own, and uses it."""

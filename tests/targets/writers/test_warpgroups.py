@@ -94,11 +94,24 @@ def test_steps_go_on_while_later_tiles_are_fetched() -> None:
     assert code.index("__pipeline_commit") < places[-2]
 
 
+@pytest.mark.parametrize(("stages", "ahead", "overlaps"), [(3, 1, True), (3, 2, False)])
+def test_steps_overlap_those_of_the_next_iteration(
+    stages: int, ahead: int, *, overlaps: bool
+) -> None:
+    """They read a tile until then: what is fetched in its place has to be two iterations later."""
+    code = lp.generate_body(warpgroup_product(8, TURNED, terms=512, stages=stages, ahead=ahead))
+    body, _, behind = code[code.index("for (int k_outer = 0") :].partition("\n  }\n")
+    assert ("kgen_finish_previous();" in body) == overlaps
+    assert ("kgen_finish_4(" in body) != overlaps
+    assert behind.startswith("  kgen_finish_4(") == overlaps
+
+
 # -- results -------------------------------------------------------------------------------------
 
 #: What a mutant leaves out: each call of it depends on a variable.
 LEFT_OUT = (
     r"kgen_finish_\d+\(.*\)",
+    r"kgen_finish_previous\(\)",
     r"kgen_commit\(\)",
     r"kgen_make_stores_visible\(\)",
     r"__syncthreads\(\)",
@@ -116,7 +129,7 @@ def with_mutants(code: str) -> str:
 
 def test_all_mutants_of_a_pipeline_are_found(tmp_path: Path) -> None:
     """Terms are neighbours in local memory in one factor, and lines in the other."""
-    knl = warpgroup_product(64, dtype=BFLOAT16)
+    knl = warpgroup_product(64, dtype=BFLOAT16, rows=64, terms=384, stages=3, ahead=1)
     run, wrong = HostCuda(knl, tmp_path, with_mutants), []
     mutant = ctypes.c_int.in_dll(run.library, "mutant")
     for number in range(len(LEFT_OUT) + 1):
@@ -131,7 +144,7 @@ def test_all_mutants_of_a_pipeline_are_found(tmp_path: Path) -> None:
 def test_warpgroups_compute_the_product(n: int, text: str, cuda_context: Any) -> None:
     if cuda_context.get_device().compute_capability() != (9, 0):
         pytest.skip("this device has no warpgroups")
-    knl = warpgroup_product(n, text, BFLOAT16, lp.PyCudaTarget(), stages=3)
+    knl = warpgroup_product(n, text, BFLOAT16, lp.PyCudaTarget(), terms=512, stages=3, ahead=1)
     given = arrays(knl, BFLOAT16)
     _, (given["c"],) = knl(a=given["a"], b=given["b"])
     assert is_right(given, text)

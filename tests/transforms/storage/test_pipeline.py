@@ -316,3 +316,18 @@ def test_tiles_of_tiles_keep_the_condition_on_sizes_that_both_have() -> None:
     for m in (0, 1, 4):
         (out,) = knl(a=np.array([5, 6, 7], np.int32), m=m, out=np.zeros((8, m), np.int32))[1]
         assert all((out[k, : m - 1] == 5 + k % 3).all() for k in range(8) if m)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_fewer_tiles_ahead_than_buffers(n: int) -> None:
+    knl = lp.pipeline(rows(), "k", 4, ahead=1)
+    assert "a_fetch[(k + 1) % 4, x] = a[k + 1, x]" in str(kernel_of(knl).instructions[1])
+    a = np.random.default_rng(1).random((n, 8))
+    assert_same_results(rows(), knl, {"a": a})
+
+
+@pytest.mark.parametrize("ahead", [0, 4])
+def test_tiles_ahead_that_have_no_buffer(ahead: int) -> None:
+    error = f"4 stages let tiles be fetched 1 to 3 iterations ahead, not {ahead}"
+    with pytest.raises(lp.KgenError, match=error):
+        lp.pipeline(rows(), "k", 4, ahead=ahead)
