@@ -126,13 +126,16 @@ def product(size: int, chosen: Schedule) -> lp.TranslationUnit:
 def by_warpgroups(knl: lp.TranslationUnit, chosen: Schedule) -> lp.TranslationUnit:
     """Return the product by warpgroups, each of which has some rows of a tile."""
     (height, width, length), groups = chosen.block, chosen.warps[0]
-    knl = lp.split_iname(knl, "i", height, outer_tag="g.1")
+    knl = lp.split_iname(knl, "i", height)
     knl = lp.split_iname(knl, "i_inner", height // groups, outer_tag="l.1")
     knl = lp.split_iname(knl, "i_inner_inner", 64, inner_iname="i_mma", outer_tag="ilp")
-    knl = lp.split_iname(knl, "j", width, inner_iname="j_mma", outer_tag="g.0")
+    knl = lp.split_iname(knl, "j", width, inner_iname="j_mma")
+    knl = lp.split_iname(knl, "j_outer", 4)
+    knl = lp.join_inames(knl, "j_outer_outer, i_outer, j_outer_inner", "tile")
+    knl = lp.tag_inames(knl, "tile: g.0")
     knl = lp.split_iname(knl, "k", length)
     knl = lp.split_iname(knl, "k_inner", 16, inner_iname="k_mma", outer_tag="unr")
-    around = "i_outer, j_outer, k_outer"
+    around = "tile, k_outer"
     for f, swept in (
         ("a", "i_inner_outer, i_inner_inner_outer, i_mma, k_inner_outer, k_mma"),
         ("b", "k_inner_outer, k_mma, j_mma"),

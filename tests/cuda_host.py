@@ -25,7 +25,7 @@ _HEADER = Path(__file__).with_name("cuda_host.h")
 _TENSOR_HEADER = Path(__file__).with_name("cuda_host_tensor.h")
 _TENSOR_HELPER = re.compile(
     r"^(?:template <[^>]*>\n)?static __device__ inline [\w ]+ kgen_"
-    r"(?:m\d+n|load_|pair|tf32|begin_|commit|finish_|make_stores|matrix).*?^}\n",
+    r"(?:m\d+n|load_|pair|tf32|begin_|commit|finish_|see_stores|matrix).*?^}\n",
     re.MULTILINE | re.DOTALL,
 )
 _INCLUDED = re.compile(r"^#include <(?:cu\w+|cooperative_groups)\.h>\n", re.MULTILINE)

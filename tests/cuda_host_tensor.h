@@ -275,7 +275,7 @@ static void kgen_finish_previous()
 {
   finish(1);
 }
-static void kgen_make_stores_visible()
+static void kgen_see_stores()
 {
   host::Group &own = *host::group;
   std::memcpy(own.visible.data(), host::local(), own.visible.size());

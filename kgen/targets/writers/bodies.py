@@ -12,7 +12,6 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
 from kgen.analysis.footprints import Footprints
-from kgen.analysis.products import is_of_warpgroup
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import (
@@ -51,7 +50,7 @@ from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
 from kgen.targets.writers.tensors import tensor_statements
 from kgen.targets.writers.vectors import is_lane_loop, lanes_at, vector_statements
-from kgen.targets.writers.warpgroups import finish_previous, make_stores_visible
+from kgen.targets.writers.warpgroups import finish_previous
 
 __all__ = ["BodyEmitter", "Written", "body_of"]
 
@@ -77,7 +76,7 @@ def body_of(
     ]
     if top:
         top.append(cgen.Line())
-    emitter = _DeviceEmitter(builder, writer, function.insn_ids, written)
+    emitter = _DeviceEmitter(builder, writer, written)
     body = emitter.statements(function.body)
     end = [cgen.Statement(f"{END_OF_STREAMS}()")] if emitter.has_streams else []
     return [*top, *body, *end]
@@ -288,11 +287,7 @@ class _DeviceEmitter(BodyEmitter):
     """Writes the body of a device function, whose runs are instructions."""
 
     def __init__(
-        self,
-        builder: ASTBuilderBase,
-        writer: ExpressionWriter,
-        insn_ids: Sequence[str],
-        written: Written | None,
+        self, builder: ASTBuilderBase, writer: ExpressionWriter, written: Written | None
     ) -> None:
         super().__init__(builder, writer)
         self.written = written
@@ -303,8 +298,6 @@ class _DeviceEmitter(BodyEmitter):
         self.has_look_backs = writer.target.looks_back and any(
             insn.tags_of_type(LookBackTag) for insn in self.kernel.instructions
         )
-        insns = (self.kernel.id_to_insn[insn_id] for insn_id in insn_ids)
-        self.has_warpgroups = any(is_of_warpgroup(self.kernel, insn) for insn in insns)
         #: loops whose products go on in the next iteration; what waits for them behind such a loop
         self.with_overlap: frozenset[int] = frozenset()
         self.overlapping: list[cgen.Generable] | None = None
@@ -323,10 +316,6 @@ class _DeviceEmitter(BodyEmitter):
         waits = self._waits(node)
         if waits:
             return wait_for_copies(writer, waits)
-        if isinstance(node, Barrier) and self.has_warpgroups:
-            need, visible = make_stores_visible()
-            writer.preamble.add(need)
-            return [visible, *super()._emit(node, writer, site)]
         if tag := self._look_back(node):
             return [self._looking_back([node], tag, writer, site)]
         return super()._emit(node, writer, site)

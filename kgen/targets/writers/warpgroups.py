@@ -28,7 +28,7 @@ from kgen.ir.types import AddressSpace
 from kgen.targets.preamble import Need
 from kgen.targets.writers.tensor_steps import Step, device_function, numbers_of
 
-__all__ = ["finish_previous", "make_stores_visible", "warpgroup_statements"]
+__all__ = ["finish_previous", "warpgroup_statements"]
 
 #: The swizzle that tensor cores know, of elements of 2 bytes: rows of 128 bytes, chunks of 16.
 _SWIZZLE: Final = Swizzle(64, 8)
@@ -49,7 +49,8 @@ def warpgroup_statements(
 
     ::
 
-        c[i_reg, j_block, j_reg] += a[...]*b[...]   =>   kgen_begin_2(c[0], c[1], ...);
+        c[i_reg, j_block, j_reg] += a[...]*b[...]   =>   kgen_see_stores();
+                                                         kgen_begin_2(c[0], c[1], ...);
                                                          kgen_m64n8k16_float16(c[0], ..., d, e);
                                                          kgen_commit();
 
@@ -58,15 +59,10 @@ def warpgroup_statements(
     preamble = steps[0].writer.preamble
     sums = dict.fromkeys(tuple(step.sums()) for step in steps)
     begin, finish = (_of_sums(name, len(steps[0].sums())) for name in _AROUND)
-    preamble.add(begin, finish, _COMMIT)
-    begun = [_call(begin, values) for values in sums]
+    preamble.add(begin, finish, _COMMIT, _SEE_STORES)
+    begun = [_call(_SEE_STORES, ()), *(_call(begin, values) for values in sums)]
     begun += [*map(_step, steps), _call(_COMMIT, ())]
     return begun, [_call(finish, values) for values in sums]
-
-
-def make_stores_visible() -> tuple[Need, cgen.Generable]:
-    """Write what lets tensor cores read what a work-item has stored, once others know of it."""
-    return _VISIBLE, _call(_VISIBLE, ())
 
 
 def finish_previous() -> tuple[Need, cgen.Generable]:
@@ -262,9 +258,10 @@ _FINISH_PREVIOUS: Final = device_function(
     [],
     'asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory")',
 )
-_VISIBLE: Final = device_function(
+#: Lets tensor cores see what was stored before, also what others stored before a barrier.
+_SEE_STORES: Final = device_function(
     "void",
-    "kgen_make_stores_visible",
+    "kgen_see_stores",
     [],
     'asm volatile("fence.proxy.async.shared::cta;" : : : "memory")',
 )
