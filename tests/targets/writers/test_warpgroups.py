@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.ir.expr import to_text
 from kgen.ir.fragments import TENSOR_SHAPES
 from tests.cuda_host import HostCuda
 from tests.fragments import ptx_c
 from tests.transforms.helpers import kernel_of
-from tests.transforms.reductions.test_tensorize import elements
+from tests.transforms.reductions.test_tensorize import elements, product
 from tests.warpgroups import TEXT, TURNED, warpgroup_product
 
 BFLOAT16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
@@ -140,6 +141,20 @@ def test_warpgroups_compute_the_product(n: int, text: str, cuda_context: Any) ->
     given = arrays(knl, BFLOAT16)
     _, (given["c"],) = knl(a=given["a"], b=given["b"])
     assert is_right(given, text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("lane // 4", "lane // 4"), ("lane // 32", "lane // 64")],
+)
+def test_verify_finds_lanes_of_other_elements(old: str, new: str) -> None:
+    kernel = kernel_of(lp.tensorize(product(i=64, j=8, k=16), "insn", "i, j, k", "m64n8k16"))
+    (insn,) = kernel.instructions
+    assert isinstance(insn, lp.Assignment)
+    text = to_text(insn.expression)
+    assert old in text
+    changed = insn.copy(expression=lp.symbolic.parse(text.replace(old, new)))
+    assert lp.verify(kernel.copy(instructions=[changed])).ok == (old == new)
 
 
 # -- refusals ------------------------------------------------------------------------------------
