@@ -39,6 +39,8 @@ SUMS = 32
 COPIES = 100
 #: Compilers unroll so many iterations on their own, if that makes no more copies than those.
 UNROLLED = 16
+#: So many terms of a sum are better written out than added up in lanes.
+TERMS = 25
 #: The rows and columns of a tile whose lines stay in a cache, and the side of the squares in it.
 TILE = 64, 256
 SQUARE = 8
@@ -158,7 +160,8 @@ def _are_unrolled(nest: Nest, inames: Sequence[str]) -> bool:
     """Tell whether so few iterations are copied, which keeps what they hand on in registers."""
     trips = nest.expected_trips(inames)
     is_known = all(nest.trips(name) is not None for name in inames)
-    return is_known and trips <= UNROLLED and trips * len(nest.insn_ids) <= COPIES
+    most = TERMS if nest.reduced.issuperset(inames) else UNROLLED
+    return is_known and trips <= most and trips * len(nest.insn_ids) <= COPIES
 
 
 def _lanes(nest: Nest, lane: str) -> int:

@@ -202,3 +202,9 @@ def test_a_step_in_time_is_a_launch() -> None:
     host_code = lp.generate_code_v2(lp.autoschedule(make(domain, code, u))).host_code()
     assert host_code.count("for (int t = 0; t < m; ++t)") == 1
     assert "for (int j" not in host_code
+
+
+def test_sums_of_few_terms_are_written_out() -> None:
+    code = "out[i, j] = sum((k, l), w[k, l]*a[i + k, j + l])"
+    knl = make("{ [i, j, k, l]: 0 <= i, j < n and 0 <= k, l < 5 }", code)
+    assert "'l:unr, k:unr'" in str(lp.find_schedule(knl))
