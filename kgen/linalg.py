@@ -28,7 +28,7 @@ from kgen.ready.places import Place, as_axes, find_place
 from kgen.ready.snippet import allocator_of, call_options
 from kgen.ready.tuned import device_of
 from kgen.runtime.cache import content_key
-from kgen.transforms.programs.params import fix_parameters
+from kgen.transforms.programs.params import assume, fix_parameters
 from kgen.transforms.storage.declarations import add_dtypes
 from kgen.tuning.records import Record
 from kgen.tuning.result import TuneResult
@@ -67,7 +67,8 @@ class _Call:
         lengths = () if place.is_gpu else _constants(spec, operands)
         result = _result_type(types, dtype)
         index_dtype = np.dtype(place.index_dtype(size))
-        kernel = _summation(place, spec, types, result, index_dtype, lengths)
+        multiples = _multiples(spec, operands) if place.is_gpu else ()
+        kernel = _summation(place, spec, types, result, index_dtype, lengths, multiples)
         given = {f"arg{k}": operand for k, operand in enumerate(operands)}
         if isinstance(self.wisdom, _Tuning):
             self.wisdom.measure(kernel, given)
@@ -317,12 +318,14 @@ class _Summation:
     result: np.dtype[Any]
     index_dtype: np.dtype[Any]
     lengths: tuple[tuple[str, int], ...]
+    multiples: tuple[tuple[str, int], ...] = ()
     executors: dict[Any, Any] = field(default_factory=dict)
 
     @cached_property
     def program(self) -> TranslationUnit:
         """The kernel without a schedule; records know it by its name."""
-        described = (self.spec, *map(str, self.types), str(self.result), repr(self.lengths))
+        known = repr((self.lengths, self.multiples))
+        described = (self.spec, *map(str, self.types), str(self.result), known)
         knl = build(
             self.spec,
             self.types,
@@ -331,6 +334,10 @@ class _Summation:
             dtype=self.result,
             name=f"einsum_{content_key(*described, self.index_dtype.name)[:8]}",
         )
+        for name, length in self.multiples:
+            knl = assume(knl, f"N{name} >= {length} and N{name} mod {length} = 0")
+        # the tile of a factor is stored in another layout than it is read in
+        knl = knl.map_kernels(lambda one: one.copy(silenced_warnings=_SILENCED))
         return fix_parameters(knl, **{f"N{name}": length for name, length in self.lengths})
 
     @property
@@ -398,6 +405,36 @@ def _constants(spec: str, operands: Sequence[Any]) -> tuple[tuple[str, int], ...
     short = {name: length for name, length in lengths.items() if 0 < length <= _FEW}
     others = math.prod(length for name, length in lengths.items() if name not in short)
     return tuple(short.items()) if short and others >= _MANY else ()
+
+
+_SILENCED: Final = ("vectorize_failed",)
+#: Tiles of products on GPUs: so many rows and columns, and steps of the sum.
+_SIDE: Final = 128
+_DEPTH: Final = 16
+
+
+def _multiples(spec: str, operands: Sequence[Any]) -> tuple[tuple[str, int], ...]:
+    """Return what divides the lengths of a product whose tiles are whole, for each of its axes.
+
+    >>> _multiples("ij,jk->ik", [np.zeros((256, 48)), np.zeros((48, 128))])
+    (('i', 128), ('j', 16), ('k', 128))
+    >>> _multiples("ij,jk->ik", [np.zeros((256, 48)), np.zeros((48, 100))])
+    ()
+    """
+    left, _, result = spec.partition("->")
+    inputs = left.split(",")
+    if len(inputs) < len(operands) or len(inputs) < 2:
+        return ()
+    found = {}
+    for names, operand in zip(inputs, operands, strict=True):
+        for name, length in zip(names, operand.shape, strict=True):
+            if not all(name in each for each in (*inputs, result)):  # no axis of a batch
+                side = _SIDE if name in result else _DEPTH
+                if length % side or not length:
+                    return ()
+                found[name] = side
+    n_own = sum(side == _SIDE for side in found.values())
+    return tuple(found.items()) if n_own > 1 else ()
 
 
 def build(

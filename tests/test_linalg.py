@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import kgen as lp
 from kgen import linalg
 from kgen.linalg import build, einsum, matmul, transpose, tune
+from kgen.ready.places import Place
 from kgen.tuning.wisdom import load_wisdom
 
 
@@ -148,3 +150,18 @@ def test_calls_take_what_a_tune_found(monkeypatch: pytest.MonkeyPatch, tmp_path:
     linalg._summation.cache_clear()
     np.testing.assert_array_equal(transpose(a, wisdom=file), a.T)
     assert load_wisdom(file).records[-1].configuration == result.best.configuration
+
+
+def test_products_of_whole_tiles_ask_for_no_sizes_on_gpus() -> None:
+    operands = np.ones((3, 256, 48), np.float32), np.ones((3, 48, 128), np.float32)
+    multiples = linalg._multiples("abc,acd->abd", operands)
+    assert dict(multiples) == {"b": 128, "c": 16, "d": 128}
+    place, f32 = Place(lp.CudaTarget(), (), is_gpu=True), np.dtype(np.float32)
+    kernel = linalg._summation(
+        place, "abc,acd->abd", (f32, f32), f32, np.dtype("i4"), (), multiples
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        body = lp.generate_body(lp.autoschedule(kernel.program))
+    assert "arg0_tile" in body
+    assert "if (" not in body
