@@ -48,8 +48,8 @@ static __device__ inline int kgen_rank(int digit, int const *, int *counts)
   #pragma unroll
   for (int bit = 0; bit < %d; ++bit)
   {
-    unsigned int const ones = __ballot_sync(0xffffffffu, digit >> bit & 1);
-    same &= digit >> bit & 1 ? ones : ~ones;
+    unsigned int const own = -(digit >> bit & 1);
+    same &= ~(__ballot_sync(0xffffffffu, own) ^ own);
   }
   int const before = __popc(same & ((1u << lane) - 1));
   int old = 0;
