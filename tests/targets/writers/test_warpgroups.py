@@ -122,7 +122,7 @@ def with_mutants(code: str) -> str:
 
 def test_all_mutants_of_a_pipeline_are_found(tmp_path: Path) -> None:
     """Terms are neighbours in local memory in one factor, and lines in the other."""
-    knl = warpgroup_product(64, dtype=BFLOAT16, rows=64, terms=384, stages=3, ahead=1)
+    knl = warpgroup_product(16, dtype=BFLOAT16, rows=64, terms=384, stages=3, ahead=1)
     run, wrong = HostCuda(knl, tmp_path, with_mutants), []
     mutant = ctypes.c_int.in_dll(run.library, "mutant")
     for number in range(len(LEFT_OUT) + 1):
