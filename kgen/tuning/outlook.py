@@ -59,7 +59,7 @@ class Outlook:
         >>> Outlook(items=(256,)).expected_s, Outlook(items=(16,)).expected_s
         (1.0, 2.0)
         """
-        least = 1.0 if self.work is None else self.work.least_s
+        least = 1.0 if self.work is None else self.work.expected_s
         if not self.items:
             return least
         items = math.prod(self.items)

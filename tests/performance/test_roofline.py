@@ -13,6 +13,7 @@ import pytest
 import kgen as lp
 from kgen.errors import KernelError
 from kgen.performance import Device, measure_device, roofline
+from kgen.performance.model import Work
 from kgen.performance.occupancy import find_resources, occupancy_of
 from kgen.performance.timing import seconds_of
 from kgen.runtime.resources import read_assembler
@@ -60,6 +61,11 @@ def test_work_items_that_wait_for_memory_take_time() -> None:
     found = roofline(axpy(lp.OpenCLTarget()), {"n": 1 << 24}, replace(DEVICE, item_rate=1e9))
     assert found.limit == "work-items"
     assert found.predicted_s == pytest.approx((1 << 24) / 1e9)
+
+
+def test_what_registers_may_hold_is_no_lower_bound() -> None:
+    work = Work(flops={}, bytes=1, times_s={"memory": 1.0, "caches": 3.0, "local memory": 5.0})
+    assert (work.least_s, work.expected_s) == (3.0, 5.0)
 
 
 def test_few_elements_take_as_long_as_a_call() -> None:
