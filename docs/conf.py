@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import urllib.request
@@ -17,6 +18,9 @@ from sphinx.application import Sphinx
 import kgen
 from tools.docs_plots import draw_all
 from tools.docs_site import GENERATED, asking_for_a_picture, programs_that_draw
+
+# Examples show their times: threads that spin would wait for each other where other programs run.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 project = "kgen"
 author = "kgen developers"

@@ -121,7 +121,6 @@ def updated(text: str, printed: list[tuple[doctest.Example, str]]) -> str:
     return "\n".join(lines)
 
 
-INDEX = (DOCS / "index.md").read_text()
 PORTING = (DOCS / "porting.md").read_text()
 PAGES = {path.name: sessions(path.read_text()) for path in sorted(DOCS.glob("*.md"))}
 
@@ -185,8 +184,25 @@ def test_page_has_examples(name: str) -> None:
     assert len(PAGES[name]) > 5
 
 
+def pages_linked_from(name: str) -> set[str]:
+    """Return the pages to which a page links."""
+    return set(re.findall(r"\]\(([\w.]+\.md)(?:#[\w-]+)?\)", (DOCS / name).read_text()))
+
+
 def test_index_leads_to_every_page() -> None:
-    assert [name for name in PAGES if name != "index.md" and f"({name})" not in INDEX] == []
+    found, following = set[str](), {"index.md"}
+    while following:
+        found |= following
+        following = {page for name in following for page in pages_linked_from(name)} - found
+    assert found == set(PAGES)
+
+
+FOR_CONTRIBUTORS = {"files.md", "gpu.md"}  # lists of files, tables of tests
+
+
+def test_index_has_every_page_for_users() -> None:
+    assert pages_linked_from("index.md") == PAGES.keys() - FOR_CONTRIBUTORS - {"index.md"}
+    assert pages_linked_from("contributing.md") >= FOR_CONTRIBUTORS
 
 
 EMPTY_THERE = [
