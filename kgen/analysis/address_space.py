@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from kgen.errors import WriteRaceConditionWarning
+from kgen.analysis.access import collect_accesses_to
+from kgen.errors import ExpressionToAffineConversionError, WriteRaceConditionWarning
 from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import relation_from
+from kgen.ir.sets.dims import pairs_of, project_out_dims, relation_from, with_params
+from kgen.ir.sets.quasi_affine import map_from_exprs
 from kgen.ir.tags import GroupInameTag, LocalInameTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace, auto
 
@@ -47,7 +50,7 @@ def _space_of(
     wants_local = False
     for insn in writers:
         around = insn.within_inames & parallel
-        indexed = _distinguished_inames(kernel, insn, around, insn.subscripts_of(temporary.name))
+        indexed = _distinguished_inames(kernel, insn, around, temporary.name)
         if not indexed:
             continue
         racing = sorted(around - indexed)
@@ -83,14 +86,34 @@ def _writes_for_other_groups(kernel: LoopKernel, insn: InstructionBase, name: st
 
 
 def _distinguished_inames(
-    kernel: LoopKernel, insn: InstructionBase, around: frozenset[str], names: frozenset[str]
+    kernel: LoopKernel, insn: InstructionBase, around: frozenset[str], array: str
 ) -> frozenset[str]:
-    """Return the inames of *around* whose values subscripts made of *names* determine."""
+    """Return the inames of *around* whose values the elements of *array* written determine."""
+    names = insn.subscripts_of(array)
     given = tuple(sorted(insn.within_inames & names, key=kernel.iname_order.__getitem__))
-    others = around - names if given else ()
-    return around & names | {name for name in others if _is_determined(kernel, name, given)}
+    others = around - names
+    if not given or not others:
+        return around & names
+    elements = [
+        access.index
+        for access in collect_accesses_to(kernel, array)
+        if access.is_write and access.insn_id == insn.id and access.index is not None
+    ]
+    return around & names | {
+        name
+        for name in others
+        if all(_is_determined(kernel, name, given, index) for index in elements)
+    }
 
 
-def _is_determined(kernel: LoopKernel, name: str, given: tuple[str, ...]) -> bool:
+def _is_determined(
+    kernel: LoopKernel, name: str, given: tuple[str, ...], index: tuple[Expr, ...]
+) -> bool:
+    """Tell whether an element says which iteration of *name* writes it, as t[j] does if j = i."""
     points = kernel.domain_of((*given, name))
-    return bool(relation_from(points, len(given)).is_single_valued())
+    points = with_params(points, (n for n in variable_names(*index) if n not in given))
+    try:
+        relation = map_from_exprs(points.get_space(), index).intersect_domain(points)
+    except ExpressionToAffineConversionError:
+        return bool(relation_from(points, len(given)).is_single_valued())
+    return bool(relation_from(project_out_dims(pairs_of(relation), given), 1).is_injective())

@@ -55,3 +55,19 @@ def test_what_all_work_items_of_a_group_write_stays_private(device: Any) -> None
 def test_what_work_items_write_at_their_index_alone_is_local() -> None:
     knl = lp.split_iname(reversed_through_h(), "i", 16, inner_tag="l.0")
     assert space(knl) == LOCAL
+
+
+def test_buffers_of_a_value_of_each_work_item_stay_private() -> None:
+    knl = lp.make_kernel(
+        ["{[i]: 0<=i<n}", "{[j]: i<=j<i+3}"],
+        ["<> t = a[j] {id=w}", "o[i,j-i] = 2*t {dep=w}"],
+        [
+            lp.GlobalArg("a", np.float32, shape="n+3"),
+            lp.GlobalArg("o", np.float32, shape="n, 3"),
+            ...,
+        ],
+    )
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.pipeline(knl, "j", 2, "t")  # t[j % 2] = a[j] for j = i: of two elements, for 16 i
+    assert space(knl, "t") == PRIVATE
+    lp.verify(knl).raise_if_violated()
