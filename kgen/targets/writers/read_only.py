@@ -67,7 +67,8 @@ def _is_straight(kernel: LoopKernel, function: DeviceFunction) -> bool:
     while isinstance(body, If) and body.orelse is None:
         body = body.body
     insns = [kernel.id_to_insn[name] for name in function.insn_ids]
-    writes = Counter(name for insn in insns for name in insn.assignee_var_names())
+    names = chain.from_iterable(insn.assignee_var_names() for insn in insns)
+    writes = Counter(name for name in names if name in kernel.temporary_variables)
     has_two_sources = max(writes.values(), default=0) > 1
     if has_two_sources or any(isinstance(node, If) for node in nodes_in(body)):
         return False
