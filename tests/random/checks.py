@@ -186,7 +186,8 @@ def check_threads(
     as well, where numbers are not rounded.
     """
     modules = [_on_threads(program, mutant, count) for count in counts]
-    flags = (*CCompiler().compile_flags, OPENMP)
+    longest = max(len(module.device_source) for module in modules)
+    flags = (OPENMP, *(CCompiler().compile_flags if longest < LONG_TEXT_OF_LANES else ()))
     unit, compared = program.meant(), 0
     with tempfile.TemporaryDirectory() as folder:
         library = compile_modules(modules, Path(folder), flags)

@@ -157,9 +157,7 @@ class Program:
 
     def parameter_sets(self, unit: lp.TranslationUnit) -> list[dict[str, int]]:
         """Return sizes to run it for: those that its assumptions allow, and small."""
-        if self.sizes:
-            return [{"n": n, "m": m} for n, m in self.sizes]
-        sizes = {
+        sizes = self.sizes or {
             1: ((0, 2), (1, 0), (4, 3), (13, 8), (12, 12)),
             2: ((0, 1), (1, 2), (4, 6), (6, 4), (7, 7)),
         }.get(self.depth, ((0, 1), (2, 3), (4, 4), (5, 4)))
