@@ -222,7 +222,7 @@ class _Finder:
         if not 1 <= len(exprs) <= 3:
             raise self.instances.error(
                 f"a picture has one to three axes, not {len(exprs)}",
-                hint="name them: axes=('i', 'j')",
+                hint="name them: axes=('i', 'j')" if self.kernel.inames else "it has no loops",
             )
         for name in tiles or ():
             if name not in self.kernel.all_inames():

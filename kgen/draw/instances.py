@@ -216,9 +216,9 @@ class Instances(Execution):
                 yield Element(access.array, index, access.is_write, access)
 
     def accesses_of(self, insn_id: str) -> tuple[Access, ...]:
-        """Return the accesses of an instruction, reads first."""
+        """Return the accesses of an instruction, each once, reads first."""
         if insn_id not in self._accesses:
-            found = collect_accesses(self.kernel, [self.kernel.id_to_insn[insn_id]])
+            found = dict.fromkeys(collect_accesses(self.kernel, [self.kernel.id_to_insn[insn_id]]))
             self._accesses[insn_id] = tuple(sorted(found, key=lambda access: access.is_write))
         return self._accesses[insn_id]
 

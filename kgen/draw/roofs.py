@@ -38,7 +38,7 @@ class Roof(Picture):
             RoofPoint(
                 kernel_name=found.kernel_name,
                 intensity=found.intensity,
-                rate=sum(found.flops.values()) / (found.measured_s or found.predicted_s),
+                rate=found.rate,
                 is_measured=found.measured_s is not None,
             )
             for found in self.rooflines

@@ -20,12 +20,8 @@ from kgen.ir.sets.dims import Set, bound_dim
 from kgen.ir.sets.points import first_points
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.unit import TranslationUnit
-from kgen.statistics.sectors import SECTOR
 
 __all__ = ["Accesses", "Request", "Selector", "Touch", "accesses"]
-
-#: The bytes that a host moves at once.
-CACHE_LINE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +145,7 @@ class Selector:
         kernel = instances.kernel
         on_device = getattr(kernel.target, "has_hardware_axes", False)
         self.has_items = bool(kernel.grid.locals) and on_device
-        self.transaction = SECTOR if on_device else CACHE_LINE
+        self.transaction = kernel.target.transaction
 
     def accesses(
         self,

@@ -94,6 +94,8 @@ class TargetBase(metaclass=_TargetMeta):
     looks_back: ClassVar[bool] = False
     #: warps multiply matrices, whose elements their lanes hold
     has_tensor_cores: ClassVar[bool] = False
+    #: How many bytes memory moves at once: a line of the cache, or a sector of a GPU's.
+    transaction: ClassVar[int] = 64
     #: Calls begin with the queue of a device.
     runs_in_queue: ClassVar[bool] = False
 

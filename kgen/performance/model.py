@@ -98,6 +98,11 @@ class Roofline:
         return max(self.times_s[self.limit], self.launches * self.device.overhead)
 
     @property
+    def rate(self) -> float:
+        """Operations on floating-point numbers per second, as measured or else as predicted."""
+        return sum(self.flops.values()) / (self.measured_s or self.predicted_s or 1)
+
+    @property
     def achieved(self) -> float | None:
         """The predicted part of the time that was measured: 1 is all that the device has."""
         return None if self.measured_s is None else self.predicted_s / self.measured_s

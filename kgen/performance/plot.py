@@ -35,20 +35,19 @@ def figure_of(rooflines: Sequence[Roofline]) -> Figure:
     places = [max(r.intensity, 1e-3) for r in rooflines]
     draw_roof(axes, device, places)
     for number, (roofline, place) in enumerate(zip(rooflines, places, strict=True)):
-        seconds = roofline.measured_s or roofline.predicted_s
-        rate = sum(roofline.flops.values()) / seconds
         kind = (
             "predicted" if roofline.measured_s is None else f"{roofline.achieved:.0%} of the roof"
         )
+        note = kind if roofline.rate else "no operations: not shown"
         axes.plot(
             place,
-            rate,
+            roofline.rate,
             _MARKERS[number % len(_MARKERS)],
             color="#D55E00",
             markersize=9,
             markeredgewidth=1.6,
             fillstyle="none" if roofline.measured_s is None else "full",
-            label=f"{roofline.kernel_name}, {kind}",
+            label=f"{roofline.kernel_name}, {note}",
         )
     axes.set_title(device.name)
     axes.legend(fontsize=8)

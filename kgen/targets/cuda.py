@@ -104,6 +104,7 @@ class CudaTarget(CFamilyTarget):
     max_registers: int | None = field(default=None, kw_only=True, repr=False)
 
     language: ClassVar[str] = "CUDA C++"
+    transaction: ClassVar[int] = 32
     warp_size: ClassVar[int | None] = WARP_SIZE
     exchanged_kinds: ClassVar[str] = "biufc"
     masks_lanes: ClassVar[bool] = True

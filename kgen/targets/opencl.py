@@ -169,6 +169,7 @@ class OpenCLTarget(CFamilyTarget):
         )
     }
     language: ClassVar[str] = "OpenCL C"
+    transaction: ClassVar[int] = 32
     hidden_pointer: ClassVar[str | None] = "kgen_hide({})"
     hidden_pointer_needs: ClassVar[tuple[Need, ...]] = (_HIDE,)
     exchanged_kinds: ClassVar[str] = "iuf"

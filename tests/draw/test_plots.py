@@ -49,3 +49,11 @@ def test_texts_of_a_figure() -> None:
     figure = lp.draw.banks(transpose(), "a_fetch").figure()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles[1] == "load a_fetch[i_inner, j_inner] by 'insn': 32 passes"
+
+
+def test_kernel_without_operations_has_no_place_below_the_roof() -> None:
+    host = lp.Device(name="host", bandwidth=1e10, cache_bandwidth=1e11, flops={"float32": 1e11})
+    knl = lp.make_kernel("{ [i]: 0 <= i < 9 }", "<> t[i] = i", target=lp.CTarget(), name="fill")
+    picture = lp.draw.roofline(lp.roofline(knl, {}, host))
+    assert picture.points[0].rate == 0
+    assert "fill, predicted" not in picture.svg()

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import kgen as lp
+from kgen.ir.target import TargetBase
 from tests.draw.kernels import product, stencil, transpose
 
 
@@ -86,3 +87,14 @@ def test_words_of_a_bank() -> None:
 def test_what_cannot_be_drawn(call: object, message: str) -> None:
     with pytest.raises(lp.KgenError, match=re.escape(message)):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("target", "count", "size"),
+    [(lp.ExecutableCTarget(), 2, 64), (lp.ISPCTarget(), 2, 64), (lp.OpenCLTarget(), 4, 32)],
+)
+def test_what_is_read_twice_is_one_access(target: TargetBase, count: int, size: int) -> None:
+    args = [lp.GlobalArg("a", "float32"), ...]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 32 }", "out[i] = a[i]*a[i]", args, target=target)
+    (load,) = lp.draw.accesses(knl, "a").requests
+    assert (len(load.touches), len(load.transactions), load.transaction) == (32, count, size)
