@@ -165,6 +165,8 @@ class Program:
         names = sorted(kernel.all_params() | {"n", "m"}.intersection(kernel.arg_dict))
         fixed = {k: v for s in self.steps if s.function == "fix_parameters" for k, v in s.options}
         assumed = [self.assumptions, *(s.args[0] for s in self.steps if s.function == "assume")]
+        if self.sizes:  # which were drawn such that assumptions hold
+            assumed = []
         found: list[dict[str, int]] = []
         for n, m in sizes:
             values = {"n": n, "m": m, **fixed}
