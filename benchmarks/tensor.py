@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,11 @@ class Schedule:
     @property
     def of_warpgroups(self) -> bool:
         return self.lengths[0] == 64
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether the terms of the second factor are neighbours: those of TF32 have to be."""
+        return self.of_warpgroups and self.precision == "tf32"
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -73,6 +78,10 @@ SCHEDULES = (
         for width, stages, ahead in ((256, 4, 3), (256, 4, 2), (128, 3, 1))
     ),
     Schedule("float32", "m16n8k8", (128, 128, 32), (2, 4), 3, "tf32"),
+    *(
+        Schedule("float32", f"m64n{width}k8", (128, width, 32), (2, 1), stages, "tf32", ahead)
+        for width, stages, ahead in ((256, 4, 3), (256, 4, 2), (128, 4, 2), (128, 3, 1))
+    ),
     Schedule("float64", "m8n8k4", (128, 64, 16), (4, 2), 3),
     Schedule("float64", "m16n8k8", (128, 64, 16), (4, 2), 3),
     Schedule("float64", "m16n8k16", (128, 64, 16), (4, 2), 3),
@@ -84,7 +93,7 @@ def product(size: int, chosen: Schedule) -> lp.TranslationUnit:
     dtype = chosen.numpy_dtype
     knl = lp.make_kernel(
         "{ [i, j, k]: 0 <= i, j, k < n }",
-        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        f"c[i, j] = sum(k, a[i, k]*{'b[j, k]' if chosen.of_rows else 'b[k, j]'})",
         [lp.GlobalArg("a, b, c", dtype, shape="n, n"), "..."],
         target=lp.PyCudaTarget(),
         name="product",
@@ -126,6 +135,8 @@ def product(size: int, chosen: Schedule) -> lp.TranslationUnit:
 def by_warpgroups(knl: lp.TranslationUnit, chosen: Schedule) -> lp.TranslationUnit:
     """Return the product by warpgroups, each of which has some rows of a tile."""
     (height, width, length), groups = chosen.block, chosen.warps[0]
+    size = chosen.numpy_dtype.itemsize
+    row, vector = 128 // size, 16 // size
     knl = lp.split_iname(knl, "i", height)
     knl = lp.split_iname(knl, "i_inner", height // groups, outer_tag="l.1")
     knl = lp.split_iname(knl, "i_inner_inner", 64, inner_iname="i_mma", outer_tag="ilp")
@@ -134,21 +145,21 @@ def by_warpgroups(knl: lp.TranslationUnit, chosen: Schedule) -> lp.TranslationUn
     knl = lp.join_inames(knl, "j_outer_outer, i_outer, j_outer_inner", "tile")
     knl = lp.tag_inames(knl, "tile: g.0")
     knl = lp.split_iname(knl, "k", length)
-    knl = lp.split_iname(knl, "k_inner", 16, inner_iname="k_mma", outer_tag="unr")
+    knl = lp.split_iname(knl, "k_inner", chosen.lengths[2], inner_iname="k_mma", outer_tag="unr")
     around = "tile, k_outer"
     for f, swept in (
         ("a", "i_inner_outer, i_inner_inner_outer, i_mma, k_inner_outer, k_mma"),
-        ("b", "k_inner_outer, k_mma, j_mma"),
+        ("b", "j_mma, k_inner_outer, k_mma" if chosen.of_rows else "k_inner_outer, k_mma, j_mma"),
     ):
         knl = lp.add_prefetch(knl, f, swept, f"{f}_row, {f}_col", None, fetch_outer_inames=around)
-        knl = lp.split_array_axis(knl, f"{f}_fetch", 1, 64)
+        knl = lp.split_array_axis(knl, f"{f}_fetch", 1, row)
         knl = lp.tag_array_axes(knl, f"{f}_fetch", "N1, N2, N0")
-        knl = lp.split_iname(knl, f"{f}_col", 64, inner_iname=f"{f}_part")
-        knl = lp.split_iname(knl, f"{f}_part", 8, inner_tag="vec")
+        knl = lp.split_iname(knl, f"{f}_col", row, inner_iname=f"{f}_part")
+        knl = lp.split_iname(knl, f"{f}_part", vector, inner_tag="vec")
         knl = lp.join_inames(knl, f"{f}_col_outer, {f}_row, {f}_part_outer", item := f"{f}_item")
         knl = lp.split_iname(knl, item, 128, inner_tag="l.0")
         knl = lp.split_iname(knl, f"{item}_outer", groups, inner_tag="l.1", outer_tag="unr")
-    knl = lp.tensorize(knl, "insn", "i_mma, j_mma, k_mma", chosen.shape)
+    knl = lp.tensorize(knl, "insn", "i_mma, j_mma, k_mma", chosen.shape, precision=chosen.precision)
     knl = lp.align_temporaries(knl, "a_fetch, b_fetch", 1024)
     knl = lp.tag_array_axes(knl, "a_fetch, b_fetch", "swizzle:128")
     copied = lp.async_copy(knl, "a_fetch_rule, b_fetch_rule")
@@ -175,23 +186,29 @@ def write_code(folder: Path, size: int) -> None:
         (folder / f"{number}.cu").write_text(f"// {chosen}\n{code}")
 
 
-def measured(size: int, rounds: int) -> Iterator[str]:
-    """Give a line for each schedule, and for torch."""
+def measured(size: int, rounds: int, kinds: Sequence[str]) -> Iterator[str]:
+    """Give a line for each schedule of some kinds, or of all, and for torch."""
     gpu = importlib.import_module("gpu")
     gpuarray = importlib.import_module("pycuda.gpuarray")
     flops = 2 * size**3 / 1e12
     for kind, group in _by_kind().items():
+        if kinds and kind not in kinds:
+            continue
         dtype = group[0].numpy_dtype
         rng = np.random.default_rng(1)
         a, b = ((rng.random((size, size)) - 0.5).astype(dtype) for _ in range(2))
         expected = a[-10:].astype(np.float64) @ b.astype(np.float64)
         raw = np.dtype(f"u{dtype.itemsize}")  # bfloat16 is none of numpy's own types
-        a_device, b_device = (gpuarray.to_gpu(part.view(raw)).view(dtype) for part in (a, b))
+        a_device, b_device, b_rows = (
+            gpuarray.to_gpu(np.ascontiguousarray(part).view(raw)).view(dtype)
+            for part in (a, b, b.T)
+        )
         c = gpuarray.zeros((size, size), raw)
-        on_device = {"a": a_device, "b": b_device, "c": c.view(dtype)}
         tolerance = {2: 2e-2, 4: 2e-2, 8: 1e-10}[dtype.itemsize]
         for chosen in group:
             executor = product(size, chosen).executor()
+            b_read = b_rows if chosen.of_rows else b_device
+            on_device = {"a": a_device, "b": b_read, "c": c.view(dtype)}
             time = gpu.seconds(lambda: executor(**on_device), rounds)  # noqa: B023
             error = np.max(np.abs(c.get()[-10:].view(dtype).astype(np.float64) - expected))
             assert error <= tolerance * np.max(np.abs(expected)), error
@@ -222,12 +239,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--kinds", nargs="*", choices=sorted(_by_kind()), default=())
     parser.add_argument("--code", type=Path)
     options = parser.parse_args()
     if options.code is not None:
         write_code(options.code, options.size)
         return
-    for line in measured(options.size, options.rounds):
+    for line in measured(options.size, options.rounds, options.kinds):
         print(line, flush=True)
 
 

@@ -203,6 +203,7 @@ static uintptr_t start_of(uint64_t matrix)
 // The element of a line (a row of A, a column of B) and a term, as the last fence has left it.
 template <class T> static float element(uint64_t matrix, bool by_terms, int line, int term)
 {
+  int const size = sizeof(T);
   uintptr_t const leading = (matrix >> 16 & 0x3fff) << 4, stride = (matrix >> 32 & 0x3fff) << 4;
   if (matrix >> 62 != 1)
     host::fail("describes another swizzle than that of 128 bytes");
@@ -210,12 +211,12 @@ template <class T> static float element(uint64_t matrix, bool by_terms, int line
   if (by_terms)
     address += line / 64 * leading + line % 64 * 2 + term / 8 * stride + term % 8 * 128;
   else
-    address += line / 8 * stride + line % 8 * 128 + term * 2;
+    address += line / 8 * stride + line % 8 * 128 + term * size;
   address ^= (address >> 7 & 7) << 4;
   host::Group &own = *host::group;
   uintptr_t const offset = address - (uintptr_t) host::local();
   T value;
-  std::memcpy(&value, offset < own.visible.size() ? &own.visible[offset] : (void *) address, 2);
+  std::memcpy(&value, offset < own.visible.size() ? &own.visible[offset] : (void *) address, size);
   return (float) value;
 }
 
@@ -230,6 +231,18 @@ struct Operand  // a sum or a descriptor
   uint64_t matrix = 0;
   Operand(float &value) : sum(&value) {}
   Operand(unsigned long long const &value) : matrix(value) {}
+};
+
+struct Tf32  // a float, the last 13 bits of which are not read
+{
+  uint32_t bits;
+  operator float() const
+  {
+    uint32_t const read = bits & ~0x1fffu;
+    float value;
+    std::memcpy(&value, &read, 4);
+    return value;
+  }
 };
 
 template <class T, int N, bool a_by_terms, bool b_by_terms, class... V>
@@ -247,7 +260,7 @@ static void warpgroup_product(V &&...values)
       int const row = 16 * (item / 32) + item % 32 / 4 + 8 * (i / 2 % 2);
       int const column = 8 * (i / 4) + item % 4 * 2 + i % 2;
       float sum = 0;
-      for (int k = 0; k < 16; ++k)
+      for (int k = 0; k < 32 / (int) sizeof(T); ++k)
         sum += element<T>(a, a_by_terms, row, k) * element<T>(b, b_by_terms, column, k);
       *all[i].sum += sum;
     }
@@ -293,6 +306,8 @@ static void kgen_see_stores()
 #define WARPGROUP(N, C) \
   WARPGROUP_OF(N, float16, __half) \
   WARPGROUP_OF(N, bfloat16, __nv_bfloat16) \
+  template <class... V> static void kgen_m64n##N##k8_tf32(V &&...v) \
+  { warpgroup_product<Tf32, N, false, false>(v...); } \
   template <class... V> static void kgen_begin_##C(V &&...) { products().has_begun = true; } \
   template <class... V> static void kgen_finish_##C(V &&...) { finish(0); }
 WARPGROUP(8, 4)

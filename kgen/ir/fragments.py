@@ -142,14 +142,15 @@ def _shape(operands: str, rows: int, depth: int, capability: int) -> TensorShape
 
 
 def _of_warpgroup(operands: str, columns: int) -> TensorShape:
-    name = f"m64n{columns}k16"
+    depth = 8 if operands == "tf32" else 16
+    name = f"m64n{columns}k{depth}"
     return TensorShape(
         name,
         operands,
         "float32",
         64,
         columns,
-        16,
+        depth,
         _WARPGROUP,
         None,
         None,
@@ -179,7 +180,7 @@ TENSOR_SHAPES: Final[Mapping[tuple[str, str], TensorShape]] = {
         _shape("float64", 16, 16, 90),
         *(
             _of_warpgroup(operands, columns)
-            for operands in ("float16", "bfloat16")
+            for operands in ("float16", "bfloat16", "tf32")
             for columns in range(8, 257, 8)
         ),
     )

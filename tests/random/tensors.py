@@ -64,22 +64,20 @@ def _steps(draw: Draw, rows: int, depth: int) -> tuple[Step, ...]:
 def draw_warpgroup_program(draw: Draw) -> Program:
     """Draw a product for warpgroups, with tiles in local memory as they read them."""
     count, steps = draw(choices.sampled_from(((1, 2), (2, 1), ("n", 1), (1, "n"))))
-    height, length = _times(count, 64), _times(steps, 64)
-    a_shape, a, swept = draw(
-        choices.sampled_from(
-            (
-                ((height, length), "a[i, k]", ("i_inner_reg", "lane", *_TERMS)),
-                ((length, height), "a[k, i]", (*_TERMS, "i_inner_reg", "lane")),
-            )
-        )
-    )
+    dtype, row, depth = draw(choices.sampled_from((("float16", 64, 16), ("float32", 32, 8))))
+    height, length = _times(count, 64), _times(steps, row)
+    by_rows = ((height, length), "a[i, k]", ("i_inner_reg", "lane", *_TERMS))
+    by_terms = ((length, height), "a[k, i]", (*_TERMS, "i_inner_reg", "lane"))
+    ways = (by_rows, by_terms) if dtype == "float16" else (by_rows,)
+    a_shape, a, swept = draw(choices.sampled_from(ways))
     factors = draw(choices.sampled_from((f"{a}*b[j, k]", f"b[j, k]*{a}")))
     outer = draw(choices.sampled_from(("g.0", "unr")))
+    precision = (("precision", "tf32"),) if dtype == "float32" else ()
     made = (
         Step("split_iname", ("i", 64), (("outer_tag", outer),)),
-        Step("split_iname", ("k", 64)),
-        Step("split_iname", ("k_inner", 16), (("outer_tag", "unr"),)),
-        Step("tensorize", ("s0", "i_inner, j, k_inner_inner", "m64n8k16")),
+        Step("split_iname", ("k", row)),
+        Step("split_iname", ("k_inner", depth), (("outer_tag", "unr"),)),
+        Step("tensorize", ("s0", "i_inner, j, k_inner_inner", f"m64n8k{depth}"), precision),
         Step("add_prefetch", ("a", swept), (("default_tag", "l.auto"),)),
         Step("add_prefetch", ("b", ("lane", "j_reg", *_TERMS)), (("default_tag", "l.auto"),)),
         Step("align_temporaries", ("a_fetch, b_fetch", 1024)),
@@ -89,8 +87,8 @@ def draw_warpgroup_program(draw: Draw) -> Program:
         (f"{{ [i, j] : 0 <= i < {height} and 0 <= j < 8 }}", f"{{ [k] : 0 <= k < {length} }}"),
         (f"c[i, j] = sum(k, {factors}) {{id=s0}}",),
         (
-            ArrayDecl("a", "float16", tuple(map(str, a_shape))),
-            ArrayDecl("b", "float16", ("8", str(length))),
+            ArrayDecl("a", dtype, tuple(map(str, a_shape))),
+            ArrayDecl("b", dtype, ("8", str(length))),
             ArrayDecl("c", "float32", (str(height), "8")),
         ),
         "n >= 0" if "n" in (count, steps) else "",

@@ -30,13 +30,12 @@ from kgen.targets.writers.tensor_steps import Step, device_function, numbers_of
 
 __all__ = ["finish_previous", "warpgroup_statements"]
 
-#: The swizzle that tensor cores know, of elements of 2 bytes: rows of 128 bytes, chunks of 16.
-_SWIZZLE: Final = Swizzle(64, 8)
-#: The bytes after which it repeats.
-_PERIOD: Final = 1024
-_SIZE: Final = 2
-#: The rows of 128 bytes that are moved together.
+#: The swizzle that tensor cores know: the bytes of its rows, and of the chunks of these.
+_ROW_BYTES: Final = 128
+_CHUNK_BYTES: Final = 16
+#: The rows that are moved together, and their bytes.
 _ROWS: Final = 8
+_PERIOD: Final = 1024
 #: The row or column of a factor, and the number of its term: users have no such names.
 _LINE: Final = p.Variable(".line")
 _TERM: Final = p.Variable(".term")
@@ -83,7 +82,7 @@ def _step(step: Step) -> cgen.Generable:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where a factor is: the bytes between blocks of 64 of its lines, and of 8 rows in memory.
+    """Where a factor is: the bytes between rows for other lines of a term, and between 8 rows.
 
     ``is_by_terms``: the rows are terms, of which all lines are neighbours.
     """
@@ -103,6 +102,16 @@ class _Operand:
     @property
     def factor(self) -> Expr:
         return self.step.factors.a if self.name == "a" else self.step.factors.b
+
+    @property
+    def size(self) -> int:
+        """The bytes of an element."""
+        return 4 if self.step.shape.operands == "tf32" else 2
+
+    @property
+    def swizzle(self) -> Swizzle:
+        """The swizzle that tensor cores know, in elements."""
+        return Swizzle(_ROW_BYTES // self.size, _CHUNK_BYTES // self.size)
 
     @property
     def lines(self) -> int:
@@ -137,7 +146,7 @@ class _Operand:
                 f"'{to_text(factor)}' is no element of a temporary in local memory",
                 "fetch it with add_prefetch, for all work-items of a group",
             )
-        if found.swizzle != _SWIZZLE:
+        if found.swizzle != self.swizzle:
             raise self._refuse(
                 f"'{found.name}' does not have the layout that tensor cores read, rows of 128 "
                 "bytes whose chunks of 16 bytes change places",
@@ -158,13 +167,14 @@ class _Operand:
         if set(variable_names(steps)) <= {_LINE.name, _TERM.name}:
             line, term = np.indices((self.lines, self.step.shape.depth))
             found = np.broadcast_to(evaluate(steps, {".line": line, ".term": term}), line.shape)
-            for layout in _layouts(found):
-                if np.array_equal(found, _places(layout, line, term)) and self._fits(layout):
+            for layout in self._layouts(found):
+                if np.array_equal(found, self._places(layout, line, term)) and self._fits(layout):
                     return layout
-        row = _SWIZZLE.row
+        row = self.swizzle.row
+        or_lines = "" if self.size > 2 else ", or the lines of a term,"
         raise self._refuse(
-            f"rows of {row} neighbours of '{name}' are not the terms of a line, or the lines of a "
-            f"term, of '{to_text(self.factor)}', {_ROWS} such rows behind each other",
+            f"rows of {row} neighbours of '{name}' are not the terms of a line{or_lines} of "
+            f"'{to_text(self.factor)}', {_ROWS} such rows behind each other",
             f"fetch {row} terms of a line, or split_array_axis(kernel, '{name}', ..., {row}) and "
             "tag_array_axes such that the parts are outermost",
         )
@@ -173,12 +183,28 @@ class _Operand:
         """Tell whether the first element is in the first of 8 rows, and no row ends too early."""
         writer = self.step.writer
         first = unaligned_part(
-            writer.kernel, writer.accesses.number(self.at(0, 0)), _PERIOD // _SIZE
+            writer.kernel, writer.accesses.number(self.at(0, 0)), _PERIOD // self.size
         )
         length = self.lines if layout.is_by_terms else self.step.shape.depth
-        if not isinstance(first, int) or first % _SWIZZLE.chunk:
+        if not isinstance(first, int) or first % self.swizzle.chunk:
             return False
-        return first == 0 or first + length <= _SWIZZLE.row
+        return first == 0 or first + length <= self.swizzle.row
+
+    def _layouts(self, found: Any) -> Iterator[_Layout]:
+        """Give the layouts that a factor may have, of which some numbers of elements are known."""
+        row, size = self.swizzle.row, self.size
+        yield _Layout(False, 16, int(found[_ROWS, 0]) * size if self.lines > _ROWS else 16)
+        if size == 2:  # the instructions of larger types know no other
+            leading = int(found[row, 0]) * size if self.lines > row else 16
+            yield _Layout(True, leading, int(found[0, _ROWS]) * size)
+
+    def _places(self, layout: _Layout, line: Any, term: Any) -> Any:
+        """Return the numbers of elements that a layout means, without the swizzle."""
+        row = self.swizzle.row
+        leading, stride = layout.leading // self.size, layout.stride // self.size
+        if layout.is_by_terms:
+            return line // row * leading + line % row + term // _ROWS * stride + term % _ROWS * row
+        return line // _ROWS * stride + line % _ROWS * row + term
 
     def descriptor(self) -> str:
         """Write the descriptor of the matrix."""
@@ -195,22 +221,6 @@ class _Operand:
         )
 
 
-def _layouts(found: Any) -> Iterator[_Layout]:
-    """Give the layouts that a factor may have, of which some numbers of elements are known."""
-    lines, _ = found.shape
-    yield _Layout(False, 16, int(found[_ROWS, 0]) * _SIZE if lines > _ROWS else 16)
-    leading = int(found[_SWIZZLE.row, 0]) * _SIZE if lines > _SWIZZLE.row else 16
-    yield _Layout(True, leading, int(found[0, _ROWS]) * _SIZE)
-
-
-def _places(layout: _Layout, line: Any, term: Any) -> Any:
-    """Return the numbers of elements that a layout means, without the swizzle."""
-    row, leading, stride = _SWIZZLE.row, layout.leading // _SIZE, layout.stride // _SIZE
-    if layout.is_by_terms:
-        return line // row * leading + line % row + term // _ROWS * stride + term % _ROWS * row
-    return line // _ROWS * stride + line % _ROWS * row + term
-
-
 # -- helpers -----------------------------------------------------------------------------------
 
 
@@ -219,9 +229,12 @@ def _step_need(shape: TensorShape, a_by_terms: bool, b_by_terms: bool) -> Need:
     sums = shape.c.count
     ways = "".join(f"_{name}" for name, by in (("a", a_by_terms), ("b", b_by_terms)) if by)
     outs = ", ".join(f'"+f"(c{n})' for n in range(sums))
+    flags = "p, 1, 1"
+    if shape.operands != "tf32":
+        flags += f", {int(a_by_terms)}, {int(b_by_terms)}"
     text = (
         f"{{ .reg .pred p; setp.ne.b32 p, 1, 0; {shape.instruction} {numbers_of(0, sums)}, "
-        f"%{sums}, %{sums + 1}, p, 1, 1, {int(a_by_terms)}, {int(b_by_terms)}; }}"
+        f"%{sums}, %{sums + 1}, {flags}; }}"
     )
     return device_function(
         "void",

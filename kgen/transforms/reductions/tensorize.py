@@ -69,7 +69,8 @@ def tensorize(
     :arg shape: ``m16n8k16`` or ``m16n8k8`` for factors of float16 or bfloat16; ``m8n8k4``, and with
         compute capability 9.0 ``m16n8k4``, ``m16n8k8`` or ``m16n8k16``, for float64; ``m16n8k8``
         or ``m16n8k4`` for float32 with ``precision="tf32"``. With compute capability 9.0
-        ``m64n8k16``, ``m64n16k16`` ... ``m64n256k16`` for float16 or bfloat16: see below
+        ``m64n8k16``, ``m64n16k16`` ... ``m64n256k16`` for float16 or bfloat16, and ``m64n8k8`` ...
+        ``m64n256k8`` for float32 with ``precision="tf32"``: see below
     :arg precision: ``"tf32"`` rounds float32 to 10 bits behind the point: ask for it by name
     :arg lane: the name of the loop over the lanes, ``lane`` by default
 
@@ -83,10 +84,12 @@ def tensorize(
     those of a step in an order that NVIDIA does not say. Other targets run the same loops as plain
     code, in the order that was written.
 
-    Shapes ``m64nNk16``, N a multiple of 8 up to 256, are ``wgmma`` instructions of a warpgroup:
-    four warps, the 128 lanes of ``l.0``. They read both factors from local memory themselves, from
-    temporaries with ``swizzle:128`` that are aligned to 1024 bytes, in rows of 64 terms of a line,
-    or of 64 lines of a term. They go on while work-items do other things, up to the next barrier.
+    Shapes ``m64nNk16`` and ``m64nNk8``, N a multiple of 8 up to 256, are ``wgmma`` instructions of
+    a warpgroup: four warps, the 128 lanes of ``l.0``. They read both factors from local memory
+    themselves, from temporaries with ``swizzle:128`` that are aligned to 1024 bytes, in rows of 64
+    terms of a line, or of 64 lines of a term; in rows of 32 terms if factors are float32, of which
+    they leave the last bits out. They go on while work-items do other things, up to the next
+    barrier.
 
     Raises :class:`TransformError` for other lengths of loops, for types that no shape takes, and
     for what is no sum of products of a factor for each row and one for each column.
@@ -170,7 +173,7 @@ def _known_shapes() -> Iterator[str]:
     """Give what users can ask for; shapes that differ in the number of columns are one."""
     for shape in TENSOR_SHAPES.values():
         if shape.is_of_warpgroup and shape.columns == BLOCK:
-            yield f"{shape.name}...m64n256k16 of {shape.operands}"
+            yield f"{shape.name}...m64n256k{shape.depth} of {shape.operands}"
         elif not shape.is_of_warpgroup:
             yield str(shape)
 

@@ -17,7 +17,7 @@ from tests.cuda_host import HostCuda
 from tests.fragments import ptx_c
 from tests.transforms.helpers import kernel_of
 from tests.transforms.reductions.test_tensorize import elements, product
-from tests.warpgroups import TEXT, TURNED, warpgroup_product
+from tests.warpgroups import BY_ROWS, TEXT, TURNED, warpgroup_product
 
 BFLOAT16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
 
@@ -33,7 +33,7 @@ def arrays(knl: lp.TranslationUnit, dtype: Any = np.float16) -> dict[str, Any]:
 
 def is_right(given: dict[str, Any], text: str) -> bool:
     a, b = (given[name].astype(np.float32) for name in "ab")
-    expected = a.T @ b.T if text == TURNED else a @ b
+    expected = {TEXT: a, BY_ROWS: a, TURNED: a.T}[text] @ (b if text == TEXT else b.T)
     return bool(np.array_equal(given["c"], expected.astype(given["a"].dtype).astype(np.float32)))
 
 
@@ -133,12 +133,30 @@ def test_all_mutants_of_a_pipeline_are_found(tmp_path: Path) -> None:
     assert wrong == [False] + [True] * len(LEFT_OUT)
 
 
-@pytest.mark.parametrize(("n", "text"), [(64, TEXT), (256, TEXT), (24, TURNED)])
-def test_warpgroups_compute_the_product(n: int, text: str, cuda_context: Any) -> None:
+def test_factors_of_float32_lose_their_last_bits(tmp_path: Path) -> None:
+    knl = warpgroup_product(16, BY_ROWS, np.float32, rows=64, terms=96, stages=3, ahead=1)
+    run, given = HostCuda(knl, tmp_path), arrays(knl, np.float32)
+    given["a"] *= 1 + np.float32(2.0**-11)  # TF32 has 10 bits behind the point
+    assert run(given, resident=1)
+    given["a"] = given["a"].round()
+    assert is_right(given, BY_ROWS)
+
+
+@pytest.mark.parametrize(
+    ("n", "text", "dtype"),
+    [
+        (64, TEXT, BFLOAT16),
+        (256, TEXT, BFLOAT16),
+        (24, TURNED, BFLOAT16),
+        (64, BY_ROWS, np.float32),
+        (256, BY_ROWS, np.float32),
+    ],
+)
+def test_warpgroups_compute_the_product(n: int, text: str, dtype: Any, cuda_context: Any) -> None:
     if cuda_context.get_device().compute_capability() != (9, 0):
         pytest.skip("this device has no warpgroups")
-    knl = warpgroup_product(n, text, BFLOAT16, lp.PyCudaTarget(), terms=512, stages=3, ahead=1)
-    given = arrays(knl, BFLOAT16)
+    knl = warpgroup_product(n, text, dtype, lp.PyCudaTarget(), terms=512, stages=3, ahead=1)
+    given = arrays(knl, dtype)
     _, (given["c"],) = knl(a=given["a"], b=given["b"])
     assert is_right(given, text)
 
