@@ -2,4 +2,6 @@
 
 from kgen import lazy
 
-__getattr__, __dir__, __all__ = lazy.public_names(__name__)
+__getattr__, __dir__, __all__ = lazy.public_names(
+    __name__, hint="\n  hint: names that loopy alone has are in kgen.compat.loopy"
+)

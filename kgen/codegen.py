@@ -65,6 +65,11 @@ class CodeGenerationResult:
         return [(module.name, module.preamble) for module in self.modules if module.preamble]
 
     @property
+    def host_preambles(self) -> list[tuple[str, str]]:
+        """What host code needs in front, as ``device_preambles``: nothing, on all targets."""
+        return []
+
+    @property
     def host_programs(self) -> dict[str, GeneratedProgram]:
         """The host code of each entry point, by name."""
         return {m.name: GeneratedProgram(m.name, False, m.host_source) for m in self.modules}

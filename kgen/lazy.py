@@ -14,13 +14,14 @@ __all__ = ["public_names"]
 
 
 def public_names(
-    package: str,
+    package: str, hint: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
     The stub beside the package's ``__init__.py`` has an import for each name; type checkers read
     it, too. Modules of the package are attributes as well. A name is looked up once, by
-    PEP 562: then it is an attribute like others.
+    PEP 562: then it is an attribute like others. *hint* ends the error for names that there are
+    not.
     """
     module = sys.modules[package]
     stub = pkgutil.get_data(package, "__init__.pyi") or b""  # also from a zipped package
@@ -34,7 +35,9 @@ def public_names(
         elif not name.startswith("_") and importlib.util.find_spec(f"{package}.{name}"):
             value = importlib.import_module(f"{package}.{name}")
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}{hint}", name=name, obj=module
+            )
         setattr(module, name, value)
         return value
 

@@ -71,3 +71,9 @@ def test_modules_are_attributes() -> None:
 def test_unknown_names_are_no_attributes() -> None:
     with pytest.raises(AttributeError, match="module 'kgen' has no attribute 'make_kernels'"):
         getattr(kgen, "make_kernels")  # noqa: B009
+
+
+def test_names_of_loopy_alone_are_in_its_package() -> None:
+    with pytest.raises(AttributeError, match=r"hint: .* are in kgen\.compat\.loopy") as caught:
+        getattr(kgen, "LoopyError")  # noqa: B009
+    assert (caught.value.name, caught.value.obj) == ("LoopyError", kgen)

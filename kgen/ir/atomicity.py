@@ -42,9 +42,9 @@ class MemoryScope:
 
     WORK_ITEM = 0
     WORK_GROUP = 1
-    WORK_DEVICE = 2
+    WORK_DEVICE = DEVICE = 2
     ALL_SVM_DEVICES = 3
-    AUTO = auto
+    auto = auto
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,26 @@ class InKernelCallable(Copyable):
     True
     """
 
+    def get_called_callables(
+        self, callables_table: Mapping[str, InKernelCallable], recursive: bool = True
+    ) -> frozenset[str]:
+        """Return the names in *callables_table* that this calls; *recursive*: that these call, too.
+
+        >>> ScalarCallable("f").get_called_callables({})
+        frozenset()
+        """
+        return frozenset()
+
+    def get_used_hw_axes(
+        self, callables_table: Mapping[str, InKernelCallable]
+    ) -> tuple[frozenset[int], frozenset[int]]:
+        """Return the axes of work-groups and of work-items that this uses, and what it calls.
+
+        >>> ScalarCallable("f").get_used_hw_axes({})
+        (frozenset(), frozenset())
+        """
+        return frozenset(), frozenset()
+
 
 @dataclass(frozen=True)
 class ScalarCallable(InKernelCallable):
@@ -134,6 +154,14 @@ class ScalarCallable(InKernelCallable):
     def generate_preambles(self, target: Any) -> Iterable[tuple[str, str]]:
         """Yield pairs ``(key, code)`` that the code of *target* needs before it, each key once."""
         return ()
+
+    def with_name(self, name: str) -> ScalarCallable:
+        """Return this for calls by *name*."""
+        return self.copy(name=name)
+
+    def is_type_specialized(self) -> bool:
+        """Tell whether the types of the arguments are known."""
+        return self.arg_id_to_dtype is not None
 
     def is_ready_for_codegen(self) -> bool:
         """Tell whether the types and shapes of the arguments are known."""

@@ -14,11 +14,14 @@ from constantdict import constantdict
 from kgen.errors import InvocationError, KernelError, near_names
 from kgen.ir.callables import InKernelCallable
 from kgen.ir.checked import check_fields
+from kgen.ir.closure import closure
 from kgen.ir.digest import Digested, digest
 from kgen.ir.fields import stored_fields
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.optional import load
+from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.target import TargetBase
+from kgen.ir.types import auto
 
 
 class NoSuchKernelError(KernelError, KeyError):
@@ -43,6 +46,49 @@ class CallableKernel(InKernelCallable):
     def name(self) -> str:
         """The name that calls use."""
         return self.subkernel.name
+
+    def with_name(self, name: str) -> CallableKernel:
+        """Return this for calls by *name*."""
+        return self.copy(subkernel=self.subkernel.copy(name=name))
+
+    def is_type_specialized(self) -> bool:
+        """Tell whether all arguments have types."""
+        return all(arg.dtype not in (None, auto) for arg in self.subkernel.args)
+
+    def get_called_callables(
+        self, callables_table: Mapping[str, InKernelCallable], recursive: bool = True
+    ) -> frozenset[str]:
+        """Return the names in *callables_table* that this calls; *recursive*: that these call, too.
+
+        >>> import kgen as lp
+        >>> inner = lp.make_function("{ [i]: 0<=i<4 }", "y[i] = 2*x[i]", name="double")
+        >>> outer = lp.make_kernel("{ : }", "b[:] = double(a[:])", [lp.GlobalArg("a, b", shape=4)])
+        >>> table = lp.merge([inner, outer]).callables_table
+        >>> table["kgen_kernel"].get_called_callables(table)
+        frozenset({'double'})
+        """
+        insns = self.subkernel.instructions
+        direct = frozenset[str]().union(*(insn.mentioned for insn in insns)) & set(callables_table)
+        if not recursive:
+            return direct
+        return frozenset(
+            closure(
+                direct,
+                lambda name: callables_table[name].get_called_callables(callables_table, False),
+            )
+        )
+
+    def get_used_hw_axes(
+        self, callables_table: Mapping[str, InKernelCallable]
+    ) -> tuple[frozenset[int], frozenset[int]]:
+        """Return the axes of work-groups and of work-items that this uses, and what it calls."""
+        tags = [tag for iname in self.subkernel.inames.values() for tag in iname.tags]
+        groups = frozenset(tag.axis for tag in tags if isinstance(tag, GroupInameTag))
+        items = frozenset(tag.axis for tag in tags if isinstance(tag, LocalInameTag))
+        for name in self.get_called_callables(callables_table, recursive=False):
+            used = callables_table[name].get_used_hw_axes(callables_table)
+            groups, items = groups | used[0], items | used[1]
+        return groups, items
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

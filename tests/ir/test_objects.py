@@ -223,3 +223,29 @@ def test_a_reduction_takes_a_variable_as_its_loop() -> None:
     m, q = p.Variable("m"), p.Variable("q")
     reduction: Any = lp.Reduction
     assert reduction("sum", m, q[m]) == reduction("sum", ("m",), q[m])
+
+
+def test_what_callables_call_and_use() -> None:
+    data = [lp.GlobalArg("x, y", np.float64, shape=8)]
+    inner = lp.make_function("{ [i]: 0 <= i < 8 }", "y[i] = half(x[i])", data, name="inner")
+    inner = lp.register_callable(lp.tag_inames(inner, "i:l.1"), "half", lp.ScalarCallable("half"))
+    outer = lp.make_kernel("{ : }", "y[:] = inner(x[:])", data, name="outer")
+    table = lp.merge([outer, inner]).callables_table
+    kernel, function = table["outer"], table["half"]
+    assert isinstance(kernel, lp.CallableKernel)
+    assert isinstance(function, lp.ScalarCallable)
+    assert kernel.get_called_callables(table) == {"inner", "half"}
+    assert kernel.get_called_callables(table, recursive=False) == {"inner"}
+    assert kernel.get_used_hw_axes(table) == (frozenset(), frozenset({1}))
+    assert (kernel.with_name("f").name, function.with_name("g").name) == ("f", "g")
+    assert (kernel.is_type_specialized(), function.is_type_specialized()) == (True, False)
+
+
+def test_scopes_of_atomic_accesses() -> None:
+    assert lp.AtomicUpdate("a").scope is lp.MemoryScope.auto
+    assert lp.MemoryScope.DEVICE == lp.MemoryScope.WORK_DEVICE
+
+
+def test_host_code_needs_nothing_in_front() -> None:
+    code = lp.generate_code_v2(lp.add_dtypes(reader(), {"out": np.float32}))
+    assert code.host_preambles == []
