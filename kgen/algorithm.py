@@ -344,23 +344,22 @@ class RadixSort(Tunable):
         bits = self.bits_at_a_time
         bits = min(bits, MOST_BITS) if in_one_sweep else bits
         options = {"bits": bits, "index_dtype": self.index_dtype or place.index_dtype(size)}
-        numbers: dict[str, Any] = {"flipped": flipped}
+        numbers: dict[str, Any] = {"flipped": flipped, **place.options}
         event = None
         if in_one_sweep:
             numbers["valid"] = (1 << last) - 1
-            counted = {**given, **numbers}
-            _, (starts,) = self._prepare(place, options, counted, more, "build_counts")
-            more.pop("wait_for", None)
+            count = self._executor(place, "build_counts", options)
+            _, (numbers["starts"],) = count(*place.leading, **given, **numbers, **more)
         shifts = range(0, last, bits)
         made = [self._targets(place, given, size) for _ in shifts[:2]]
+        run = None
         for turn, shift in enumerate(shifts):
             targets = made[turn % 2]
-            numbers["shift"] = shift
-            if in_one_sweep:
-                numbers["starts"] = starts[turn]
-            else:
-                options["bits"] = min(bits, last - shift)
-            event, _ = self._launch(place, options, {**given, **targets, **numbers}, more)
+            arguments = {**given, **targets, **numbers, "shift": shift}
+            if run is None or not in_one_sweep:
+                options["bits"] = bits if in_one_sweep else min(bits, last - shift)
+                run = self._tuned(place, "build", options, arguments)
+            event, _ = run(*place.leading, **arguments, **more)
             given |= {one.name: targets[f"{one.name}_out"] for one in self._moved}
             more.pop("wait_for", None)
         first = bound[names[0]]

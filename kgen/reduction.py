@@ -256,6 +256,8 @@ class ReductionKernel(Tunable):
         place = find_place(self.name, (given[name] for name in names), queue)
         allocator = allocator or allocator_of(given.values())
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
+        if return_event:
+            more |= dict.fromkeys(place.options, False)
         passed = out
         if out is not None:
             out = native(self.name, {"out": out}, ["out"], stream)["out"]

@@ -31,6 +31,7 @@ from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import FlaggedOperation, operation_of, read_combination
 from kgen.ready.places import Place, as_axes, copy_to, find_place, flat
+from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
 from kgen.ready.statements import Program, read_statements
 from kgen.ready.tiles import TiledScan, Tiling, looks_back, tiling_for
@@ -332,16 +333,7 @@ class GenericScanKernel(Tunable):
 
     # -- calls ----------------------------------------------------------------------------
 
-    def __call__(
-        self,
-        *args: Any,
-        queue: Any = None,
-        allocator: Any = None,
-        size: int | None = None,
-        wait_for: Any = None,
-        axis: int | None = None,
-        stream: Any = None,
-    ) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Any:
         """Scan; return the event of OpenCL, ``None`` on the host and on CUDA.
 
         :arg args: the arguments in their order: arrays of numpy, pyopencl, pycuda and other
@@ -350,6 +342,27 @@ class GenericScanKernel(Tunable):
         :arg axis: the axis of arrays of one shape along which each row is scanned
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
+        done = None if options else self._like_before(args)
+        return self._call(args, **options) if done is None else done[0]
+
+    def _like_before(self, args: tuple[Any, ...]) -> Any:
+        """Make a call that is like the one before; return ``None`` if it is not."""
+        try:
+            return None if self._shortcut is None else self._shortcut(args)
+        except InvocationError:  # other arrays are not like those of the call before
+            return None
+
+    def _call(
+        self,
+        args: tuple[Any, ...],
+        *,
+        queue: Any = None,
+        allocator: Any = None,
+        size: int | None = None,
+        wait_for: Any = None,
+        axis: int | None = None,
+        stream: Any = None,
+    ) -> Any:
         names = [one.name for one in self.signature.arrays]
         bound = bind(self.name, self.signature.arguments, args)
         given = native(self.name, bound, names, stream)
@@ -373,6 +386,8 @@ class GenericScanKernel(Tunable):
         is_shared = len({id(given[name]) for name in names}) < len(names)
         if axis is not None and len(first.shape) > 1:
             return self._run_along(place, given, axis, more)
+        is_plain = size is None and all(given[name].shape == first.shape for name in names)
+        is_plain = is_plain and len(first.shape) == 1
         if size is None:
             size = first.shape[0] if len(first.shape) == 1 else int(np.prod(first.shape))
         for name in names:
@@ -393,6 +408,15 @@ class GenericScanKernel(Tunable):
         }
         event, outputs = self._launch(place, options, given, more)
         if not stores_results:
+            if is_plain and "turns" not in tiling and not self.wisdom.records:
+                self._shortcut = shortcut_for(
+                    place,
+                    self._executor(place, "build", options),
+                    self.signature,
+                    given,
+                    place.sizes_like(size),
+                    allocates=True,
+                )
             return event, outputs
         results = dict(zip(self._stored(), outputs, strict=True))
         of_output = {"restrict": not is_shared, **layout}
@@ -642,7 +666,7 @@ class _ScanOfArray(GenericScanKernel):
             wisdom=wisdom,
         )
 
-    def __call__(  # type: ignore[override]
+    def __call__(
         self,
         input_ary: Any,
         output_ary: Any = None,
@@ -659,6 +683,11 @@ class _ScanOfArray(GenericScanKernel):
         :arg axis: the axis along which each row is scanned
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
+        if axis is None and all(x is None for x in (allocator, queue, wait_for, stream)):
+            args = (input_ary,) if output_ary is None else (input_ary, output_ary)
+            done = self._like_before(args)
+            if done is not None:
+                return done[1][0] if output_ary is None else output_ary
         given = {"input_ary": input_ary}
         if output_ary is not None:
             given["output_ary"] = output_ary

@@ -133,9 +133,10 @@ def test_passes_in_one_launch(tmp_path: Path) -> None:
     assert len(run.module.launches) == 1
     x = np.random.default_rng(5).integers(-(2**15), 2**15, 701).astype(np.int16)
     given, valid = {"x": x, "y": np.arange(701.0)}, 2**16 - 1
+    starts = np.zeros((7, 32), np.int32)
     for turn, shift in enumerate(range(0, 16, 5)):
         digits = (given["x"].view(np.uint16) ^ 2**15) >> shift & 31
-        starts = np.searchsorted(np.sort(digits), np.arange(32)).astype(np.int32)
+        starts[turn] = np.searchsorted(np.sort(digits), np.arange(32))
         out = {f"{name}_out": np.zeros_like(value) for name, value in given.items()}
         numbers = {"shift": shift, "flipped": 2**15, "valid": valid, "n": 701}
         order, resident = ("any", 1) if turn else ("last first", 2)
@@ -155,6 +156,14 @@ def test_the_counts_of_all_digits(tmp_path: Path) -> None:
     for digit in range(8):
         digits = np.sort(x >> 4 * digit & 15)
         np.testing.assert_array_equal(starts[digit], np.searchsorted(digits, np.arange(16)))
+
+
+def test_keys_that_are_not_moved() -> None:
+    """Their digits are in local memory beside the elements."""
+    sort = RadixSort("unsigned *x, int *v", "x[i]", ["v"])
+    code = lp.generate_code_v2(sort.build(lp.CudaTarget(), items=2)).device_code()
+    assert "digit_there[place] = " in code
+    assert "begin[digit_there[" in code
 
 
 def test_odd_schedules_of_one_launch_say_why() -> None:

@@ -191,3 +191,17 @@ def test_one_launch_on_a_device(size: int) -> None:
     for _ in range(3):
         found = SUM(there)
         np.testing.assert_array_equal(found.get(), np.cumsum(x, dtype=np.int32))
+
+
+def test_calls_like_the_one_before() -> None:
+    scan = InclusiveScanKernel(np.int32, "a+b")
+    for size in (1000, 70_000, 300):
+        x, out = integers(size).astype(np.int32), np.zeros(size + 5, np.int32)
+        expected = np.cumsum(x, dtype=np.int32)
+        for _ in range(2):
+            np.testing.assert_array_equal(scan(x), expected)
+            assert scan(x, out[:size].copy())[-1] == expected[-1]
+            np.testing.assert_array_equal(scan(x, out)[:size], expected)
+            np.testing.assert_array_equal(scan(*2 * [x.copy()]), expected)
+    with pytest.raises(lp.KgenError, match="float64"):
+        scan(x, np.zeros(300))

@@ -8,6 +8,7 @@ D. Merrill: Onesweep, a faster least significant digit radix sort for GPUs, arXi
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -21,22 +22,29 @@ from kgen.ir.callables import ScalarCallable
 from kgen.ir.data import GlobalArg, SubstitutionRule, ValueArg
 from kgen.ir.expr import substitute, walk
 from kgen.ir.language.expressions import parse
+from kgen.ir.tags import LookBackTag, PublishTag
 from kgen.ir.target import WARP_SIZE, TargetBase
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.radix import RadixPass, temporary
+from kgen.targets.cuda import CudaTarget
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.programs.callables import register_callable
+from kgen.transforms.reductions.look_back import entries_of
 from kgen.transforms.reductions.realize import realize_reduction
+from kgen.transforms.statements import tag_instructions
 
 __all__ = ["MOST_BITS", "OneSweepPass"]
 
 #: The bits of the largest digits.
 MOST_BITS: Final = 8
 #: Local memory for the elements of a tile, in bytes, and how many a work-item has at most.
-_ROOM: Final = 36 * 1024
-_MOST_ITEMS: Final = 19
+_ROOM: Final = 80 * 1024
+_MOST_ITEMS: Final = 23
+#: Registers of a multiprocessor, and of a work-item beside those for its elements.
+_REGISTERS: Final = 2**16
+_OTHER_REGISTERS: Final = 34
 
 _RANK: Final = """\
 // The rank of each lane's key among those with its digit: lanes in their order, behind what counts
@@ -57,6 +65,15 @@ static __device__ inline int kgen_rank(int digit, int const *, int *counts)
     old = atomicAdd(&counts[digit], __popc(same));
   return __shfl_sync(0xffffffffu, old, __ffs(same) - 1) + before;
 }"""
+
+
+#: What groups publish of each digit, and where they wait for it.
+_SHARED: Final = {
+    "publish": PublishTag("before", is_total=True),
+    "publish_upto": PublishTag("before", is_total=False),
+    "other": LookBackTag("before", 1),
+    "join": LookBackTag("before", 1),
+}
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,11 @@ class OneSweepPass(RadixPass):
     def schedule(self, *, is_gpu: bool) -> dict[str, int]:
         """Return the usual parameters: as many elements as local memory has room for."""
         found = super().schedule(is_gpu=is_gpu)
-        return {**found, "items": self.items(found["group_size"])} if is_gpu else found
+        if not is_gpu:
+            return found
+        group_size = found["group_size"]
+        items = self.items(group_size)
+        return {**found, "items": items, "min_groups": self.min_groups(group_size, items)}
 
     def turns(self, bits: int) -> int:
         """Return how many digits of some bits a key has at most."""
@@ -162,17 +183,20 @@ class OneSweepPass(RadixPass):
         *,
         bits: int,
         index_dtype: Any,
-        group_size: int = 256,
+        group_size: int = 512,
         items: int | None = None,
+        min_groups: int | None = None,
     ) -> TranslationUnit:
         """Return a pass: groups of *group_size* work-items, each of which has *items* elements.
+
+        A multiprocessor has registers for *min_groups* of them at once.
 
         Each warp has a part of the tile of its group, of which neighbouring lanes have neighbouring
         elements. A lane ranks its key among those of the warp with the same digit, whose number so
         far is in a table in local memory; a work-item for each digit adds up the numbers of the
-        warps, and looks back at those of other groups. Then elements go to their places in the
-        tile, in local memory, from which neighbouring work-items move those of one digit to
-        neighbouring places.
+        warps, and publishes that. Then elements go to their places in the tile, in local memory,
+        and only then the work-items of digits look back at the numbers of other groups, which are
+        there by then. Neighbouring work-items move elements of one digit to neighbouring places.
         """
         items = self.items(group_size) if items is None else items
         tile, digits, warps = group_size * items, 2**bits, group_size // WARP_SIZE
@@ -184,6 +208,8 @@ class OneSweepPass(RadixPass):
                 f"of {digits} digits",
                 hint='schedule={"group_size": 256, "items": 15}',
             )
+        groups = f"(n + {tile - 1})//{tile}"
+        entries = entries_of(NumpyType(np.dtype(index_dtype)))
         warp = f"l // {WARP_SIZE}"
         here = f"{WARP_SIZE * items}*({warp}) + {WARP_SIZE}*e + l % {WARP_SIZE}"
         put = here.replace("e ", "e_put ")
@@ -191,7 +217,7 @@ class OneSweepPass(RadixPass):
         staged = [(f"value_{x.name}", f"{x.name}[{tile}*g + {put}]", x.dtype) for x in self.moved]
         digit_there = self._digit_in_tile(bits)
         if digit_there is None:
-            staged.append(("digit_there", "mine[e_put]", np.dtype(np.uint8)))
+            staged.append(("digit_there", "spot[e_put] >> 16", np.dtype(np.uint8)))
         stages = "\n".join(
             f"{name}[place] = {source} "
             f"{{id=stage_{name}, inames=g:l:e_put, dep=place, if={tile}*g + {put} < n}}"
@@ -205,12 +231,16 @@ class OneSweepPass(RadixPass):
             for one in self.moved
         )
         races = [f"stage_{name}" for name, _, _ in staged]
+        min_groups = self.min_groups(group_size, items) if min_groups is None else min_groups
+        if isinstance(target, CudaTarget):
+            target = dataclasses.replace(target, min_groups=min_groups)
         settings = self._settings(target, bits, index_dtype, races=races)
         settings["substitutions"] |= digit_there or {}
+        settings["assumptions"] += f" and 0 <= shift < {bits * self.turns(bits)}"
         knl = make_kernel(
             [
                 f"{{ [g]: 0 <= g < floor((n + {tile - 1})/{tile}) }}",
-                "{ [h]: 0 <= h <= g }",
+                "{ [h]: 0 <= h < g }",
                 f"{{ [l]: 0 <= l < {group_size} }}",
                 f"{{ [e, r, e_put, e_out]: 0 <= e, r, e_put, e_out < {items} }}",
                 f"{{ [d, clear, b]: 0 <= d, clear, b < {digits} }}",
@@ -219,26 +249,32 @@ class OneSweepPass(RadixPass):
             ],
             f"""
             table[w_clear, clear] = 0              {{id=clear, inames=g:clear:w_clear}}
-            mine[e] = digit({tile}*g + {here}) if {tile}*g + {here} < n else {digits - 1} \
-                                                {{id=mine, inames=g:l:e}}
-            rank[r], [b]: table[{warp}, b] = kgen_rank(mine[r], [b]: table[{warp}, b]) \
+            mine[e] = {digits - 1}                 {{id=outside, inames=g:l:e}}
+            mine[e] = digit({tile}*g + {here}) \
+                                                {{id=mine, inames=g:l:e, dep=outside, \
+                                                if={tile}*g + {here} < n}}
+            rank, [b]: table[{warp}, b] = kgen_rank(mine[r], [b]: table[{warp}, b]) \
                                                 {{id=rank, inames=g:l:r, dep=mine:clear, \
                                                 nosync=rank}}
+            spot[r] = mine[r] << 16 | rank         {{id=spot, inames=g:l:r, dep=rank}}
             own = sum(w, table[w, d])              {{id=own, inames=g:d, dep=rank}}
-            counts[g, d] = own                     {{id=count, inames=g:d, dep=own}}
-            upto = sum(h, counts[h, d])            {{id=upto, inames=g:d, dep=count}}
+            part[g + 1, d, 0] = own                {{id=publish, inames=g:d, dep=own}}
             all[d] = own                           {{id=all, inames=g:d, dep=own}}
             first = sum(d_before, all[d_before])   {{id=first, inames=g:d, dep=all}}
             start = first - own                    {{id=start, inames=g:d, dep=first}}
-            begin[d] = starts[d] + upto - own - start \
-                                                {{id=begin, inames=g:d, dep=start:upto}}
             next = start                           {{id=next, inames=g:d, dep=start}}
             old = table[w_put, d]                  {{id=old, inames=g:d:w_put, dep=next}}
             table[w_put, d] = next                 {{id=set, inames=g:d:w_put, dep=old}}
             next = next + old                      {{id=step, inames=g:d:w_put, dep=set}}
-            place = rank[e_put] + table[{warp}, mine[e_put]] \
-                                                {{id=place, inames=g:l:e_put, dep=step:rank}}
+            place = (spot[e_put] & 65535) + table[{warp}, spot[e_put] >> 16] \
+                                                {{id=place, inames=g:l:e_put, dep=step:spot}}
             {stages}
+            before = 0                             {{id=before, inames=g:d, dep=stage_*}}
+            other = part[h + 1, d, 0]              {{id=other, inames=g:d:h, dep=before:publish}}
+            before = before + other                {{id=join, inames=g:d:h, dep=other}}
+            part[g + 1, d, 1] = before + own       {{id=publish_upto, inames=g:d, dep=join:publish}}
+            begin[d] = starts[shift // {bits}, d] + before - start \
+                                                {{id=begin, inames=g:d, dep=join:start}}
             to = begin[{found}] + {out} \
                                                 {{id=to, inames=g:l:e_out, dep=begin:stage_*}}
             {moves}
@@ -246,21 +282,24 @@ class OneSweepPass(RadixPass):
             [
                 *self._arguments(bits, index_dtype),
                 temporary("table", np.int32, (warps, digits), "LOCAL"),
-                temporary("mine, rank", np.int32, (items,)),
-                temporary("own, first, start, next, old, place", np.int32),
-                temporary("counts", index_dtype, (f"(n + {tile - 1})//{tile}", digits), "GLOBAL"),
+                temporary("mine, spot", np.int32, (items,)),
+                temporary("rank, own, first, start, next, old, place", np.int32),
+                temporary("part", index_dtype, (f"{groups} + 1", digits, entries), "GLOBAL"),
                 temporary("all", np.int32, (digits,), "LOCAL"),
                 temporary("begin", index_dtype, (digits,), "LOCAL"),
-                temporary("upto, to", index_dtype),
+                temporary("before, other, to", index_dtype),
                 *(temporary(name, dtype, (tile,), "LOCAL") for name, _, dtype in staged),
             ],
+            iname_slab_increments={"g": (0, 1)},  # all tiles but the last one are full
             **settings,
         )
         knl = register_callable(knl, "kgen_rank", _Rank("kgen_rank", bits=bits))
+        for insn_id, tag in _SHARED.items():
+            knl = tag_instructions(knl, tag, f"id:{insn_id}")
         tags = {"g": "g.0", "l": "l.0", "clear": "l.0", "d": "l.0"}
         tags |= dict.fromkeys(["e", "r", "e_put", "e_out", "w_clear", "w_put"], "unr_hint")
         knl = tag_inames(knl, tags)
-        return realize_reduction(knl, insn_id_filter=["upto", "first"], force_scan=True)
+        return realize_reduction(knl, insn_id_filter=["first"], force_scan=True)
 
     def _digit_in_tile(self, bits: int) -> dict[str, SubstitutionRule] | None:
         """Return rules for the digit of an element in the tile; none if keys are not made of it."""
@@ -281,6 +320,10 @@ class OneSweepPass(RadixPass):
         size = sum(one.dtype.itemsize for one in self.moved) + 1
         return max(1, min(_MOST_ITEMS, _ROOM // (group_size * size)))
 
+    def min_groups(self, group_size: int, items: int) -> int:
+        """Return how many groups a multiprocessor has registers for, with those of elements."""
+        return max(1, _REGISTERS // (group_size * (_OTHER_REGISTERS + items)))
+
     def _arguments(self, bits: int, index_dtype: Any) -> list[Any]:
-        starts = GlobalArg("starts", index_dtype, shape=(2**bits,))
+        starts = GlobalArg("starts", index_dtype, shape=(self.turns(bits), 2**bits))
         return [*super()._arguments(bits, index_dtype), starts, ValueArg("valid", self.key_dtype)]

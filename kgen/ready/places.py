@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -34,11 +34,15 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a call runs: its target, what calls begin with, and whether that is a GPU."""
+    """Where a call runs: its target, what calls begin with, and whether that is a GPU.
+
+    ``options`` are those of all calls.
+    """
 
     target: TargetBase
     leading: tuple[Any, ...]
     is_gpu: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def index_dtype(self, size: int) -> type[np.signedinteger[Any]]:
         """Return the type of indices for arrays of some size.
@@ -72,7 +76,7 @@ _FEW_ON_GPU: Final = 2**13
 
 HOST: Final = Place(ExecutableCTarget(), (), is_gpu=False)
 _OPENCL: Final = PyOpenCLTarget()
-_CUDA: Final = Place(PyCudaTarget(), (), is_gpu=True)
+_CUDA: Final = Place(PyCudaTarget(), (), is_gpu=True, options={"no_event": True})
 
 
 @functools.lru_cache(maxsize=64)
@@ -157,9 +161,14 @@ def new_array(place: Place, like: Any, length: int, dtype: Any) -> Any:
     if isinstance(like, np.ndarray):
         return np.empty(length, dtype)
     if hasattr(like, "gpudata"):
-        make = place.target.load_runtime().new_array
+        make = _runtime(place.target).new_array
         return make(like.allocator, (length,), (dtype.itemsize,), dtype, None)
     return type(like)(*place.leading, (length,), dtype, allocator=like.allocator)
+
+
+@functools.cache
+def _runtime(target: TargetBase) -> Any:
+    return target.load_runtime()
 
 
 def copy_to(place: Place, source: Any, target: Any) -> None:

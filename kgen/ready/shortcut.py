@@ -33,14 +33,15 @@ def shortcut_for(
 
     There is none if the call runs in a queue that is not the first array's.
     """
-    names = tuple(one.name for one in signature.arguments)
-    first = names.index(signature.arrays[0].name)
+    names = tuple(one.name for one in signature.arguments if one.name in given)
+    first, *others = (names.index(one.name) for one in signature.arrays if one.name in given)
     array_type: Any = type(given[names[first]])
     queue = getattr(given[names[first]], "queue", None)
     if queue is not (place.leading[0] if place.leading else None):
         return None
     has_allocator = allocates and hasattr(given[names[first]], "allocator")
     leading, count, has_queue = place.leading, len(names), queue is not None
+    options = place.options
     size = signature.size if signature.size in given else None
     fewest, most = sizes
 
@@ -50,6 +51,9 @@ def shortcut_for(
         array = args[first]
         if type(array) is not array_type or (has_queue and array.queue is not queue):
             return None
+        for position in others:
+            if args[position] is array:
+                return None
         shape = array.shape
         if len(shape) != 1 or not fewest <= shape[0] <= most:
             return None
@@ -58,6 +62,6 @@ def shortcut_for(
             named[size] = shape[0]
         if has_allocator and array.allocator is not None:
             named["allocator"] = array.allocator
-        return executor(*leading, **named)
+        return executor(*leading, **named, **options)
 
     return call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,12 @@ class Signature:
                 hint="declare arrays as pointers: float *x",
             )
 
-    @property
+    @cached_property
     def arrays(self) -> tuple[CArgument, ...]:
         """The arguments that are arrays."""
         return tuple(one for one in self.arguments if one.is_array)
 
-    @property
+    @cached_property
     def size(self) -> str:
         """The name of the number of elements: ``n`` if no argument has that name."""
         taken = {one.name for one in self.arguments}

@@ -220,23 +220,22 @@ class Tunable:
         method: str = "build",
     ) -> Any:
         """Run the kernel that *method* builds with some options; return its event and outputs."""
+        executor = self._tuned(place, method, options, arguments)
+        return executor(*place.leading, **{**place.options, **arguments, **more})
+
+    def _tuned(
+        self,
+        place: Place,
+        method: str,
+        options: Mapping[str, Any],
+        arguments: dict[str, Any],
+    ) -> Any:
+        """Return what runs a kernel, with the schedule that wisdom has for some arguments."""
         if self._found_call is not None:
             self._found_call(place, method, options, arguments)
             raise _FoundCall
-        options = {**options, **self._chosen(place, method, options, arguments)}
-        return self._prepare(place, options, arguments, more, method)
-
-    def _prepare(
-        self,
-        place: Place,
-        options: Mapping[str, Any],
-        arguments: dict[str, Any],
-        more: Mapping[str, Any],
-        method: str,
-    ) -> Any:
-        """Run a kernel in front of the one that is tuned, which has no schedule of its own."""
-        executor = self._executor(place, method, options)
-        return executor(*place.leading, **arguments, **more)
+        chosen = self._chosen(place, method, options, arguments)
+        return self._executor(place, method, {**options, **chosen} if chosen else options)
 
     def _executor(self, place: Place, method: str, options: Mapping[str, Any]) -> Any:
         key = (place, method, *options.items())

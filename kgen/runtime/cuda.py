@@ -243,9 +243,10 @@ class CudaExecutor(ExecutorBase):
     * ``out_host``: return outputs as numpy arrays; ``None``: if numpy arrays and no device
       arrays were passed. A numpy array that is passed for an output is filled and returned,
       unless ``out_host=False`` asks for the device's array instead
+    * ``no_event=True``: return ``None`` for the event, which takes longer to make than a launch
     """
 
-    optional: ClassVar[tuple[str, ...]] = ("allocator", "stream", "out_host")
+    optional: ClassVar[tuple[str, ...]] = ("allocator", "stream", "out_host", "no_event")
     own_arrays: ClassVar[tuple[type, ...]] = (np.ndarray, GPUArray)
 
     def __init__(self, unit: TranslationUnit, entrypoint: str, context: Any, **more: Any) -> None:
@@ -439,14 +440,17 @@ def as_array(value: Any, stream: Any = None, allocator: Any = None) -> GPUArray 
     )
 
 
-def new_memory(
-    allocator: Any, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
-) -> Any:
-    """Return memory for an array of the given layout, or ``None`` if it is empty."""
-    n_bytes = extent_in_bytes(shape, strides, itemsize)
+#: What allocators of pycuda return.
+_OWN_MEMORY: Final = (drv.DeviceAllocation, drv.PooledDeviceAllocation)
+
+
+def new_memory(allocator: Any, n_bytes: int) -> Any:
+    """Return memory of some size, or ``None`` if that is 0."""
     if not n_bytes:
         return None
     memory = (allocator or drv.mem_alloc)(n_bytes)
+    if isinstance(memory, _OWN_MEMORY):
+        return memory
     borrowed = cuda_memory(memory, _LEGACY_STREAM)
     return memory if borrowed is None else _Borrowed(borrowed)
 
@@ -470,7 +474,7 @@ def new_array(
     fill: np.ndarray[Any, Any] | None,
 ) -> Any:
     """Return a device array of the given layout: of elements *fill*, or undefined."""
-    memory = new_memory(allocator, shape, strides, dtype.itemsize)
+    memory = new_memory(allocator, extent_in_bytes(shape, strides, dtype.itemsize))
     if fill is not None and memory is not None:
         n_items = extent_in_bytes(shape, strides, dtype.itemsize) // dtype.itemsize
         _copy_to_device(memory, np.full(n_items, fill, dtype))
@@ -482,7 +486,7 @@ def new_array(
 def upload(allocator: Any, argument: str, array: np.ndarray[Any, Any]) -> Any:
     """Copy a numpy array to the device, with its strides."""
     flat, first = memory_of(argument, array)
-    memory = new_memory(allocator, flat.shape, (1,), 1)
+    memory = new_memory(allocator, flat.size)
     if memory is not None:
         _copy_to_device(memory, flat)
     start = memory if first == 0 else int(memory) + first
@@ -558,7 +562,8 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         ]
         body += self.take_steps(self.host.steps)
         made = call(self.known("event_in", event_in), name("stream"))
-        return [*body, assign(EVENT, made), self.make_result(name(EVENT))]
+        event = ast.IfExp(name("no_event"), const(None), made)
+        return [*body, assign(EVENT, event), self.make_result(name(EVENT))]
 
     def refuse_allocation(self) -> list[ast.stmt]:
         """Reject calls that need new memory while their stream is being captured.
@@ -591,6 +596,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
 
     def through_host(self, /, *positional: Any, out_host: bool | None, **arguments: Any) -> Any:
         self.refuse_if_capturing(address_of_stream(arguments["stream"]))
+        arguments["no_event"] = None  # whose copies wait for it
         return super().through_host(*positional, out_host=out_host, **arguments)
 
     def go_through_host(self) -> list[ast.stmt]:

@@ -167,8 +167,11 @@ class LoadedFunction:
         self._struct = Struct(f"{_CONFIG}{len(offsets)}P{layout}")
         self._memory = ctypes.c_char * self._struct.size
         self._block = (*launch.locals, 1, 1, 1)[:3]
+        self._sizes = (*self._block, launch.local_memory)
         attributes = ctypes.addressof(_IS_COOPERATIVE) if launch.is_cooperative else 0
         self._attributes = (attributes, int(launch.is_cooperative))
+        self._enqueue = program.driver.cuLaunchKernelEx
+        self._most = 0 if launch.is_cooperative else min(LIMITS.groups)
 
     def pack(self, grid: Sequence[int], stream: int, *parameters: Any) -> PackedCall:
         """Return a launch in a stream, for many times."""
@@ -178,21 +181,20 @@ class LoadedFunction:
             memory,
             0,
             *grid,
-            *self._block,
-            self.launch.local_memory,
+            *self._sizes,
             stream,
             *self._attributes,
             *map(start.__add__, self._offsets),
             *parameters,
         )
-        enqueue = self.program.driver.cuLaunchKernelEx
-        return enqueue, start, self._handle, start + _CONFIG_SIZE, None, memory
+        return self._enqueue, start, self._handle, start + _CONFIG_SIZE, None, memory
 
     def __call__(self, grid: Sequence[int], stream: int, *parameters: Any) -> None:
         """Launch the function."""
-        self.check_grid(grid)
-        enqueue, *arguments, _memory = self.pack(grid, stream, *parameters)
-        error = enqueue(*arguments)
+        if max(grid) > self._most:
+            self.check_grid(grid)
+        enqueue, one, two, three, four, _memory = self.pack(grid, stream, *parameters)
+        error = enqueue(one, two, three, four)
         if error:
             check(self.program.driver, "cuLaunchKernelEx", error, kernel=self.launch.function)
 
@@ -235,6 +237,7 @@ class Zeroing:
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
+        self._enqueue = driver.cuMemsetD8Async
 
     def check_grid(self, grid: Sequence[int]) -> None:
         """Accept any size."""
@@ -242,12 +245,13 @@ class Zeroing:
     def pack(self, grid: Sequence[int], stream: int, memory: Any) -> PackedCall:
         """Return what does it in a stream, for many times."""
         (n_bytes,) = grid
-        return self.driver.cuMemsetD8Async, int(memory), 0, n_bytes, stream, memory
+        return self._enqueue, int(memory), 0, n_bytes, stream, memory
 
     def __call__(self, grid: Sequence[int], stream: int, memory: Any) -> None:
         """Let the device do it."""
-        enqueue, *arguments, _memory = self.pack(grid, stream, memory)
-        check(self.driver, "cuMemsetD8Async", enqueue(*arguments))
+        error = self._enqueue(int(memory), 0, grid[0], stream)
+        if error:
+            check(self.driver, "cuMemsetD8Async", error)
 
 
 def parameter_layout(types: Sequence[np.dtype[Any] | None]) -> tuple[str, tuple[int, ...]]:

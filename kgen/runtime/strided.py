@@ -31,6 +31,8 @@ def empty_aligned(shape: Any, dtype: np.dtype[Any], n_bytes: int, order: Any = "
 
 def extent_in_bytes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
     """Return the size of the memory from the first byte of an array to its last."""
+    if len(shape) == 1 and strides[0] == itemsize:
+        return shape[0] * itemsize
     low, high = _ends(shape, strides)
     return 0 if 0 in shape else high - low + itemsize
 

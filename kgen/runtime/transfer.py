@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kgen.host.program import HostProgram
-from kgen.runtime.pyast import call, const, name, tuple_
+from kgen.runtime.pyast import call, name
 from kgen.runtime.refusals import CallChecker, reject_masked, reject_read_only
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import ArgumentInfo
@@ -92,7 +92,7 @@ class DeviceWrapperBuilder(WrapperBuilder):
     """Builds wrappers that launch kernels on arrays of a device, or copy numpy arrays to it."""
 
     #: make memory and arrays on the device: called with the positional arguments of a call, the
-    #: allocator and a layout
+    #: allocator, and a number of bytes or a layout
     new_memory: ClassVar[Callable[..., Any]]
     new_array: ClassVar[Callable[..., Any]]
 
@@ -110,7 +110,7 @@ class DeviceWrapperBuilder(WrapperBuilder):
         return self.call_allocation("new_array", *layout, self.fill_value(arg))
 
     def allocate_bytes(self, size: ast.expr) -> ast.expr:
-        return self.call_allocation("new_memory", tuple_([size]), tuple_([const(1)]), const(1))
+        return self.call_allocation("new_memory", size)
 
     def call_allocation(self, text: str, *layout: ast.expr) -> ast.expr:
         """Return the call of one of the functions that make memory."""

@@ -70,6 +70,13 @@ def test_device_arrays(knl: Any) -> None:
     np.testing.assert_array_equal(knl(a=a[2:])[1][0].get(), 2 * A[2:])
 
 
+def test_calls_without_an_event(knl: Any) -> None:
+    event, (out,) = knl(a=gpuarray.to_gpu(A), no_event=True)
+    assert event is None
+    np.testing.assert_array_equal(out.get(), 2 * A)
+    np.testing.assert_array_equal(knl(a=A, no_event=True)[1][0], 2 * A)
+
+
 def test_numpy_arrays(knl: Any) -> None:
     filled = np.empty_like(A)
     assert knl(a=A, out=filled)[1][0] is filled

@@ -42,7 +42,7 @@ def extent_of(array: cla.Array) -> Extent:
 
 def upload_faults(count: int, queue: cl.CommandQueue, allocator: Any) -> Any:
     """Return memory in which no guard has noted anything."""
-    memory = new_memory(queue, allocator, (count,), (8,), 8)
+    memory = new_memory(queue, allocator, 8 * count)
     cl.enqueue_copy(queue, memory, no_faults(count))
     return memory
 
@@ -56,15 +56,8 @@ def download_faults(
     return faults
 
 
-def new_memory(
-    queue: cl.CommandQueue,
-    allocator: Any,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    itemsize: int,
-) -> Any:
-    """Return memory for an array of the given layout, or ``None`` if it is empty."""
-    n_bytes = extent_in_bytes(shape, strides, itemsize)
+def new_memory(queue: cl.CommandQueue, allocator: Any, n_bytes: int) -> Any:
+    """Return memory of some size, or ``None`` if that is 0."""
     if n_bytes == 0:
         return None
     if allocator is None:
@@ -81,11 +74,11 @@ def new_array(
     fill: np.ndarray[Any, Any] | None,
 ) -> cla.Array:
     """Return a device array of the given layout: of elements *fill*, or undefined."""
-    memory = new_memory(queue, allocator, shape, strides, dtype.itemsize)
+    n_bytes = extent_in_bytes(shape, strides, dtype.itemsize)
+    memory = new_memory(queue, allocator, n_bytes)
     array = _array_on(queue, memory, allocator, shape, strides, dtype)
     if fill is not None and memory is not None:
-        size = extent_in_bytes(shape, strides, dtype.itemsize)
-        filled = cl.enqueue_fill(queue, memory, fill, size)
+        filled = cl.enqueue_fill(queue, memory, fill, n_bytes)
         if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
             filled.wait()
     return array
@@ -121,7 +114,7 @@ def upload(
 ) -> cla.Array:
     """Copy a numpy array to the device, with its strides."""
     flat, offset = memory_of(argument, array)
-    memory = new_memory(queue, allocator, flat.shape, (1,), 1)
+    memory = new_memory(queue, allocator, flat.size)
     if memory is not None:
         cl.enqueue_copy(queue, memory, flat)
     return _array_on(queue, memory, allocator, array.shape, array.strides, array.dtype, offset)
