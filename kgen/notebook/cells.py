@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kgen.errors import KgenError, KgenSyntaxError, near_names
 from kgen.frontend import make_kernel
@@ -29,6 +30,11 @@ TARGETS: Mapping[str, type[TargetBase]] = {
     "c-code": CTarget,
 }
 
+#: How a domain begins; the arguments of calls, such as ``[i]: y[i] = f(...)``, do not.
+_DOMAIN: Final = re.compile(r"(?:\[[^\]]*\]\s*->\s*)?\{")
+#: A line that does, with loops; options of an instruction may stand on a line, too.
+_LATE: Final = re.compile(rf"^\s*{_DOMAIN.pattern}\s*\[.*", re.MULTILINE)
+
 
 def divide(cell: str) -> tuple[list[str], str]:
     r"""Return the domains at the beginning of a cell, and the instructions below.
@@ -40,12 +46,17 @@ def divide(cell: str) -> tuple[list[str], str]:
     """
     domains = []
     rest = without_remarks(cell)
-    while rest.startswith(("{", "[")):
+    while _DOMAIN.match(rest):
         end = rest.find("}")
         if end < 0:
             raise KgenSyntaxError("the domain at the beginning of the cell is never closed")
         domains.append(rest[: end + 1])
         rest = without_remarks(rest[end + 1 :])
+    if late := _LATE.search(rest):
+        raise KgenSyntaxError(
+            f"a domain is below instructions: '{late[0].strip()}'\n"
+            "  hint: a cell begins with its domains; rules and instructions come after them"
+        )
     return domains, rest
 
 

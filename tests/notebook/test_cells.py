@@ -25,6 +25,11 @@ def test_domains_and_instructions() -> None:
     assert instructions == "out[i, j] = 2*a[i] + j"
 
 
+def test_calls_for_parts_of_arrays_are_no_domains() -> None:
+    cell = "[n] -> { [i]: 0 <= i < n }\n[i]: y[i] = f([i]: x[i])  {id=call}"
+    assert divide(cell) == (["[n] -> { [i]: 0 <= i < n }"], cell.split("\n")[1])
+
+
 def test_target_types_and_options() -> None:
     knl = kernel_of_cell(
         CELL, "table", target="opencl", types=["a=float32"], assumptions=["n >= 1"],
@@ -41,6 +46,7 @@ def test_target_types_and_options() -> None:
     ("cell", "given", "message"),
     [
         ("{ [i]: 0 <= i < n\na[i] = 1", {}, "is never closed"),
+        ("f(x) := x\n{ [i]: 0 <= i < n }\na[i] = f(i)", {}, "a cell begins with its domains"),
         (CELL, {"target": "opencel"}, "did you mean 'opencl'"),
         (CELL, {"types": ["a"]}, "'a' has no '='"),
     ],
