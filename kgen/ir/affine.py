@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import reduce
 from math import gcd
+from operator import xor
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -255,10 +257,24 @@ class _Collector:
                 else:
                     then, other = self.simplified(expr.then), self.simplified(expr.else_)
                     form.add(p.If(condition, then, other), factor)
+            case p.BitwiseXor():
+                self._add_exclusive_or(form, factor, expr)
             case TypeCast() if expr.type.is_integral():
                 form.add(TypeCast(expr.type, self.simplified(expr.child)), factor)
             case _:
                 form.add(substitute(expr, self.values), factor)
+
+    def _add_exclusive_or(self, form: LinearForm, factor: int, expr: p.BitwiseXor) -> None:
+        forms = [self.form_of(child) for child in expr.children]
+        number = reduce(xor, (each.constant for each in forms if not each.terms), 0)
+        others = [each for each in forms if each.terms]
+        if not others:
+            form.constant += factor * number
+        elif len(others) == 1 and not number:
+            form.add_form(others[0], factor)
+        else:
+            numbers = (number,) if number else ()
+            form.add(p.BitwiseXor((*(each.to_expr() for each in others), *numbers)), factor)
 
 
 _INTEGERS = (int, np.integer)

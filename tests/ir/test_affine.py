@@ -27,6 +27,8 @@ from kgen.ir.expr import TruncQuotient, TruncRemainder, to_text
         ("(n - 1) // 16", "(n + 15) // 16 - 1"),
         ("(8*i) % 4", "0"),
         ("1*a[i + 0] + 0", "a[i + 0]"),
+        ("2*((i + 0*j) ^ (4*k)) + 1", "2*(i ^ 4*k) + 1"),
+        ("(i ^ 0) + (6 ^ 3)", "i + 5"),
     ],
 )
 def test_merges_terms(text: str, expected: str) -> None:
