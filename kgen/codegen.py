@@ -82,7 +82,7 @@ class CodeGenerationResult:
 
 
 @checked
-def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult:
+def generate_code_v2(t_unit: TranslationUnit | LoopKernel) -> CodeGenerationResult:
     """Generate code for all entry points; all types must be known.
 
     ``generate_code_v2(add_dtypes(knl, {"a": np.float32})).device_code()`` is the text.
@@ -98,10 +98,10 @@ def generate_code_v2(unit: TranslationUnit | LoopKernel) -> CodeGenerationResult
         out[i] = 2.0f * a[i];
     }
     """
-    if isinstance(unit, LoopKernel):
-        return CodeGenerationResult((generate_module(unit),))
+    if isinstance(t_unit, LoopKernel):
+        return CodeGenerationResult((generate_module(t_unit),))
     return CodeGenerationResult(
-        tuple(generate_module(unit, name) for name in sorted(unit.entrypoints))
+        tuple(generate_module(t_unit, name) for name in sorted(t_unit.entrypoints))
     )
 
 

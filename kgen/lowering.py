@@ -116,7 +116,7 @@ def _prepare(
 
 
 @checked
-def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
+def preprocess_kernel(t_unit: TranslationUnit | LoopKernel) -> Any:
     """Apply everything that precedes scheduling to every kernel of a program.
 
     Called kernels are inlined, rules are expanded, shapes, types and
@@ -132,9 +132,9 @@ def preprocess_kernel(unit: TranslationUnit | LoopKernel) -> Any:
     acc_i = acc_i + a[i]  {id=insn_i_update}
     out = acc_i  {id=insn}
     """
-    if isinstance(unit, TranslationUnit):
-        return unit.map_kernels(lambda one: _preprocess(inline_all_calls(unit, one.name)))
-    return _preprocess(unit)
+    if isinstance(t_unit, TranslationUnit):
+        return t_unit.map_kernels(lambda one: _preprocess(inline_all_calls(t_unit, one.name)))
+    return _preprocess(t_unit)
 
 
 def _preprocess(kernel: LoopKernel) -> LoopKernel:

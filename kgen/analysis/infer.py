@@ -254,7 +254,7 @@ class _Inference:
 
 
 @checked
-def infer_unknown_types(unit: KernelOrUnit, expect_completion: bool = False) -> KernelOrUnit:
+def infer_unknown_types(t_unit: KernelOrUnit, expect_completion: bool = False) -> KernelOrUnit:
     """Infer types from declarations and instructions.
 
     The rest stays unknown until a caller passes it; with *expect_completion* that is rejected:
@@ -266,12 +266,12 @@ def infer_unknown_types(unit: KernelOrUnit, expect_completion: bool = False) -> 
     >>> lp.infer_unknown_types(unit)["kgen_kernel"].arg_dict["out"].dtype
     np:dtype('float32')
     """
-    if isinstance(unit, TranslationUnit):
-        find = _finder(unit)
-        return unit.map_kernels(
+    if isinstance(t_unit, TranslationUnit):
+        find = _finder(t_unit)
+        return t_unit.map_kernels(
             lambda kernel: infer_types(kernel, complete=expect_completion, find=find)
         )
-    return infer_types(unit, complete=expect_completion)
+    return infer_types(t_unit, complete=expect_completion)
 
 
 def _finder(unit: TranslationUnit) -> Callable[[LoopKernel, str], Function | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
 from pytools import UniqueNameGenerator
 
@@ -154,6 +154,10 @@ def transform_of(
     return lambda function: _transform(function, meaning)
 
 
+#: What loopy's reference calls the first argument, in one transformation or another.
+_FIRST: Final = ("kernel", "program", "t_unit")
+
+
 def _transform(
     function: Callable[Concatenate[LoopKernel, P], LoopKernel], meaning: Meaning
 ) -> Transform[P]:
@@ -182,10 +186,11 @@ def _transform(
 
     @functools.wraps(function)
     def apply(*args: Any, **kwargs: Any) -> Any:
-        program = args[0] if args else kwargs.pop(first, None)
+        if not args:
+            args = (kwargs.pop(next((n for n in (first, *_FIRST) if n in kwargs), first), None),)
+        program = args[0]
         kernel = program.name if isinstance(program, LoopKernel) else None
-        given = (program, *args[1:])
-        check_arguments(function, given, kwargs, skip=1, error=TransformError, kernel=kernel)
+        check_arguments(function, args, kwargs, skip=1, error=TransformError, kernel=kernel)
         if isinstance(program, LoopKernel):
             return on_kernel(program, *args[1:], **kwargs)
         if isinstance(program, TranslationUnit):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
@@ -67,3 +68,12 @@ def test_signatures_and_documentation_are_kept() -> None:
         "split_iname",
         "inner_length",
     ]
+
+
+@pytest.mark.parametrize("name", ["kernel", "program", "t_unit"])
+def test_first_argument_by_name(name: str) -> None:
+    split: Any = lp.split_iname
+    knl = split(**{name: pair()}, split_iname="i", inner_length=4)
+    assert "i_outer" in knl["f"].inames
+    for function in (lp.preprocess_kernel, lp.infer_unknown_types, lp.generate_code_v2):
+        assert function(t_unit=knl) == function(knl)
