@@ -27,7 +27,7 @@ from kgen.ir.sets.dims import BasicSet, Set, dim_names, param_names, to_named
 from kgen.ir.sets.domain import as_set
 from kgen.ir.sets.partition import partition
 from kgen.ir.sets.text import parse_set
-from kgen.ir.tags import ConcurrentTag
+from kgen.ir.tags import ConcurrentTag, LookBackTag, PublishTag
 from kgen.transforms.loops.piece_graph import PieceGraph, explained
 from kgen.transforms.loops.rewrite import (
     InameMapper,
@@ -127,6 +127,12 @@ class Pieces:
             if not inames_used(kernel, insn).isdisjoint(self.names) and matches(insn)
         ]
         for insn in found:
+            if insn.tags_of_type((LookBackTag, PublishTag)):
+                raise TransformError(
+                    "work-groups look back at each other in a scan, which cannot be split",
+                    where=f"instruction '{insn}'",
+                    hint="split_domain before realize_reduction(..., force_scan=True)",
+                )
             for name in self.names:
                 if name not in insn.within_inames:
                     raise TransformError(

@@ -187,6 +187,13 @@ def test_other_targets_cannot_wait() -> None:
         lp.generate_code_v2(knl)
 
 
+def test_a_loop_that_looks_back_is_not_split_into_pieces() -> None:
+    knl = scanned(lanes(on_cuda()))
+    (before,) = [name for name in knl.default_entrypoint.inames if name.endswith("_before")]
+    with pytest.raises(lp.KgenError, match="before realize_reduction"):
+        lp.split_domain(knl, f"{{ [{before}]: {before} >= 1 }}")
+
+
 def test_reading_without_waiting_is_a_race() -> None:
     knl = changed(lambda _, insn: insn.copy(tags=frozenset()), LookBackTag)
     with pytest.raises(lp.KgenError, match="requires synchronization by a global barrier"):
