@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run
 from kgen.ir.expr import is_constant, variable_names
-from kgen.ir.instruction import Assignment
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import map_children, nodes_in
 from kgen.ir.types import AddressSpace
@@ -33,10 +33,18 @@ def hoist_initializers(node: Node, kernel: DeviceKernel) -> Node:
     """
     starts = {
         insn.id: insn.assignee.name
-        for insn in kernel.instructions
+        for insn in _guarded_insns(node, kernel)
         if isinstance(insn, Assignment) and _is_start(kernel, insn)
     }
     return _InitializerHoister(kernel, starts, node).node(node) if starts else node
+
+
+def _guarded_insns(root: Node, kernel: DeviceKernel) -> Iterator[InstructionBase]:
+    """Give the instructions directly below conditions."""
+    for guard in nodes_in(root):
+        if isinstance(guard, If):
+            runs = (part for part in _opened(guard.body) if isinstance(part, Run))
+            yield from (kernel.id_to_insn[run.insn_id] for run in runs)
 
 
 def _is_start(kernel: DeviceKernel, insn: Assignment) -> bool:

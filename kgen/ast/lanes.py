@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 import pymbolic.primitives as p
 
@@ -24,7 +24,7 @@ from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.tags import ItemLoopTag, LocalInameTag, LoopedIlpTag, UnrolledIlpTag
 from kgen.ir.tree import has_barrier, map_children, nodes_in
 from kgen.ir.types import AddressSpace
-from kgen.schedule.lanes import dependence_in, draws_random, is_simd
+from kgen.schedule.lanes import dependence_in, draws_random, has_lanes, is_simd
 from kgen.schedule.tree import LoopKind, Schedule, insn_ids, loops_in
 from kgen.transforms.storage.unprivatize import (
     is_shifted,
@@ -342,15 +342,21 @@ def _without_numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> Expr:
 # -- marks ---------------------------------------------------------------------------------------
 
 
+_OF_ITEMS: Final = (ItemLoopTag(), LocalInameTag(0))
+
+
 def mark_simd_loops(node: Node, kernel: DeviceKernel) -> Node:
     """Mark the loops over lanes whose iterations are proved to be independent.
 
     Those are tagged ``vec``, or are innermost loops over the work-items along ``l.0``. Of loops in
     each other it is the innermost one: gcc 12 makes programs of two that crash, with AVX-512.
     """
-    if not kernel.target.has_simd_loops:
-        return node
-    node = map_children(node, lambda child: mark_simd_loops(child, kernel))
+    has_any = has_lanes(kernel) or any(_is_of_items(kernel, name) for name in kernel.inames)
+    return _marked(node, kernel) if has_any and kernel.target.has_simd_loops else node
+
+
+def _marked(node: Node, kernel: DeviceKernel) -> Node:
+    node = map_children(node, lambda child: _marked(child, kernel))
     is_marked = isinstance(node, For) and why_not_in_lanes(node, kernel) is None
     return replace(node, is_simd=True) if is_marked else node
 
@@ -367,8 +373,7 @@ def why_not_in_lanes(loop: For, kernel: DeviceKernel) -> str | None:
 
 def _why_not_items(loop: For, kernel: DeviceKernel) -> str | None:
     """Say why a loop is none over work-items that set neighbours, and scalars of their own."""
-    tags = kernel.inames[loop.iname].tags if loop.iname in kernel.inames else frozenset()
-    if tags.isdisjoint((ItemLoopTag(), LocalInameTag(0))):
+    if not (loop.iname in kernel.inames and _is_of_items(kernel, loop.iname)):
         return "lanes are work-items along 'l.0', or iterations of a loop tagged 'vec'"
     inside = [part.name for part in nodes_in(loop.body) if isinstance(part, For | Let)]
     if inside:
@@ -382,6 +387,11 @@ def _why_not_items(loop: For, kernel: DeviceKernel) -> str | None:
             if not is_scalar and not is_contiguous(kernel, loop.iname, run):
                 return f"neighbours along it do not assign to neighbouring elements of '{name}'"
     return None
+
+
+def _is_of_items(kernel: DeviceKernel, iname: str) -> bool:
+    """Tell whether a loop is over the work-items along ``l.0``."""
+    return not kernel.inames[iname].tags.isdisjoint(_OF_ITEMS)
 
 
 def _is_own_scalar(kernel: DeviceKernel, loop: For, runs: Sequence[Run], name: str) -> bool:

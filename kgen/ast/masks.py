@@ -14,7 +14,7 @@ from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.types import AddressSpace, NumpyType
-from kgen.schedule.lanes import dependence_in, is_lane_call, is_simd
+from kgen.schedule.lanes import dependence_in, has_lanes, is_lane_call, is_simd
 
 __all__ = ["mask_lanes"]
 
@@ -34,7 +34,7 @@ def mask_lanes(kernel: PreparedKernel) -> PreparedKernel:
                                        simd v
                                          if c[v]: b[v] = y[v]
     """
-    if not kernel.target.has_simd_loops or kernel.options.trace_assignments:
+    if not has_lanes(kernel) or kernel.options.trace_assignments:
         return kernel
     masker = _Masker(kernel)
     instructions = [part for insn in kernel.instructions for part in masker.parts_of(insn)]

@@ -111,9 +111,8 @@ def streams_in_blocks(node: Node, kernel: DeviceKernel) -> Node:
                              for i = n / 8 * 8 .. n
                                S
     """
-    if kernel.target.streams_lanes:
-        return _Blocks(kernel).node(node)
-    return node
+    has_any = any(insn.tags_of_type(UseStreamingStoreTag) for insn in kernel.instructions)
+    return _Blocks(kernel).node(node) if has_any and kernel.target.streams_lanes else node
 
 
 def why_not_in_blocks(kernel: LoopKernel, loop: For) -> str | None:

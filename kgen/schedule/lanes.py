@@ -29,6 +29,7 @@ from kgen.schedule.tree import Loop, Node, Sequence, insn_ids, sequence
 __all__ = [
     "dependence_in",
     "draws_random",
+    "has_lanes",
     "is_factor",
     "is_fragment",
     "is_lane_call",
@@ -43,6 +44,11 @@ _DEPENDENCE = Analysis["str | None"](LoopKernel)
 def is_simd(kernel: LoopKernel, iname: str) -> bool:
     """Tell whether a loop is tagged ``vec``, and compilers make the vectors."""
     return kernel.target.has_simd_loops and bool(kernel.has_tag(iname, VectorizeTag))
+
+
+def has_lanes(kernel: LoopKernel) -> bool:
+    """Tell whether compilers make vectors of a loop tagged ``vec``."""
+    return kernel.target.has_simd_loops and any(is_simd(kernel, name) for name in kernel.inames)
 
 
 def is_fragment(kernel: LoopKernel, iname: str) -> bool:

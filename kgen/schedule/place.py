@@ -24,7 +24,7 @@ from kgen.ir.tree import Barrier, has_barrier
 from kgen.ir.types import AddressSpace
 from kgen.schedule.copies import check_copies
 from kgen.schedule.host import on_device
-from kgen.schedule.lanes import join_lanes
+from kgen.schedule.lanes import has_lanes, join_lanes
 from kgen.schedule.look_back import check_look_backs
 from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
 from kgen.schedule.races import check_copies_independent
@@ -72,7 +72,8 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
         check_copies_independent(device, insn_ids(launch.body))
     if ends_axes:
         cut = cut.map_launches(lambda launch: _ordered(device, launch, sequential_axes))
-    cut = cut.map_launches(lambda launch: replace(launch, body=join_lanes(device, launch.body)))
+    if has_lanes(device):
+        cut = cut.map_launches(lambda launch: replace(launch, body=join_lanes(device, launch.body)))
     if sequential_axes:
         return cut
     return cut.map_launches(lambda launch: _with_axes(device, launch))

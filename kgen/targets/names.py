@@ -132,8 +132,10 @@ def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
     if any(mark in text for mark in ('"', "//", "/*")):
         text = _COMMENT.sub("", text)
     names = {*kernel.inames, *kernel.arg_dict, *kernel.temporary_variables} - target.reserved_words
-    variables = {name[::-1]: name for name in names}
-    called = [variables[word] for word in _CALLED.findall(text[::-1]) if word in variables]
+    may_be_called = [name for name in names if f"{name}(" in text or f"{name} (" in text]
+    variables = {name[::-1]: name for name in may_be_called}
+    words = _CALLED.findall(text[::-1]) if variables else []
+    called = [variables[word] for word in words if word in variables]
     defined = [launch.function for launch in module.launches]
     found = {name for name in set(called) if called.count(name) > defined.count(name)}
     directives = "\n".join([line for line in text.split("\n") if line.startswith("#")])

@@ -150,9 +150,11 @@ def _with_long_groups(writer: ExpressionWriter, function: DeviceFunction) -> Dev
 
 def _is_uneven(kernel: DeviceKernel, function: DeviceFunction) -> bool:
     """Tell whether work-groups have loops of different length: bounds that are computed."""
+    computed = kernel.temporary_variables.keys() | kernel.get_written_variables()
+    if computed.isdisjoint(kernel.bounding_names):
+        return False
     loops = (node for node in nodes_in(function.body) if isinstance(node, For))
     bounds = (expr for loop in loops for expr in exprs_of(loop))
-    computed = kernel.temporary_variables.keys() | kernel.get_written_variables()
     return not computed.isdisjoint(variable_names(*bounds))
 
 

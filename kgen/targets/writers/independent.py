@@ -77,12 +77,11 @@ def _pairs_of_elements(
     kernel: LoopKernel, accesses: Accesses, runs: list[Run], own: Collection[str | None]
 ) -> Iterator[tuple[ArrayBase, _Index | None, _Index | None]]:
     """Give the pairs of elements, also equal ones, of each array that *runs* write."""
-    for name, every in _touched(kernel, accesses, runs):
-        here = list(_in_loop(every, runs)) if name not in own else []
-        if any(access.is_write for access, _ in here):
-            indices = dict.fromkeys(index for _, index in here)
+    for array in _written(kernel, runs):
+        if array.name not in own:
+            indices = dict.fromkeys(_in_loop(accesses.get(array.name, ()), runs))
             for one, other in combinations_with_replacement(indices, 2):
-                yield kernel.array_vars[name], one, other
+                yield array, one, other
 
 
 def _is_alone(array: ArrayBase) -> bool:
@@ -101,7 +100,7 @@ def _adds_adjacent(
         return False
     for name, every in _touched(kernel, accesses, runs):
         array = kernel.array_vars[name]
-        for _, index in _in_loop(every, runs):
+        for index in _in_loop(every, runs):
             if not _is_named(array, index):
                 return False
             for tag, subscript in zip(array.dim_tags or (), index or (), strict=True):
@@ -141,19 +140,13 @@ def _touched(
     return ((name, accesses[name]) for name in sorted(names & accesses.keys()))
 
 
-def _in_loop(
-    accesses: tuple[Access, ...], runs: list[Run]
-) -> Iterator[tuple[Access, _Index | None]]:
-    """Give the accesses of *runs*, with their subscripts there; none where they are not named."""
+def _in_loop(accesses: tuple[Access, ...], runs: list[Run]) -> Iterator[_Index | None]:
+    """Give the subscripts of the accesses of *runs*; ``None`` where they are not named."""
     for run in runs:
         for access in accesses:
             if access.insn_id == run.insn_id:
-                index = access.index
-                values = run.values
-                yield (
-                    access,
-                    None if index is None else tuple(substitute(part, values) for part in index),
-                )
+                index, values = access.index, run.values
+                yield None if index is None else tuple(substitute(e, values) for e in index)
 
 
 def _meet_in_one_iteration(
