@@ -13,7 +13,7 @@ from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.expr import Expr
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
-from kgen.ready.arguments import bind, context_first, read_arguments
+from kgen.ready.arguments import bind, context_first, read_arguments, reject_given
 from kgen.ready.c_functions import Value, converted
 from kgen.ready.c_text import CArgument
 from kgen.ready.expressions import to_value
@@ -25,6 +25,7 @@ from kgen.ready.radix import RadixPass
 from kgen.ready.snippet import Signature, allocator_of, call_options
 from kgen.ready.tuned import Tunable
 from kgen.scan import GenericScanKernel
+from kgen.transforms.storage.declarations import set_options
 
 __all__ = ["RadixSort", "copy_if", "partition", "remove_if", "unique"]
 
@@ -241,7 +242,8 @@ class RadixSort(Tunable):
         left out
     :arg index_dtype: the type of indices; one that suffices if left out
     :arg key_dtype: the type of keys; negative ones come first
-    :arg scan_kernel, options: as in pyopencl, and not used
+    :arg scan_kernel: pyopencl's, which is to be left out: a sort has a scan of its own
+    :arg options: flags for the compiler
     :arg schedule, wisdom: as for :class:`kgen.elementwise.ElementwiseKernel`; a tune measures one
         pass
 
@@ -271,6 +273,8 @@ class RadixSort(Tunable):
     ) -> None:
         self.context = context
         self.name = "radix_sort"
+        reject_given(self.name, "a sort has a scan of its own", scan_kernel=scan_kernel)
+        self.options = options
         self.signature = Signature(self.name, read_arguments(arguments))
         self.sort_arg_names = tuple(sort_arg_names)
         asked = _BITS if bits_at_a_time is None else bits_at_a_time
@@ -415,13 +419,19 @@ class RadixSort(Tunable):
         'radix_sort'
         """
         settings = {"index_dtype": np.int32, **self.schedule, **options}
-        return self._pass_for(target).build(target, is_gpu=is_gpu, bits=bits, **settings)
+        return self._flagged(
+            self._pass_for(target).build(target, is_gpu=is_gpu, bits=bits, **settings)
+        )
 
     def build_counts(self, target: TargetBase, *, is_gpu: bool, **options: Any) -> TranslationUnit:
         """Return what counts all digits of keys, for passes that are one launch on a GPU."""
         found = self._pass_for(target)
         assert isinstance(found, OneSweepPass)
-        return found.build_counts(target, **options)
+        return self._flagged(found.build_counts(target, **options))
+
+    def _flagged(self, unit: TranslationUnit) -> TranslationUnit:
+        """Return a kernel whose code is compiled with the flags that the user gave."""
+        return set_options(unit, build_options=self.options) if self.options else unit
 
     def _pass_for(self, target: TargetBase) -> RadixPass:
         declared = tuple(

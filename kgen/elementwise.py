@@ -13,7 +13,7 @@ from kgen.frontend import make_kernel
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.arguments import bind, context_first, read_arguments
+from kgen.ready.arguments import bind, context_first, read_arguments, reject_given
 from kgen.ready.c_text import parse_functions, with_macros
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import native
@@ -40,7 +40,7 @@ class ElementwiseKernel(Tunable):
     :arg loop_prep: statements before *operation*
     :arg schedule: parameters of the schedule, such as ``{"group_size": 128}``, see :meth:`build`
     :arg wisdom: records of :meth:`tune`, or their file, by which calls choose the schedule
-    :arg keep: as in pycuda, and not used
+    :arg keep: pycuda's, which must be false: no files are written that could be kept
 
     >>> import numpy as np
     >>> axpy = ElementwiseKernel("float a, float *x, float *y", "y[i] = a*x[i] + y[i]")
@@ -69,6 +69,7 @@ class ElementwiseKernel(Tunable):
         wisdom: Any = None,
         keep: bool = False,
     ) -> None:
+        reject_given(name, "print(generate_code_v2(knl.build(target)).device_code())", keep=keep)
         self.context = context
         self.name = name
         self.options = options

@@ -19,7 +19,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.arguments import bind, context_first, read_arguments
+from kgen.ready.arguments import bind, context_first, read_arguments, reject_given
 from kgen.ready.c_text import CArgument, parse_functions, with_macros
 from kgen.ready.expressions import Scope, to_value
 from kgen.ready.indices import Indices
@@ -75,6 +75,7 @@ class ReductionKernel(Tunable):
         wisdom: Any = None,
         keep: bool = False,
     ) -> None:
+        reject_given(name, "print(generate_code_v2(knl.build(target)).device_code())", keep=keep)
         self.context = context
         self.name = name
         self.options = options

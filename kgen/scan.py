@@ -23,7 +23,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.arguments import bind, context_first, read_arguments
+from kgen.ready.arguments import bind, check_devices, context_first, read_arguments
 from kgen.ready.c_functions import Value
 from kgen.ready.c_text import CArgument, parse_functions, with_macros
 from kgen.ready.expressions import Scope, to_condition, to_value
@@ -63,6 +63,7 @@ class GenericScanKernel(Tunable):
         expressions above. The offset is 0 or -1
     :arg index_dtype: the type of indices; one that suffices if left out
     :arg name_prefix: the name of the kernel
+    :arg devices: devices of *context*
     :arg options, preamble, schedule, wisdom: as for :class:`kgen.elementwise.ElementwiseKernel`
 
     >>> import numpy as np
@@ -103,6 +104,7 @@ class GenericScanKernel(Tunable):
         schedule: Mapping[str, Any] | None = None,
         wisdom: Any = None,
     ) -> None:
+        check_devices(name_prefix, context, devices)
         self.context = context
         self.name = name_prefix
         self.options = options
@@ -662,6 +664,7 @@ class _ScanOfArray(GenericScanKernel):
             name_prefix=name_prefix,
             options=options,
             preamble=preamble,
+            devices=devices,
             schedule=schedule,
             wisdom=wisdom,
         )
@@ -725,7 +728,8 @@ class InclusiveScanKernel(_ScanOfArray):
     :arg dtype: the type of elements
     :arg scan_expr: what two values are combined to, an expression in C of ``a`` and ``b``
     :arg neutral: the value in C that changes nothing, if there is one
-    :arg name_prefix, options, preamble, schedule, wisdom: as for :class:`GenericScanKernel`
+    :arg name_prefix, options, preamble, devices, schedule, wisdom: as for
+        :class:`GenericScanKernel`
 
     >>> import numpy as np
     >>> InclusiveScanKernel(np.int32, "a+b")(np.arange(5, dtype=np.int32))

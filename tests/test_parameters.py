@@ -8,15 +8,27 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.algorithm import RadixSort
+from kgen.elementwise import ElementwiseKernel
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.target import TargetBase
 from kgen.ir.types import to_kgen_type
+from kgen.scan import GenericScanKernel, InclusiveScanKernel
 
 #: Hooks that a user's class overrides, and what every kind of operation is called with.
-HOOKS = {"with_types", "emit_call", "generate_preambles", "neutral_element", "__call__"}
+HOOKS = {
+    "with_types",
+    "emit_call",
+    "generate_preambles",
+    "get_called_callables",
+    "get_used_hw_axes",
+    "neutral_element",
+    "__call__",
+}
 
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -26,10 +38,16 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
             continue  # hooks, which other targets override
         if inspect.isclass(item):
             for own, method in vars(item).items():
-                if inspect.isfunction(method) and (own == "__call__" or own[0] != "_"):
-                    yield f"{name}.{own}", method
+                is_public = own in ("__call__", "__init__") or own[0] != "_"
+                if inspect.isfunction(method) and is_public and has_text(method):
+                    yield f"{name}.{own}", inspect.unwrap(method)
         elif inspect.isfunction(item):
             yield name, inspect.unwrap(item)
+
+
+def has_text(function: Callable[..., Any]) -> bool:
+    """Tell whether a function stands in a file: the ``__init__`` of a dataclass does not."""
+    return not function.__code__.co_filename.startswith("<")
 
 
 def ignored_parameters(function: Callable[..., Any]) -> set[str]:
@@ -148,3 +166,18 @@ def test_the_reference_stays_off_some_vendors(opencl_queue: Any) -> None:
     vendor = opencl_queue.device.platform.name
     with pytest.raises(lp.KgenError, match="the reference may not run on"):
         lp.auto_test_vs_ref(knl, opencl_queue.context, blacklist_ref_vendors=vendor)
+
+
+def test_a_radix_sort_is_compiled_with_flags() -> None:
+    sort = RadixSort("unsigned *x", "x[i]", ["x"], options=["-O1"])
+    knl = sort.build(lp.ExecutableCTarget(), is_gpu=False)
+    assert knl.default_entrypoint.options.build_options == ("-O1",)
+
+
+def test_what_pyopencl_and_pycuda_have_besides() -> None:
+    with pytest.raises(lp.KgenError, match="scan_kernel="):
+        RadixSort("unsigned *x", "x[i]", ["x"], scan_kernel=GenericScanKernel)
+    with pytest.raises(lp.KgenError, match="keep=True"):
+        ElementwiseKernel("float *x", "x[i] = 0", keep=True)
+    with pytest.raises(lp.KgenError, match="'cpu', which is no device of the context"):
+        InclusiveScanKernel(np.int32, "a+b", devices=["cpu"])

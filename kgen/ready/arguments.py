@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,15 @@ from kgen.errors import InvocationError, KernelError, counted
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ready.c_text import CArgument, parse_arguments
 
-__all__ = ["Declared", "bind", "context_first", "declare", "read_arguments"]
+__all__ = [
+    "Declared",
+    "bind",
+    "check_devices",
+    "context_first",
+    "declare",
+    "read_arguments",
+    "reject_given",
+]
 
 Declared = Sequence[CArgument]
 
@@ -39,6 +48,29 @@ def context_first(init: Callable[..., None]) -> Callable[..., None]:
         init(self, *args, **kwargs)
 
     return call
+
+
+def reject_given(kernel: str, hint: str, **given: Any) -> None:
+    """Reject values of parameters that pyopencl or pycuda has, and that mean nothing here."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise KernelError(
+                f"{name}={reprlib.repr(value)} changes nothing here", kernel=kernel, hint=hint
+            )
+
+
+def check_devices(kernel: str, context: Any, devices: Any) -> None:
+    """Reject devices that a context does not have; a call runs on that of its arrays."""
+    known = getattr(context, "devices", ())
+    given = devices if isinstance(devices, list | tuple) else (devices,)
+    unknown = [] if devices is None else [device for device in given if device not in known]
+    if unknown:
+        raise KernelError(
+            f"devices= has {reprlib.repr(unknown[0])}, which is no device of the context",
+            kernel=kernel,
+            hint="pass the context of these devices, or leave them out: a call runs on the "
+            "device of its arrays",
+        )
 
 
 def read_arguments(arguments: Any, what: str = "arguments") -> tuple[CArgument, ...]:

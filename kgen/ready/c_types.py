@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from kgen.errors import KgenSyntaxError, near_names
-from kgen.ir.vector_values import COUNTS, vector_type
+from kgen.ir.vector_values import COUNTS, NUMBER_NAMES, vector_type
 
 __all__ = ["Dtype", "NAMED_TYPES", "arithmetic", "find_type", "promoted", "without_templates"]
 
@@ -31,18 +31,8 @@ _SCALARS: Final = {
 }
 _VECTORS: Final = {
     f"{name}{count}": vector_type(np.dtype(number), count).numpy_dtype
-    for name, number in {
-        "char": "int8",
-        "uchar": "uint8",
-        "short": "int16",
-        "ushort": "uint16",
-        "int": "int32",
-        "uint": "uint32",
-        "long": "int64",
-        "ulong": "uint64",
-        "float": "float32",
-        "double": "float64",
-    }.items()
+    for name, number in NUMBER_NAMES.items()
+    if name != "half"
     for count in COUNTS
 }
 #: Types that have a name in OpenCL C, CUDA C++, pyopencl or pycuda, beside those of C itself.
