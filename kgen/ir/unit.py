@@ -238,7 +238,7 @@ class TranslationUnit(Digested):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel: ``evt, (out,) = knl(queue, a=x)``, or ``knl(a=x)`` on the host."""
         entrypoint = kwargs.pop("entrypoint", None)
-        if not isinstance(entrypoint, str | None):
+        if entrypoint is not None and not isinstance(entrypoint, str):
             raise InvocationError(
                 f"entrypoint= is the name of a kernel, not {reprlib.repr(entrypoint)}",
                 hint="where a kernel has an argument 'entrypoint': "

@@ -435,7 +435,9 @@ class WrapperBuilder:
         if not negative or self.options.skip_arg_checks:
             return []
         check = self.own("check", lambda builder: _with_dict(builder.checker.check))
-        return [if_(any_of(negative), [do(call(check, **_named(self.host.passed)))])]
+        is_made = any_of([self.is_none(arg.name) for arg in arrays])
+        is_wrong = all_of([is_made, any_of(negative)])
+        return [if_(is_wrong, [do(call(check, **_named(self.host.passed)))])]
 
     def fill_value(self, arg: ArgumentInfo) -> ast.expr:
         """Return what the elements of a new output have that the code may leave unwritten."""
