@@ -38,12 +38,13 @@ from kgen.ir.unit import TranslationUnit
 from kgen.lowering import prepare, schedule_prepared
 from kgen.origin import compare_with_origin, origin_error
 from kgen.schedule.conflicts import Conflicts
-from kgen.schedule.definition import find_undefined, undefined_error, unproved_reads
+from kgen.schedule.definition import undefined_error, unproved_reads
 from kgen.schedule.host import on_device
 from kgen.schedule.races import find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
 from kgen.schedule.threads import has_axes, items_as_loops
 from kgen.schedule.tree import Schedule
+from kgen.schedule.undefined import find_undefined
 from kgen.targets.base import Target
 from kgen.targets.limits import find_exceeded_limits
 from kgen.transforms.programs.inline import inlined_kernel

@@ -132,7 +132,7 @@ class _ProductOnItems:
 
     def steps(self, config: Configuration) -> Sequence[Step]:
         """Return the steps of a configuration."""
-        k, lanes = self.k, config["lanes"]
+        k = self.k
         result = [*self._split(self.i, 1, config), *self._split(self.j, 0, config)]
         result.append(step(split_iname, k, config[f"{k}_tile"]))
         result += self._batch()
@@ -140,7 +140,7 @@ class _ProductOnItems:
             result += self._fetch(array, config)
         if config["registers"]:
             for array in (self.other, self.panel):
-                result += self._hold(array, config, lanes)
+                result += self._hold(array, config)
         if config[f"{k}_unroll"]:
             result.append(step(tag_inames, f"{k}_inner:unr"))
         return result
@@ -217,7 +217,7 @@ class _ProductOnItems:
         result.append(step(split_iname, f"{array}_turn", width, **tags))
         return result
 
-    def _hold(self, array: str, config: Configuration, lanes: int) -> list[Step]:
+    def _hold(self, array: str, config: Configuration) -> list[Step]:
         """Load what a work-item needs of a tile as vectors into registers."""
         (name,) = set(self.factors[array]) - {self.k}
         axis = self.factors[array].index(name)

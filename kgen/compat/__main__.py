@@ -35,10 +35,10 @@ def main(arguments: Sequence[str]) -> None:
                 sys.path[0] = os.path.dirname(os.path.abspath(program))
             runpy.run_path(program, run_name="__main__")
     except Exception as error:
-        _report(error, program)
+        _report(error)
 
 
-def _report(error: Exception, program: str) -> NoReturn:
+def _report(error: Exception) -> NoReturn:
     """Print an error as Python does: from the program's own lines on."""
     place: TracebackType | None = error.__traceback__
     while place is not None and _is_of_runner(place):

@@ -126,7 +126,7 @@ def library_files(
         made |= files
     module = f"include/{namespace}.f90" if fortran else None
     if module is not None:
-        made[module] = fortran_module(namespace, kernels, writers)
+        made[module] = fortran_module(namespace, writers)
     made |= cmake_files(namespace, code_writers(writers), code, module)
     made[f"{namespace}.json"] = manifest_text(
         namespace, kernels, writers, made, targets=chosen, sources=sources

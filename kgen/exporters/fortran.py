@@ -51,9 +51,7 @@ class _Dummy:
     extents: str = ""
 
 
-def fortran_module(
-    namespace: str, kernels: Sequence[ExportedKernel], writers: Iterable[LauncherWriter]
-) -> str:
+def fortran_module(namespace: str, writers: Iterable[LauncherWriter]) -> str:
     """Return the module *namespace*, in which arrays of the host are those of Fortran.
 
     Axes are in the opposite order: the last one of a row-major array is Fortran's first.
@@ -80,7 +78,7 @@ def fortran_module(
         "  interface",
     ]
     for writer in writers:
-        lines += [f"    {line}".rstrip() for line in _Interfaces(namespace, writer).functions()]
+        lines += [f"    {line}".rstrip() for line in _Interfaces(writer).functions()]
     lines += ["  end interface", "", "contains", "", *_message(namespace)]
     return "\n".join([*lines, f"end module {namespace}", ""])
 
@@ -117,7 +115,7 @@ def _message(namespace: str) -> Iterator[str]:
 class _Interfaces:
     """Writes the interfaces of the functions of one kernel for one target."""
 
-    def __init__(self, namespace: str, writer: LauncherWriter) -> None:
+    def __init__(self, writer: LauncherWriter) -> None:
         self.writer = writer
         names = [writer.name]
         if writer.host.buffers:

@@ -13,7 +13,7 @@ from kgen.analysis.instances import Instances, elements_of
 from kgen.ir.sets.dims import project_out_params
 from kgen.ir.sets.effort import answer
 from kgen.lowering import prepare, schedule_prepared
-from kgen.schedule.definition import find_undefined
+from kgen.schedule.undefined import find_undefined
 
 
 def code(text: str, temporary: str = "t", tags: str = "", **kwargs: Any) -> str:

@@ -261,7 +261,7 @@ def _not_explained(kernel: LoopKernel, names: Iterable[str]) -> list[str]:
     return sorted(n for n in names if not any(mangler(kernel, n) for mangler in manglers))
 
 
-def _check_layouts(kernel: LoopKernel, arrays: Mapping[str, ArrayBase]) -> None:
+def _check_layouts(arrays: Mapping[str, ArrayBase]) -> None:
     """Reject shapes, strides and offsets that depend on elements of arrays."""
     for name, array in arrays.items():
         exprs = array.layout_exprs
@@ -333,7 +333,7 @@ def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
     _check_assumptions(kernel)
     _check_rules(kernel)
     arrays = kernel.array_vars
-    _check_layouts(kernel, arrays)
+    _check_layouts(arrays)
     seen: dict[str, tuple[int, InstructionBase]] = {}
     for insn, found in zip(kernel.instructions, mentioned, strict=True):
         uses = list(found.ranks)

@@ -22,7 +22,7 @@ from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import AxisTag, GroupInameTag, HardwareConcurrentTag, LocalInameTagBase
 from kgen.ir.types import NumpyType
 from kgen.transforms.select import new_names, require_inames
-from kgen.transforms.storage.filling import loops_filling, takes_turns
+from kgen.transforms.storage.filling import is_cyclic, loops_filling
 
 __all__ = ["Place", "ReductionLoops"]
 
@@ -84,7 +84,7 @@ class ReductionLoops:
             )
         self._reject_bounds_from_inside(reduction, place, insn_id)
         shared = self.loops_shared(reduction, insn_id)
-        self._reject_other_iterations(reduction, shared, insn_id)
+        self._reject_other_iterations(shared, insn_id)
         place = place.inside(tuple(shared), {})
         inames = tuple(name for name in inames if name not in shared)
         key = (sharers, frozenset(inames), shared)
@@ -171,9 +171,7 @@ class ReductionLoops:
         names = frozenset(variable_names(*reduction.exprs))
         return loops_filling(self.kernel, insn, frozenset(reduction.inames), names)
 
-    def _reject_other_iterations(
-        self, reduction: Reduction, shared: frozenset[str], insn_id: str
-    ) -> None:
+    def _reject_other_iterations(self, shared: frozenset[str], insn_id: str) -> None:
         """Reject a shared loop in which the reduction would read what later iterations write."""
         kernel = self.kernel
         insn = kernel.id_to_insn[insn_id]
@@ -184,7 +182,7 @@ class ReductionLoops:
             for writer in map(kernel.id_to_insn.__getitem__, kernel.writers.get(access.array, ())):
                 named = around & writer.within_inames & writer.subscripts_of(access.array)
                 for name in sorted(named):
-                    if writer is insn or takes_turns(writer, access.array, name):
+                    if writer is insn or is_cyclic(writer, access.array, name):
                         continue
                     if not _is_same_along(name, access, writer):
                         raise TransformError(

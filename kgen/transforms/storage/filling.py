@@ -26,7 +26,7 @@ __all__ = [
     "mentioned_inames",
     "reject_bound_inside",
     "reject_local_in_divergent_loop",
-    "takes_turns",
+    "is_cyclic",
 ]
 
 
@@ -37,7 +37,7 @@ def loops_filling(
 
     All writers of a temporary in *names* are inside of such a loop, and their subscripts do not
     name it: each iteration stores what the reduction reads in it, as a prefetch does. Or it has
-    buffers that take turns, as ``tile[k % 2]`` in a pipeline, the first of which are filled before.
+    cyclic buffers, as ``tile[k % 2]`` in a pipeline, the first of which are filled before.
     """
     filling: set[str] = set()
     for array in sorted(names & kernel.temporary_variables.keys() & kernel.writers.keys()):
@@ -47,12 +47,12 @@ def loops_filling(
         around = frozenset.intersection(*(writer.within_inames for writer in writers))
         named = {name for writer in writers for name in writer.subscripts_of(array)}
         filling |= around & inames - named
-        filling |= {n for n in named & inames for insn in writers if takes_turns(insn, array, n)}
+        filling |= {n for n in named & inames for insn in writers if is_cyclic(insn, array, n)}
     return frozenset(filling)
 
 
-def takes_turns(insn: InstructionBase, array: str, loop: str) -> bool:
-    """Tell whether iterations of a loop use few elements in turn: by remainders alone."""
+def is_cyclic(insn: InstructionBase, array: str, loop: str) -> bool:
+    """Tell whether iterations of a loop use few elements cyclically: by remainders alone."""
     parts = [
         part
         for lhs in insn.assignees
