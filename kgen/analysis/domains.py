@@ -262,7 +262,7 @@ def piece_of_copies(
     said = to_named(keep_dims(domain, [name for name in names if name in fixed]))
 
     def of_copies(group: Collection[str]) -> BasicSet:
-        """Say of a group of loops what those around it have not said already."""
+        """Return the domain of a group of loops, without constraints of the loops around it."""
         kept = keep_dims(piece, [name for name in names if name in group or name in fixed])
         own = _renamed_around(kept, {name: copies[name] for name in names if name in group})
         if dim_names(said):

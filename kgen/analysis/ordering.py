@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pymbolic.primitives as p
+from pytools.graph import compute_sccs
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
@@ -123,25 +125,11 @@ class _Order:
             for d in self.direct[k]:
                 self.after[d] |= self.after[k] | 1 << k
 
-    def _sorted(self) -> list[int]:
+    def _sorted(self) -> Sequence[int]:
         """Return all numbers in topological order; cycles are broken arbitrarily."""
-        seen = [False] * len(self.names)
-        result: list[int] = []
-        for root in range(len(self.names)):
-            stack = [(root, iter(self.direct[root]))]
-            if seen[root]:
-                continue
-            seen[root] = True
-            while stack:
-                at, rest = stack[-1]
-                following = next((d for d in rest if not seen[d]), None)
-                if following is None:
-                    result.append(at)
-                    stack.pop()
-                else:
-                    seen[following] = True
-                    stack.append((following, iter(self.direct[following])))
-        return result
+        if all(d < k for k, earlier in enumerate(self.direct) for d in earlier):
+            return range(len(self.names))
+        return list(chain.from_iterable(compute_sccs(dict(enumerate(self.direct)))))
 
     def bit(self, name: str) -> int:
         return 1 << self.number[name]

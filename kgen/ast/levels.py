@@ -238,7 +238,7 @@ def _bound(nest: Nest, bind: Bind) -> Nest:
 def _values(nest: Nest) -> Set | None:
     """Return the values of the outermost loop, where they are one range.
 
-    What is said of parameters alone decides about what is in the loop, not about its range.
+    Parameter-only constraints become guards of what is in the loop; the range is without them.
     """
     union = union_of(
         without_param_constraints(range_).to_set()

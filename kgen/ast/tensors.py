@@ -96,7 +96,7 @@ def is_tensor(kernel: LoopKernel, insn_id: str) -> bool:
 
 
 def count_meanwhile(kernel: LoopKernel, insn_id: str, nodes: Sequence[Node]) -> int:
-    """Return with how many of *nodes*, behind steps, work-items go on before they wait for these.
+    """Return how many of *nodes*, which follow steps, run before work-items wait for the steps.
 
     They wait before a barrier, before other steps, and before anything uses the sums. What stores
     to arrays of the factors up to there stores to other elements: all lanes read each element, so

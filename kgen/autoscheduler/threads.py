@@ -39,7 +39,7 @@ SUMS = 32
 COPIES = 100
 #: Compilers unroll so many iterations on their own, if that makes no more copies than those.
 UNROLLED = 16
-#: So many terms of a sum are better written out than added up in lanes.
+#: A sum of at most so many terms is unrolled; longer ones are added up in lanes.
 TERMS = 25
 #: The rows and columns of a tile whose lines stay in a cache, and the side of the squares in it.
 TILE = 64, 256
@@ -107,9 +107,9 @@ def piece(each: int, trips: int | None) -> int:
 
 
 def unroll_short(planner: Planner, nest: Nest) -> tuple[Step, ...]:
-    """Unroll loops of few iterations, from the innermost one outwards, as far as it goes.
+    """Unroll loops of few iterations, from the innermost one outwards, up to so many copies.
 
-    Unrolled loops go inside of others, which those over time, say, may not.
+    An unrolled loop is moved inside of the others, if dependences allow that.
     """
     lane = nest.lane(nest.inames)
     copies, names = 1, list[str]()

@@ -71,7 +71,7 @@ def _fit_lengths(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
         if loop.level == "seq" and loop.trips.data and _is_split_with(kernel, loop.iname, lanes):
             data = " and ".join(loop.trips.data)
             yield (
-                f"how often '{loop.iname}' goes round follows from {data}: where that is less than "
+                f"the trip count of '{loop.iname}' follows from {data}: where that is less than "
                 f"the {launch.locals[0]} lanes take at once, some are idle; compare shorter vectors"
             )
 

@@ -66,7 +66,7 @@ spmv, CUDA C++:
       store  y[i_worker + i_gang*4]            single
     bytes of a work-item: 24 (acc_j_turn_j_vector 8, first 4, last 4, other_j_turn_j_vector 8)
   to try
-    - how often 'j_turn' goes round follows from first and last: where that is less than the 32 \
+    - the trip count of 'j_turn' follows from first and last: where that is less than the 32 \
 lanes take at once, some are idle; compare shorter vectors"""
 
 

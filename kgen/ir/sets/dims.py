@@ -544,7 +544,7 @@ def constraints_on(domain: BasicSet, names: Iterable[str]) -> BasicSet:
 
 
 def without_param_constraints(values: BasicSet) -> BasicSet:
-    """Leave out what is said of parameters alone, also by existential variables of their own.
+    """Drop parameter-only constraints, also those with existential variables of their own.
 
     A quotient of the loop need not be tied to it by a constraint: isl leaves out what follows
     from its definition. Then everything stays.

@@ -778,7 +778,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 _CHAINS = (p.Sum, p.Product)
 _REAL = (int, float)
 _AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
-#: What is 0 or 1.
+#: Expressions whose value is 0 or 1.
 _TRUTHS = (p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot)
 _WHOLE = (int, *_AXES)
 

@@ -1,4 +1,4 @@
-"""Arrays that are only read beside others that are written: reads of both that nvcc makes one."""
+"""Arrays that are only read: hidden from nvcc where it merges their loads with those of others."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def without_waits(kernel: LoopKernel, arrays: Collection[str]) -> LoopKernel:
 
 
 def begin_products_first(kernel: LoopKernel) -> LoopKernel:
-    """Let copies for later begin behind products of warpgroups, which go on meanwhile.
+    """Let copies for later iterations begin after products of warpgroups, and overlap with them.
 
     These are copies for which nothing waits before the product: it does not use what they copy.
     """

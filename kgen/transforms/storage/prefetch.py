@@ -80,7 +80,7 @@ def add_prefetch(
     :arg window: a sequential loop around the fetch, along which reads move: each iteration then
         only fetches what the one before it has not read, as in a stencil; what the first
         iteration reads and later ones read as well is fetched before, in loops called
-        ``<loop>_prologue``. Elements that work-items share take turns, ``tile[(z + 2) % 4]``;
+        ``<loop>_prologue``. Work-items share a cyclic buffer, ``tile[(z + 2) % 4]``;
         up to 64 registers of a work-item move, ``r[0] = r[1]; r[1] = r[2]; r[2] = a[z + 2]``.
 
     ::
