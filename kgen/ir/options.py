@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,8 @@ class Options(metaclass=_Named):
     * ``no_numpy``: reject numpy arrays on devices (no hidden transfers); device arrays only
     * ``cl_exec_manage_array_events``: wait for and record events of device arrays
     * ``write_code``, ``write_wrapper``: print the generated code / the Python that calls it
-    * ``edit_code``: path of a file that replaces the generated code, for experiments
+    * ``edit_code``: path of a file that replaces the generated code, for experiments; with
+      ``True`` the editor ``EDITOR`` opens in the first call
     * ``build_options``: list of flags for the compiler
     * ``skip_arg_checks``: trust the caller; no checks of dtypes and shapes in calls
     * ``trace_assignments``, ``trace_assignment_values``: print from within the kernel
@@ -118,6 +120,12 @@ def _read(name: str, value: Any) -> Any:
         return bool(value)
     if name.startswith("enforce_") and not isinstance(value, int | str):
         raise unfit(f"option '{name}'", "True, False or 'no_check'", value)
+    if name in ("write_code", "write_wrapper", "edit_code"):
+        if value is None or (isinstance(value, int | np.bool_) and value in (False, True)):
+            return bool(value)
+        if not isinstance(value, str | os.PathLike):
+            raise unfit(f"option '{name}'", "True, False or the name of a file", value)
+        return os.fspath(value)
     if name == "build_options":
         flags = value.split() if isinstance(value, str) else value
         if not isinstance(flags, list | tuple) or not all(isinstance(f, str) for f in flags):

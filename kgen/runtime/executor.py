@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import shlex
+import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -562,19 +566,46 @@ def _write(where: Any, text: str) -> None:
     if where is True:
         print(text)
     else:
-        Path(where).write_text(text + "\n", encoding="utf-8")
+        with _file_of_an_option(where) as path:
+            path.write_text(text + "\n", encoding="utf-8")
 
 
 def _edit(where: Any, source: str, entrypoint: str) -> str:
-    """Return the content of the file *where*, which is made from *source* when it is new."""
+    """Return *source* from an editor, or the file *where*, which has it when it is new."""
     if where is True:
+        return _from_editor(source, entrypoint)
+    with _file_of_an_option(where) as path:
+        if not path.exists():
+            path.write_text(source, encoding="utf-8")
+        return path.read_text(encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _file_of_an_option(name: str) -> Iterator[Path]:
+    """Give the file of that name; what the system says of it becomes an error of the call."""
+    try:
+        yield Path(name)
+    except (OSError, UnicodeError) as err:
         raise InvocationError(
-            "edit_code=True names no file",
-            kernel=entrypoint,
-            hint="edit_code='path': the code is put there by the first call and, edited, "
-            "taken from there by later programs",
-        )
-    path = Path(where)
-    if not path.exists():
-        path.write_text(source, encoding="utf-8")
-    return path.read_text(encoding="utf-8")
+            f"the file '{name}', which an option names, can be neither written nor read",
+            because=str(err),
+        ) from None
+
+
+def _from_editor(source: str, entrypoint: str) -> str:
+    """Return what the user makes of *source* in the editor that EDITOR names."""
+    command = os.environ.get("EDITOR", "")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{entrypoint}.c"
+        file.write_text(source, encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(command), str(file)], check=True)
+        except (OSError, ValueError, subprocess.CalledProcessError) as err:
+            raise InvocationError(
+                f"edit_code=True starts an editor, and '{command}' fails",
+                kernel=entrypoint,
+                because=str(err) if command else "the environment variable EDITOR is not set",
+                hint="set EDITOR to a command, such as nano; or edit_code='path': the code is put "
+                "there by the first call and, edited, taken from there by later programs",
+            ) from None
+        return file.read_text(encoding="utf-8")

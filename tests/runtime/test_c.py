@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgen.errors import CompilationError, InvocationError
+from kgen.errors import CompilationError, InvocationError, KernelError
 from kgen.host.program import HostProgram
+from kgen.ir.options import make_options
 from kgen.ir.target import TargetBase
 from kgen.runtime.cache import clear_in_mem_caches
 from kgen.runtime.refusals import CallChecker
@@ -399,6 +400,31 @@ def test_edit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert program(HostTarget(), made, monkeypatch, edit_code=str(file))()[1][0][0] == 1
     file.write_text(file.read_text().replace("1;", "2;"))
     assert program(HostTarget(), made, monkeypatch, edit_code=str(file))()[1][0][0] == 2
+
+
+@pytest.mark.parametrize("option", ["write_code", "write_wrapper", "edit_code"])
+def test_files_that_cannot_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str) -> None:
+    made = module("void f(int *out) { out[0] = 1; }", array("out", "i4", "1", "out"))
+    where: Any = {option: tmp_path / "none" / "code.c"}
+    with pytest.raises(InvocationError, match=r"none/code\.c', which an option names"):
+        program(HostTarget(), made, monkeypatch, **where)()
+    with pytest.raises(KernelError, match="True, False or the name of a file, not 3"):
+        make_options({option: 3})
+
+
+@pytest.mark.parametrize(
+    ("editor", "why"),
+    [("sed -i s/1;/3;/", None), ("", "EDITOR is not set"), ("false", "exit status 1"), ("'", "No")],
+)
+def test_editor(monkeypatch: pytest.MonkeyPatch, editor: str, why: str | None) -> None:
+    monkeypatch.setenv("EDITOR", editor)
+    made = module("void f(int *out) { out[0] = 1; }", array("out", "i4", "1", "out"))
+    knl = program(HostTarget(), made, monkeypatch, edit_code=True)
+    if why is None:
+        assert knl()[1][0][0] == 3
+        return
+    with pytest.raises(InvocationError, match=why):
+        knl()
 
 
 def test_skip_arg_checks(monkeypatch: pytest.MonkeyPatch) -> None:
