@@ -9,26 +9,29 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
 
 from kgen.autoscheduler import AutoSpace, auto_space, autoschedule
 from kgen.errors import InvocationError, KgenError, counted
+from kgen.frontend import make_kernel
+from kgen.ir.data import GlobalArg
 from kgen.ir.expr import Expr, Reduction, TypeCast
 from kgen.ir.instruction import Assignment
 from kgen.ir.reductions import parse_reduction_op
-from kgen.ir.types import NumpyType
+from kgen.ir.types import NumpyType, read_type
 from kgen.ir.unit import TranslationUnit
 from kgen.library.einsum import make_einsum
 from kgen.ready.indices import assumptions
 from kgen.ready.libraries import like, native
 from kgen.ready.places import Place, as_axes, find_place
+from kgen.ready.products import Tiled, in_tiles
 from kgen.ready.snippet import allocator_of, call_options
 from kgen.ready.tuned import device_of
 from kgen.runtime.cache import content_key
-from kgen.transforms.programs.params import assume, fix_parameters
+from kgen.transforms.programs.params import fix_parameters
 from kgen.transforms.storage.declarations import add_dtypes
 from kgen.tuning.records import Record
 from kgen.tuning.result import TuneResult
@@ -36,6 +39,9 @@ from kgen.tuning.tune import tune as tune_kernel
 from kgen.tuning.wisdom import Wisdom, load_wisdom, sizes_of_call
 
 __all__ = ["build", "einsum", "matmul", "transpose", "tune"]
+
+
+_Lengths: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class _Call:
@@ -58,16 +64,43 @@ class _Call:
 
     def run(self, spec: str, operands: Sequence[Any], out: Any, dtype: Any = None) -> Any:
         """Return an Einstein summation of one or two arrays, of some type."""
-        place, spec = self.place, _with_first_letters(spec)
         types = tuple(np.dtype(operand.dtype) for operand in operands)
         if dtype is None and out is not None:
             dtype = out.dtype
+        result = _result_type(types, dtype)
+        if self.place.is_gpu:
+            factor = types[0] if len(set(types)) == 1 else _computed(result)
+            found = in_tiles(self.place, spec, operands, factor)
+            if found is not None:
+                return self._in_tiles(found, out, result)
+        spec = _with_first_letters(spec)
+        lengths = () if self.place.is_gpu else _constants(spec, operands)
+        return self._by_kernel(self.place, spec, operands, out, result, lengths=lengths)
+
+    def _in_tiles(self, tiled: Tiled, out: Any, result: np.dtype[Any]) -> Any:
+        """Return a product whose tiles are whole: of copies with zeros, where they are not."""
+        plan, given = tiled.plan, tiled.packed()
+        direct = out if tiled.takes(out, result) else None
+        found = self._by_kernel(
+            tiled.place, plan.spec, given, direct, result, multiples=plan.multiples
+        )
+        return found if direct is not None else tiled.unpacked(found, out)
+
+    def _by_kernel(
+        self,
+        place: Place,
+        spec: str,
+        operands: Sequence[Any],
+        out: Any,
+        result: np.dtype[Any],
+        lengths: _Lengths = (),
+        multiples: _Lengths = (),
+    ) -> Any:
+        """Return what one kernel computes."""
         arrays = [*operands, *([] if out is None else [out])]
         size = max(int(np.prod(array.shape)) for array in arrays)
-        lengths = () if place.is_gpu else _constants(spec, operands)
-        result = _result_type(types, dtype)
         index_dtype = np.dtype(place.index_dtype(size))
-        multiples = _multiples(spec, operands) if place.is_gpu else ()
+        types = tuple(np.dtype(operand.dtype) for operand in operands)
         kernel = _summation(place, spec, types, result, index_dtype, lengths, multiples)
         given = {f"arg{k}": operand for k, operand in enumerate(operands)}
         if isinstance(self.wisdom, _Tuning):
@@ -80,8 +113,8 @@ class _Call:
 
 def _dtype_of(given: Any) -> np.dtype[Any]:
     try:
-        found: np.dtype[Any] = np.dtype(given)
-    except TypeError as error:
+        found: np.dtype[Any] = read_type(given, "dtype=").numpy_dtype
+    except KgenError as error:
         raise InvocationError(f"dtype={given!r} is no type of numpy's") from error
     return found
 
@@ -333,9 +366,8 @@ class _Summation:
             index_dtype=self.index_dtype,
             dtype=self.result,
             name=f"einsum_{content_key(*described, self.index_dtype.name)[:8]}",
+            multiples=dict(self.multiples),
         )
-        for name, length in self.multiples:
-            knl = assume(knl, f"N{name} >= {length} and N{name} mod {length} = 0")
         # the tile of a factor is stored in another layout than it is read in
         knl = knl.map_kernels(lambda one: one.copy(silenced_warnings=_SILENCED))
         return fix_parameters(knl, **{f"N{name}": length for name, length in self.lengths})
@@ -408,33 +440,6 @@ def _constants(spec: str, operands: Sequence[Any]) -> tuple[tuple[str, int], ...
 
 
 _SILENCED: Final = ("vectorize_failed",)
-#: Tiles of products on GPUs: so many rows and columns, and steps of the sum.
-_SIDE: Final = 128
-_DEPTH: Final = 16
-
-
-def _multiples(spec: str, operands: Sequence[Any]) -> tuple[tuple[str, int], ...]:
-    """Return what divides the lengths of a product whose tiles are whole, for each of its axes.
-
-    >>> _multiples("ij,jk->ik", [np.zeros((256, 48)), np.zeros((48, 128))])
-    (('i', 128), ('j', 16), ('k', 128))
-    >>> _multiples("ij,jk->ik", [np.zeros((256, 48)), np.zeros((48, 100))])
-    ()
-    """
-    left, _, result = spec.partition("->")
-    inputs = left.split(",")
-    if len(inputs) < len(operands) or len(inputs) < 2:
-        return ()
-    found = {}
-    for names, operand in zip(inputs, operands, strict=True):
-        for name, length in zip(names, operand.shape, strict=True):
-            if not all(name in each for each in (*inputs, result)):  # no axis of a batch
-                side = _SIDE if name in result else _DEPTH
-                if length % side or not length:
-                    return ()
-                found[name] = side
-    n_own = sum(side == _SIDE for side in found.values())
-    return tuple(found.items()) if n_own > 1 else ()
 
 
 def build(
@@ -445,6 +450,7 @@ def build(
     index_dtype: Any = np.int32,
     dtype: Any = None,
     name: str = "einsum",
+    multiples: Mapping[str, int] | None = None,
 ) -> TranslationUnit:
     """Return the kernel of an Einstein summation of one or two operands, without a schedule.
 
@@ -452,6 +458,8 @@ def build(
     :arg dtypes: the types of the operands, which are called ``arg0`` and ``arg1``
     :arg dtype: the type of the result, as for :func:`matmul`
     :arg name: the name of the kernel
+    :arg multiples: of a product of two operands, what lengths of axes are multiples of: with
+        ``{"i": 128}`` axis ``i`` has ``128*Ni`` elements. The tiles of schedules are whole then
 
     :func:`kgen.autoschedule` finds the schedule with which the functions of this module run it;
     :func:`kgen.auto_space` has others to measure.
@@ -463,18 +471,48 @@ def build(
     """
     names = [f"arg{k}" for k in range(len(dtypes))]
     letters = dict.fromkeys(name for name in spec if name.isalpha())
-    knl = make_einsum(
-        spec,
-        names,
-        name=name,
-        target=target,
-        index_dtype=index_dtype,
-        assumptions=assumptions([f"N{name}" for name in letters], index_dtype) or None,
-    )
+    if multiples:
+        lengths = {name: f"{multiples.get(name, 1)}*N{name}" for name in letters}
+        knl = _make_tiled(spec, lengths, name=name, target=target, index_dtype=index_dtype)
+    else:
+        knl = make_einsum(
+            spec,
+            names,
+            name=name,
+            target=target,
+            index_dtype=index_dtype,
+            assumptions=assumptions([f"N{name}" for name in letters], index_dtype) or None,
+        )
     types = dict(zip(names, map(_dtype_of, dtypes), strict=True))
     result = _result_type([*types.values()], None if dtype is None else _dtype_of(dtype))
     knl = _of_truth(knl) if result == np.bool_ else _converted(knl, types, result)
     return add_dtypes(knl, {**types, "out": result})
+
+
+def _make_tiled(
+    spec: str, lengths: Mapping[str, str], *, index_dtype: Any, **options: Any
+) -> TranslationUnit:
+    """Return an Einstein summation of two arrays whose axes have lengths that are expressions."""
+    left, _, result = spec.partition("->")
+    arrays = dict(zip(("arg0", "arg1", "out"), (*left.split(","), result), strict=True))
+    bounds = " and ".join(f"0 <= {axis} < {length}" for axis, length in lengths.items())
+    known = [*(f"N{axis} >= 1" for axis in lengths), assumptions([*lengths.values()], index_dtype)]
+    one, other, out = (f"{name}[{', '.join(axes)}]" for name, axes in arrays.items())
+    summed = [axis for axis in lengths if axis not in result]
+    return make_kernel(
+        f"{{ [{', '.join([*result, *summed])}]: {bounds} }}",
+        f"{out} = reduce(sum, [{', '.join(summed)}], {one}*{other})",
+        [
+            *(
+                GlobalArg(name, shape=tuple(map(lengths.get, axes)), is_input=name != "out")
+                for name, axes in arrays.items()
+            ),
+            ...,
+        ],
+        index_dtype=index_dtype,
+        assumptions=" and ".join(known),
+        **options,
+    )
 
 
 def _converted(

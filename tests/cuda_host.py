@@ -88,7 +88,7 @@ class HostCuda:
         given = dict(arguments)
         sizes = {name: value for name, value in given.items() if isinstance(value, int)}
         for arg in self.module.arguments:
-            if arg.is_temporary:
+            if arg.is_temporary and arg.name not in given:
                 size = max(evaluate(n_bytes_of(arg), sizes), 0)
                 given[arg.name] = np.full(size, 0x5A, np.uint8)
         return all(

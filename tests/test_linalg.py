@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import kgen as lp
 from kgen import linalg
 from kgen.linalg import build, einsum, matmul, transpose, tune
+from kgen.ready import products
 from kgen.ready.places import Place
 from kgen.tuning.wisdom import load_wisdom
 
@@ -152,16 +152,52 @@ def test_calls_take_what_a_tune_found(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert load_wisdom(file).records[-1].configuration == result.best.configuration
 
 
+# -- whole tiles -----------------------------------------------------------------------------------
+
+
 def test_products_of_whole_tiles_ask_for_no_sizes_on_gpus() -> None:
-    operands = np.ones((3, 256, 48), np.float32), np.ones((3, 48, 128), np.float32)
-    multiples = linalg._multiples("abc,acd->abd", operands)
-    assert dict(multiples) == {"b": 128, "c": 16, "d": 128}
-    place, f32 = Place(lp.CudaTarget(), (), is_gpu=True), np.dtype(np.float32)
-    kernel = linalg._summation(
-        place, "abc,acd->abd", (f32, f32), f32, np.dtype("i4"), (), multiples
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        body = lp.generate_body(lp.autoschedule(kernel.program))
+    tiles = {"b": 128, "c": 16, "d": 128}
+    knl = build("abc,acd->abd", ["float32"] * 2, lp.CudaTarget(), multiples=tiles)
+    knl = knl.map_kernels(lambda one: one.copy(silenced_warnings=["vectorize_failed*"]))
+    body = lp.generate_body(lp.autoschedule(knl))
     assert "arg0_tile" in body
-    assert "if (" not in body
+    assert not [line for line in body.split("\n") if "if (" in line and "gid" in line]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "capability", "shape"),
+    [("float16", (9, 0), "m64n256k16"), ("float64", (8, 0), "m8n8k4")],
+)
+def test_tensor_cores(dtype: str, capability: tuple[int, int], shape: str) -> None:
+    tiles = {"i": 128, "j": 64, "k": 256}
+    target = lp.CudaTarget(capability=capability)
+    knl = build("ij,jk->ik", [dtype] * 2, target, multiples=tiles)
+    assert f"'{shape}'" in str(lp.find_schedule(knl))
+
+
+@pytest.fixture
+def in_tiles(monkeypatch: pytest.MonkeyPatch, opencl_queue: Any) -> Any:
+    """Let arrays be as those of a GPU, and products be none too small for tiles."""
+    array = pytest.importorskip("pyopencl.array")
+    place = Place(lp.PyOpenCLTarget(), (opencl_queue,), is_gpu=True)
+    monkeypatch.setattr(linalg, "find_place", lambda *_: place)
+    monkeypatch.setattr(products, "_FEWEST", 1)
+    monkeypatch.setattr(products, "_MOST_ZEROS", 1e9)
+    return lambda value: array.to_device(opencl_queue, value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "left", "right"),
+    [
+        ("ij,jk->ik", (128, 16), (16, 64)),
+        ("ij,jk->ki", (130, 17), (17, 3)),
+        ("bij,bkj->bik", (2, 30, 17), (2, 65, 17)),
+        ("aib,bk->kai", (3, 20, 5), (5, 7)),
+    ],
+)
+def test_products_in_whole_tiles(
+    in_tiles: Any, spec: str, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    a, b = floats(*left), floats(*right)
+    found = einsum(spec, in_tiles(a), in_tiles(b))
+    np.testing.assert_allclose(found.get(), np.einsum(spec, a, b), rtol=1e-4)

@@ -20,13 +20,15 @@ Configuration: TypeAlias = Mapping[str, Any]
 class Choices:
     """Schedules of one nest: the values of parameters, what they must satisfy, the steps of each.
 
-    ``first`` are the values from which each one is tried on its own.
+    ``first`` are the values from which each one is tried on its own, unless all *are_right* where
+    restrictions are satisfied.
     """
 
     params: Mapping[str, Values]
     restrictions: tuple[str, ...]
     steps: Callable[[Configuration], Sequence[Step]]
     first: Configuration
+    are_right: bool = False
 
     def without(self, dropped: Mapping[str, Values]) -> Choices:
         """Return this with fewer values of some parameters."""

@@ -10,6 +10,7 @@ from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items
 from kgen.autoscheduler.steps import Step, step
+from kgen.autoscheduler.tensors import product_on_tensor_cores
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import split_iname
@@ -31,7 +32,7 @@ WARPS = 4
 #: The sides of a tile of a matrix product.
 BLOCK = 16
 #: Those of the tile of a work-group whose work-items have many sums each.
-SIDE = 128
+SIDE = 64
 
 
 class OnItems:
@@ -213,9 +214,9 @@ class OnItems:
         if found is None:
             return
         i, j, k, _ = found
-        if nest.divides(SIDE, i) and nest.divides(SIDE, j) and nest.divides(BLOCK, k):
-            choices = product_on_items(self.machine, nest, *found)
-            if choices is not None:
+        for family in (product_on_tensor_cores, product_on_items):
+            choices = family(self.machine, nest, *found)
+            if choices is not None and _has_whole_tiles(nest, *found):
                 yield choices.steps(choices.first)
         steps = [
             step(split_iname, i, BLOCK, outer_tag="g.1", inner_tag="l.1"),
@@ -227,6 +228,11 @@ class OnItems:
         for array, axes in nest.factors(i, j, k):
             steps.append(step(add_prefetch, array, [f"{name}_inner" for name in axes]))
         yield steps
+
+
+def _has_whole_tiles(nest: Nest, i: str, j: str, k: str, _: str) -> bool:
+    """Tell whether tiles of a matrix product are known to be whole."""
+    return nest.divides(SIDE, i) and nest.divides(SIDE, j) and nest.divides(BLOCK, k)
 
 
 def _axis_name(names: Mapping[str, str], index: Expr, array: str) -> str:

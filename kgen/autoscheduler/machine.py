@@ -47,6 +47,11 @@ class Machine:
         return 256 if self.limits is None else min(256, self.limits.work_items)
 
     @property
+    def capability(self) -> tuple[int, int] | None:
+        """The compute capability, where the target says."""
+        return None if self.limits is None else self.limits.capability
+
+    @property
     def local_memory(self) -> int:
         """The bytes that a work-group shares."""
         return 32768 if self.limits is None else self.limits.local_memory

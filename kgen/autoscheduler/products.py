@@ -23,7 +23,9 @@ from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import join_inames, split_iname
 from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.storage.array_axes import split_array_axis
+from kgen.transforms.storage.banks import add_padding_to_avoid_bank_conflicts
 from kgen.transforms.storage.declarations import align_temporaries, tag_array_axes
+from kgen.transforms.storage.pipeline import pipeline
 from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["product_on_items", "product_on_threads"]
@@ -93,6 +95,7 @@ def product_on_items(
         f"turn_{other}": (False, True),
         "registers": (False, True) if is_even else (False,),
         f"{k}_unroll": (False, True),
+        "stages": (1, 2, 3),
     }
     items = f"{i}_items * {j}_items"
     tiles = {name: f"{name}_items * {name}_each" for name in (i, j)}
@@ -100,7 +103,7 @@ def product_on_items(
     restrictions = [
         f"{machine.warp} <= {items} <= {limit}",
         f"{i}_each * {j}_each * {size} <= {_REGISTERS}",
-        f"{k}_tile * ({tiles[i]} + {tiles[j]}) * {size} <= {machine.local_memory}",
+        f"stages * {k}_tile * ({tiles[i]} + {tiles[j]}) * {size} <= {machine.local_memory}",
         f"{i}_each % lanes == 0 and {j}_each % lanes == 0 or lanes == 1 or not registers",
         "lanes > 1 or not registers",
         f"{tiles[j]} % lanes == 0 and {k}_tile % lanes == 0",
@@ -112,12 +115,19 @@ def product_on_items(
     if lengths[2] is not None and lengths[2] % 32 == 0:
         restrictions.append(f"{lengths[2]} % {k}_tile == 0")
     family = _ProductOnItems(nest, i, j, k, panel, other, factors)
-    each = 8 if all((trips or 512) >= 512 for trips in lengths) else 4
     first: dict[str, Any] = {f"{i}_items": 16, f"{j}_items": 16}
-    first |= {f"{i}_each": each, f"{j}_each": each}
+    first |= {f"{name}_each": _sums_along(nest, name) for name in (i, j)}
     first |= {f"{k}_tile": 16, "lanes": params["lanes"][-1], f"turn_{other}": True}
-    first |= {"registers": is_even and most > 1, f"{k}_unroll": True}
-    return Choices(params, tuple(restrictions), family.steps, first)
+    first |= {"registers": is_even and most > 1, f"{k}_unroll": True, "stages": 2}
+    whole = all(nest.divides(64, name) for name in (i, j)) and nest.divides(16, k)
+    return Choices(params, tuple(restrictions), family.steps, first, are_right=whole)
+
+
+def _sums_along(nest: Nest, name: str) -> int:
+    """Return how many sums a work-item has along a loop: eight where tiles are whole, or long."""
+    trips = nest.trips(name)
+    is_long = nest.divides(128, name) if nest.divides(64, name) else (trips or 512) >= 512
+    return 8 if is_long else 4
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,11 @@ class _ProductOnItems:
                 result += self._hold(array, config)
         if config[f"{k}_unroll"]:
             result.append(step(tag_inames, f"{k}_inner:unr"))
+        if config[f"turn_{self.other}"]:
+            result.append(step(add_padding_to_avoid_bank_conflicts, f"{self.other}_tile"))
+        if config["stages"] > 1:
+            tiles = f"{self.other}_tile, {self.panel}_tile"
+            result.append(step(pipeline, f"{k}_outer", config["stages"], tiles))
         return result
 
     def _batch(self) -> list[Step]:

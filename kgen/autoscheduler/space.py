@@ -16,6 +16,7 @@ from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items, product_on_threads
 from kgen.autoscheduler.steps import Schedule
+from kgen.autoscheduler.tensors import product_on_tensor_cores
 from kgen.errors import KernelError, KgenError, TransformError, near_names
 from kgen.ir.checked import checked
 from kgen.ir.unit import TranslationUnit
@@ -146,7 +147,9 @@ def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | No
     found = nest.find_product(loops)
     product = None
     if found is not None and on_items:
-        product = product_on_items(machine, nest, *found)
+        product = product_on_tensor_cores(machine, nest, *found) or product_on_items(
+            machine, nest, *found
+        )
     elif found is not None:
         product = product_on_threads(nest, *found)
     if product is not None or machine.kind is Kind.SERIAL:
@@ -162,6 +165,8 @@ def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | No
 
 def _legal(planner: Planner, nest: Nest, choices: Choices) -> Choices:
     """Return choices without the values that are not proved right, each tried on its own."""
+    if choices.are_right:
+        return choices
     dropped: dict[str, tuple[Any, ...]] = {}
     for name, values in choices.params.items():
         wrong = [

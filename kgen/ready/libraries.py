@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from kgen.errors import InvocationError, KgenError
+from kgen.ir.types import BFLOAT16
 from kgen.runtime.foreign import host_array
 from kgen.targets.cuda import PyCudaTarget
 
@@ -26,10 +27,17 @@ _ALLOCATORS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
 }
 #: How libraries take over an array of pycuda.
 _FROM_CUDA: Final[Mapping[str, Callable[[Any, Any, Any], Any]]] = {
-    "torch": lambda torch, array, result: torch.as_tensor(result, device=array.device),
+    "torch": lambda torch, array, result: _to_torch(torch, array.device, result),
     "cupy": lambda cupy, array, result: cupy.asarray(result),
     "numba": lambda numba, array, result: numba.cuda.as_cuda_array(result),
 }
+
+
+def _to_torch(torch: Any, device: Any, result: Any) -> Any:
+    """Return an array of pycuda as one of PyTorch, which takes numpy's types, and no bfloat16."""
+    if result.dtype.name != BFLOAT16:
+        return torch.as_tensor(result, device=device)
+    return torch.as_tensor(result.view(np.int16), device=device).view(torch.bfloat16)
 
 
 def is_native(value: Any) -> bool:

@@ -63,6 +63,7 @@ from kgen.targets.module import ArgumentInfo, Launch, Module
 __all__ = [
     "CudaExecutor",
     "as_array",
+    "capability_of",
     "device_of",
     "driver_of",
     "executor_for",
@@ -186,7 +187,14 @@ def limits_of(*args: Any) -> DeviceLimits:
         groups=(get(names.MAX_GRID_DIM_X), get(names.MAX_GRID_DIM_Y), get(names.MAX_GRID_DIM_Z)),
         registers=_REGISTERS_OF_ITEM,
         registers_of_group=get(names.MAX_REGISTERS_PER_BLOCK),
+        capability=capability_of(),
     )
+
+
+def capability_of() -> tuple[int, int]:
+    """Return the compute capability of the device of the current context."""
+    major, minor = drv.Context.get_device().compute_capability()
+    return major, minor
 
 
 def driver_of(*args: Any) -> str:
@@ -349,7 +357,7 @@ class CudaExecutor(ExecutorBase):
 
 def _architecture() -> str:
     """Return what the compiler calls the device, with the instructions that only this one has."""
-    major, minor = drv.Context.get_device().compute_capability()
+    major, minor = capability_of()
     return f"sm_{major}{minor}{'a' if (major, minor) == (9, 0) else ''}"
 
 

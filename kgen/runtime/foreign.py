@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from kgen.ir.types import BFLOAT16, read_type
+
 __all__ = ["CudaMemory", "cuda_memory", "host_array"]
 
 #: The kinds of memory in DLPack that the host can read: its own, and that pinned for CUDA or ROCm.
@@ -81,7 +83,7 @@ def cuda_memory(value: Any, stream: int) -> CudaMemory | None:
     """
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
-        shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+        shape, dtype = tuple(interface["shape"]), _numpy_type(value, interface["typestr"])
         return CudaMemory(
             address=interface["data"][0] or 0,
             shape=shape,
@@ -94,6 +96,13 @@ def cuda_memory(value: Any, stream: int) -> CudaMemory | None:
     if device is None or device()[0] != _CUDA:
         return None
     return _read_capsule(value.__dlpack__(stream=stream))
+
+
+def _numpy_type(value: Any, typestr: str) -> np.dtype[Any]:
+    """Return the type of elements: numpy itself has no bfloat16, whose numbers are bytes there."""
+    dtype = np.dtype(typestr)
+    is_bfloat16 = dtype.kind == "V" and str(getattr(value, "dtype", "")).endswith(BFLOAT16)
+    return read_type(BFLOAT16, "an array").numpy_dtype if is_bfloat16 else dtype
 
 
 def _in_order(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, ClassVar, Final
 
@@ -88,8 +88,9 @@ class CudaTarget(CFamilyTarget):
 
     ``min_groups``: how many work-groups a multiprocessor is to hold at once, the second number of
     ``__launch_bounds__``; the compiler keeps to the registers that this leaves. ``max_registers``:
-    the most registers of a work-item, ``-maxrregcount``. Raises :class:`KgenError` for others than
-    positive numbers.
+    the most registers of a work-item, ``-maxrregcount``. ``capability``: the compute capability of
+    the device, ``(9, 0)``; :func:`kgen.autoschedule` and :func:`kgen.auto_space` use tensor cores
+    where it is known. Raises :class:`KgenError` for others than positive numbers.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -102,6 +103,7 @@ class CudaTarget(CFamilyTarget):
     extern_c: bool = True
     min_groups: int | None = field(default=None, kw_only=True, repr=False)
     max_registers: int | None = field(default=None, kw_only=True, repr=False)
+    capability: tuple[int, int] | None = field(default=None, kw_only=True, repr=False)
 
     language: ClassVar[str] = "CUDA C++"
     transaction: ClassVar[int] = 32
@@ -198,6 +200,12 @@ class CudaTarget(CFamilyTarget):
             value: Any = getattr(self, name)
             if value is not None and not (type(value) is int and value > 0):
                 raise unfit(f"{name} of a CUDA target", "a positive number, or None", value)
+        given: Any = self.capability
+        is_pair = isinstance(given, tuple) and [type(part) for part in given] == [int, int]
+        if given is not None and not is_pair:
+            raise unfit(
+                "capability of a CUDA target", "two numbers, such as (9, 0), or None", given
+            )
 
     @property
     def has_hardware_axes(self) -> bool:
@@ -206,7 +214,7 @@ class CudaTarget(CFamilyTarget):
 
     def limits(self) -> DeviceLimits:
         """Return what the largest devices have room for, compute capability 9.0 and 10.0."""
-        return LIMITS
+        return replace(LIMITS, capability=self.capability)
 
     def axis_name(self, tag: AxisTag) -> str:
         """Return what the language's manual calls the index along a hardware axis."""

@@ -22,7 +22,8 @@ class DeviceLimits:
     """The largest work-group, all in all and along each axis; bytes of its shared memory.
 
     ``groups`` are the largest numbers of work-groups along each axis, where there is a limit;
-    ``registers`` those of four bytes of a work-item, where their number is known, and of a group.
+    ``registers`` those of four bytes of a work-item, where their number is known, and of a group;
+    ``capability`` the compute capability of an NVIDIA device.
     """
 
     name: str
@@ -32,6 +33,7 @@ class DeviceLimits:
     groups: tuple[int, ...] = ()
     registers: int | None = None
     registers_of_group: int | None = None
+    capability: tuple[int, int] | None = None
 
 
 def check_device_limits(

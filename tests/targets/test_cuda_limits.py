@@ -109,3 +109,8 @@ def test_arrays_with_gaps_do_not_overlap(axes: str, tmp_path: Path) -> None:
     a, out = np.arange(256, dtype=np.float32).reshape(16, 16), np.zeros((16, 16), np.float32)
     assert HostCuda(knl, tmp_path)({"a": a, "out": out})
     np.testing.assert_array_equal(out, a + a[:, ::-1])
+
+
+def test_capability_is_a_pair_of_numbers() -> None:
+    with pytest.raises(lp.KgenError, match="capability of a CUDA target"):
+        lp.CudaTarget(capability="9.0")  # type: ignore[arg-type]
