@@ -71,11 +71,20 @@ class _Call:
         if self.place.is_gpu:
             factor = types[0] if len(set(types)) == 1 else _computed(result)
             found = in_tiles(self.place, spec, operands, factor)
+            if found is not None and found.plan.parts > 1:
+                return self._in_parts(found, out, result)
             if found is not None:
                 return self._in_tiles(found, out, result)
         spec = _with_first_letters(spec)
         lengths = () if self.place.is_gpu else _constants(spec, operands)
         return self._by_kernel(self.place, spec, operands, out, result, lengths=lengths)
+
+    def _in_parts(self, tiled: Tiled, out: Any, result: np.dtype[Any]) -> Any:
+        """Return the total of several sums, each over a part of the terms."""
+        spec, operands = tiled.in_parts()
+        sums = self.run(spec, operands, None, _computed(result))
+        names = spec.partition("->")[2]
+        return self.run(f"{names}->{names[1:]}", [sums], out, result)
 
     def _in_tiles(self, tiled: Tiled, out: Any, result: np.dtype[Any]) -> Any:
         """Return a product whose tiles are whole: of copies with zeros, where they are not."""

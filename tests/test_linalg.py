@@ -193,6 +193,7 @@ def in_tiles(monkeypatch: pytest.MonkeyPatch, opencl_queue: Any) -> Any:
         ("ij,jk->ki", (130, 17), (17, 3)),
         ("bij,bkj->bik", (2, 30, 17), (2, 65, 17)),
         ("aib,bk->kai", (3, 20, 5), (5, 7)),
+        ("ij,jk->ik", (3, 4096), (4096, 5)),
     ],
 )
 def test_products_in_whole_tiles(

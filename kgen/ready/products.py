@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from kgen.frontend import make_kernel
 from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
-from kgen.ready.places import MAX_NARROW, Place
+from kgen.ready.places import MAX_NARROW, Place, as_axes
 from kgen.ready.snippet import allocator_of, call_options
 from kgen.targets.cuda import CudaTarget
 from kgen.transforms.loops.split import split_iname
@@ -113,6 +114,8 @@ _MOST_ZEROS: Final = 2.0
 _WIDE: Final = 256
 _PANEL: Final = 4 * _WIDE
 _DEPTH: Final = 32
+#: The terms of each of several sums, at least.
+_LONG: Final = 1024
 #: The groups along the second and third axis, at most.
 _MOST_GROUPS: Final = 2**16 - 1
 
@@ -215,6 +218,24 @@ class _Plan:
         return tuple(zip("bcd" if self.product.batch else "abc", sides, strict=True))
 
     @cached_property
+    def parts(self) -> int:
+        """Into how many sums a long one is divided, where there are few tiles of the result."""
+        of = self.product
+        if of.batch or not of.is_plain:
+            return 1
+        rows, columns, _ = self.tiles.padded(of)
+        n_groups = rows // self.tiles.rows * (columns // self.tiles.columns)
+        terms = of.length(of.terms)
+        parts = 1
+        while (
+            2 * parts * n_groups <= _AT_ONCE
+            and terms >= 2 * parts * _LONG
+            and terms % (2 * parts) == 0
+        ):
+            parts *= 2
+        return parts
+
+    @cached_property
     def exact(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of both factors and of the result."""
         of = self.product
@@ -238,6 +259,19 @@ class Tiled:
     place: Place
     operands: Sequence[Any]
     dtype: np.dtype[Any]
+
+    def in_parts(self) -> tuple[str, list[Any]]:
+        """Return the specification and the operands with an axis of parts, the first one."""
+        plan, product = self.plan, self.plan.product
+        free = next(letter for letter in string.ascii_letters if letter not in product.lengths)
+        each = product.length(product.terms) // plan.parts
+        operands = []
+        for names, array in zip(plan.inputs, self.operands, strict=True):
+            axis = names.index(product.terms)
+            shape = (*array.shape[:axis], plan.parts, each, *array.shape[axis + 1 :])
+            operands.append(as_axes(self.place, array, shape))
+        left = ",".join(names.replace(product.terms, free + product.terms) for names in plan.inputs)
+        return f"{left}->{free}{plan.names}", operands
 
     def packed(self) -> list[Any]:
         """Return both factors: as they are if they fit, else copies with zeros at the ends."""
