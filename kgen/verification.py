@@ -40,6 +40,7 @@ from kgen.origin import compare_with_origin, origin_error
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.definition import undefined_error, unproved_reads
 from kgen.schedule.host import on_device
+from kgen.schedule.nesting import LoopNesting
 from kgen.schedule.races import find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
 from kgen.schedule.threads import has_axes, items_as_loops
@@ -146,7 +147,8 @@ def verify(
 
         kernel      types, shapes, tags, ends of loops: what all others start from
         bounds      subscripts are inside of their arrays
-        order       two accesses to one element have an order
+        order       two accesses to one element have an order, which is the same whatever
+                    priorities say of loops
         races       no instruction writes one element from several work-items
         schedule    loops nest, dependencies form no circle, all hardware axes are used;
                     work-groups that look back wait for what earlier ones have published
@@ -257,6 +259,21 @@ class _Verifier:
         for found in find_unordered(self.kernel):
             error = unordered_error(self.kernel, found)
             yield _violation("order", error, found.write.insn_id, found.write.array)
+        if not self.kernel.loop_priority:
+            return
+        nesting = LoopNesting(self.kernel, sequential_axes=not self.has_axes)
+        try:
+            reordered = list(nesting.reordered_by_priority())
+        except ScheduleError:  # which the check of the schedule reports
+            return
+        for loops, point in reordered:
+            yield Finding(
+                check="order",
+                status=Status.UNKNOWN,
+                message=f"results depend on the order of loops that priorities say, "
+                f"{', '.join(loops)}: {point}",
+                point=point,
+            )
 
     def _races(self) -> Iterator[Finding]:
         if not self.has_axes:

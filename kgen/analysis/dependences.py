@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pymbolic.primitives as p
@@ -13,6 +13,8 @@ from kgen.analysis.instances import relate
 from kgen.analysis.points import example
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
@@ -25,6 +27,7 @@ __all__ = [
     "commute",
     "describe_violation",
     "in_lexicographic_order",
+    "is_renewed",
     "is_update",
     "loops_with_order",
     "share_iterations",
@@ -125,4 +128,31 @@ def writes_what_is_read(kernel: LoopKernel, insn: InstructionBase, read: Access)
             assignee_name(lhs) == read.array and index_of(lhs) == read.index
             for lhs in insn.assignees
         )
+    )
+
+
+def is_renewed(
+    kernel: LoopKernel,
+    name: str,
+    accesses: Sequence[Access],
+    insns: Collection[str],
+    loops: Collection[str],
+) -> bool:
+    """Tell whether each iteration reads of a temporary only what it has written itself.
+
+    Of *loops*, which are around *insns*, with these *accesses* to the temporary.
+    """
+    if not isinstance(kernel.array_vars[name], TemporaryVariable):
+        return False
+    if not set(insns).issuperset(kernel.readers.get(name, ())):
+        return False
+    return all(_reads_own(kernel, read, loops) for read in accesses if not read.is_write)
+
+
+def _reads_own(kernel: LoopKernel, read: Access, loops: Collection[str]) -> bool:
+    """Tell whether what is read has been written before, by the same iteration."""
+    of = kernel.id_to_insn
+    return any(
+        of[name].within_inames.issuperset(loops) and writes_what_is_read(kernel, of[name], read)
+        for name in ancestors(kernel, of[read.insn_id])
     )

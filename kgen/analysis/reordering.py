@@ -15,15 +15,13 @@ from kgen.analysis.dependences import (
     commute,
     describe_violation,
     in_lexicographic_order,
+    is_renewed,
     is_update,
     loops_with_order,
     shared_loops,
-    writes_what_is_read,
 )
 from kgen.analysis.domains import Inverse
 from kgen.analysis.instances import Instances, bound, relate, relate_sides
-from kgen.ir.construction.dependencies import ancestors
-from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, dim_names, rename_dims, to_named, with_params
@@ -124,12 +122,13 @@ class Reordering:
         Sets over loops with the suffixes ``.a`` (first) and ``.b``, in old and new variables.
         """
         accesses: dict[str, list[Access]] = {}
+        inside = {str(insn.id) for insn in self.inside}
         for access in collect_accesses(self.kernel, self.inside):
             if access.array in self.kernel.writers:
                 accesses.setdefault(access.array, []).append(access)
         found: list[tuple[Access, Access, Set, bool]] = []
         for name, some in accesses.items():
-            if self._is_renewed(name, some):
+            if is_renewed(self.kernel, name, some, inside, self.values):
                 continue
             different = {self._kind(access): access for access in reversed(some)}
             for first in different.values():
@@ -180,27 +179,6 @@ class Reordering:
 
     def _is_new(self, name: str) -> bool:
         return name not in self.kernel.array_vars and name not in self.kernel.all_params()
-
-    # -- values of one iteration ------------------------------------------------------------
-
-    def _is_renewed(self, name: str, accesses: Sequence[Access]) -> bool:
-        """Tell whether each iteration reads of a temporary only what it has written itself."""
-        if not isinstance(self.kernel.array_vars[name], TemporaryVariable):
-            return False
-        inside = {str(insn.id) for insn in self.inside}
-        if not inside.issuperset(self.kernel.readers.get(name, ())):
-            return False
-        return all(self._reads_own(access) for access in accesses if not access.is_write)
-
-    def _reads_own(self, read: Access) -> bool:
-        """Tell whether what is read has been written before, by the same iteration."""
-        of = self.kernel.id_to_insn
-        before = ancestors(self.kernel, of[read.insn_id])
-        return any(
-            of[name].within_inames.issuperset(self.values)
-            and writes_what_is_read(self.kernel, of[name], read)
-            for name in before
-        )
 
 
 def _turned(pairs: Set, name: str) -> Set | None:

@@ -34,7 +34,7 @@ class Planner:
         self.kernel = kernel
         self.prover = Prover(program, types)
         self.schedule = Schedule()
-        self._parallel: dict[tuple[tuple[str, ...], str], bool] = {}
+        self._parallel: dict[tuple[tuple[str, ...], str], Schedule | None] = {}
 
     def plan(self, recipe: Recipe) -> Schedule:
         """Return the steps that a recipe has for the nests of the kernel."""
@@ -65,10 +65,19 @@ class Planner:
 
     def is_parallel(self, nest: Nest, iname: str) -> bool:
         """Tell whether iterations of a loop are proved to be independent of each other."""
+        return self._with_threads(nest, iname) is not None
+
+    def is_launched_often(self, nest: Nest, iname: str) -> bool:
+        """Tell whether a parallel loop ends in each iteration of the loops around it."""
+        found = self._with_threads(nest, iname)
+        return found is not None and any(one.function is set_options for one in found)
+
+    def _with_threads(self, nest: Nest, iname: str) -> Schedule | None:
         key = nest.insn_ids, iname
         if key not in self._parallel:
             tagged = step(tag_inames, f"{iname}:g.0")
-            self._parallel[key] = nest.is_free(iname) and self.extended(nest, (tagged,)) is not None
+            free = nest.is_free(iname)
+            self._parallel[key] = self.extended(nest, (tagged,)) if free else None
         return self._parallel[key]
 
     def extended(self, nest: Nest, steps: Iterable[Step]) -> Schedule | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
@@ -57,7 +57,7 @@ def on_threads(planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
         return
     for recipe in (running_sums, product_in_tiles, transposition_in_tiles, lanes_outside):
         yield from recipe(nest, loops)
-    spread = spread_out(nest, loops)
+    spread = spread_out(planner, nest, loops)
     for more in (sums_in_lanes(nest, loops), unroll_short(planner, nest)):
         if more:
             yield (*spread, *more)
@@ -73,20 +73,26 @@ def is_small(nest: Nest) -> bool:
 # -- loops over threads --------------------------------------------------------------------------
 
 
-def spread_out(nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
+def spread_out(planner: Planner, nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
     """Spread iterations over threads: of the outermost of parallel loops that is long enough."""
     lane = nest.lane(nest.inames)
     long = [name for name in loops if (nest.trips(name) or FEW) >= FEW]
     outer = [name for name in long if name != lane]
     if outer or long:
-        return (in_pieces(nest, (outer or long)[0], lane),)
+        name = (outer or long)[0]
+        is_often = planner.is_launched_often(nest, name)
+        around = nest.band[: nest.band.index(name)] if is_often else ()
+        return (in_pieces(nest, name, lane, around),)
     several = enumerate(reversed(loops[:3]))
     return tuple(step(tag_inames, f"{name}:g.{axis}") for axis, name in several)
 
 
-def in_pieces(nest: Nest, iname: str, lane: str | None) -> Step:
-    """Let threads run pieces of a loop that are worth it, or single iterations."""
-    others = [name for name in nest.inames if name != iname]
+def in_pieces(nest: Nest, iname: str, lane: str | None, around: Collection[str] = ()) -> Step:
+    """Let threads run pieces of a loop that are worth it, or single iterations.
+
+    It begins anew in each iteration of the loops *around* it.
+    """
+    others = [name for name in nest.inames if name != iname and name not in around]
     each = len(nest.insn_ids) * nest.expected_trips(others)
     length = piece(each, nest.trips(iname))
     if any(map(nest.is_data, others)):

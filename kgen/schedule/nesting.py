@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from pytools.graph import CycleError, compute_topological_order
@@ -15,10 +16,13 @@ from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
     ConcurrentTag,
     HardwareConcurrentTag,
+    IlpBaseTag,
     InOrderSequentialSequentialTag,
     TensorTag,
     UnrollTag,
+    VectorizeTag,
 )
+from kgen.schedule.interchange import Nest
 
 
 class LoopNesting:
@@ -27,21 +31,28 @@ class LoopNesting:
     Let ``I(i)`` be the instructions inside loop ``i``. ``I(j)`` a proper part of ``I(i)``
     nests ``j`` in ``i``. Loops around the same instructions are ordered by the declared
     priority, then: ``ord`` loops outermost, unrolled ones innermost, bounds before what
-    they bound, the loop of unit stride innermost, declaration order. Sets that overlap
-    without inclusion have no nesting: :class:`ScheduleError`.
+    they bound, the loop of unit stride innermost, declaration order. Where an element that an
+    iteration writes is accessed in another one, strides and tags change no order in which results
+    depend on it. Sets that overlap without inclusion have no nesting: :class:`ScheduleError`.
+
+    *with_copies*: loops tagged ``ilp`` or ``vec`` are loops as others are.
     """
 
-    def __init__(self, kernel: PreparedKernel, sequential_axes: bool) -> None:
+    def __init__(
+        self, kernel: PreparedKernel, sequential_axes: bool, *, with_copies: bool = False
+    ) -> None:
         self.kernel = kernel
         self._concurrent = frozenset(
             name
             for name in kernel.inames
             if kernel.has_tag(name, (ConcurrentTag, TensorTag))
             and not (sequential_axes and kernel.has_tag(name, HardwareConcurrentTag))
+            and not (with_copies and kernel.has_tag(name, (IlpBaseTag, VectorizeTag)))
         )
         self._inside: Mapping[str, frozenset[str]] = kernel.iname_to_insns()
         self._after = _priority_closure(kernel)
         self._memo: dict[frozenset[str], tuple[str, ...]] = {}
+        self._prioritized: list[tuple[Nest, list[str]]] = []
 
     def loops_around(self, insn: InstructionBase) -> tuple[str, ...]:
         """Return the sequential loops around *insn*, outermost first."""
@@ -63,7 +74,7 @@ class LoopNesting:
                 raise self._overlap(outer_names[0], inner_names[0])
         result: list[str] = []
         for insns, names in ordered:
-            result.extend(self._order_equals(insns, names))
+            result.extend(self._order_equals(insns, names, frozenset(result)))
         return tuple(result)
 
     def _overlap(self, one: str, other: str) -> ScheduleError:
@@ -116,17 +127,84 @@ class LoopNesting:
             )
         return None
 
-    def _order_equals(self, insns: frozenset[str], names: list[str]) -> list[str]:
-        """Order loops around the same instructions: a topological sort by priority."""
+    def _order_equals(
+        self, insns: frozenset[str], names: list[str], outer: frozenset[str]
+    ) -> list[str]:
+        """Order loops around the same instructions, inside of loops *outer*."""
         if len(names) == 1:
             return names
-        keys = self._tie_breaks(insns, names)
         inside = {name: self._after_within(name, names) for name in names}
+        nest = Nest(self.kernel, insns, outer, inside)
+        given = self._order_without_tags(nest)
+        place = {name: position for position, name in enumerate(given)}
+        wanted = compute_topological_order(
+            inside, key=lambda name: (*self._tier(name), place[name])
+        )
+        found = nest.nearest(given, wanted)
+        self._check_in_order(nest, given, found, wanted)
+        if any(inside.values()):
+            self._prioritized.append((nest, found))
+        return found
+
+    def _order_without_tags(self, nest: Nest) -> list[str]:
+        """Put the loop of unit stride innermost, where that keeps what the declared order reads."""
+        adjacent = unit_stride_scores(self.kernel, sorted(nest.insns))
+        before = {
+            name: len(self.kernel.with_outer_inames(frozenset((name,)))) for name in nest.inside
+        }
+        place = self.kernel.iname_order
         try:
-            return compute_topological_order(inside, key=keys.__getitem__)
+            declared = compute_topological_order(
+                nest.inside, key=lambda name: (before[name], place[name])
+            )
         except CycleError:
-            stuck = sorted(n for n in names if n in closure(inside[n], inside.__getitem__))
-        raise ScheduleError(
+            raise self._contradiction(nest.inside) from None
+        preferred = compute_topological_order(
+            nest.inside, key=lambda name: (before[name], adjacent.get(name, 0), place[name])
+        )
+        return nest.nearest(declared, preferred, only_values=True)
+
+    def _tier(self, name: str) -> tuple[bool, bool]:
+        return (
+            not self.kernel.has_tag(name, InOrderSequentialSequentialTag),
+            self.kernel.has_tag(name, UnrollTag),
+        )
+
+    def _check_in_order(
+        self, nest: Nest, given: Sequence[str], found: Sequence[str], wanted: Sequence[str]
+    ) -> None:
+        """Reject a loop tagged ``ord`` that may not be where it is to be: outside of the others."""
+        for name, other in zip(wanted, found, strict=True):
+            if name == other:
+                continue
+            if self.kernel.has_tag(name, InOrderSequentialSequentialTag):
+                raise ScheduleError(
+                    f"loop '{name}' is tagged 'ord', and cannot be outside of '{other}'",
+                    kernel=self.kernel.name,
+                    point=nest.point_turned(given, wanted),
+                    hint=f"prioritize_loops(kernel, '{other},{name}') keeps this order, and "
+                    f"'{name},{other}' says that the other one is meant",
+                )
+            return
+
+    def reordered_by_priority(self) -> Iterator[tuple[Sequence[str], str]]:
+        """Give orders of loops that priorities say, where others are the kernel's without them.
+
+        That is where a dependence is turned around; and an example.
+        """
+        for insn in self.kernel.instructions:
+            self.loops_around(insn)
+        for nest, found in self._prioritized:
+            free = replace(nest, inside=dict.fromkeys(nest.inside, ()))
+            given = self._order_without_tags(free)
+            if free.nearest(given, found) != found:
+                point = free.point_turned(given, found)
+                if point is not None:
+                    yield found, point
+
+    def _contradiction(self, inside: Mapping[str, Collection[str]]) -> ScheduleError:
+        stuck = sorted(n for n in inside if n in closure(inside[n], inside.__getitem__))
+        return ScheduleError(
             f"the loop priorities of {', '.join(map(repr, stuck))} contradict each other",
             kernel=self.kernel.name,
             hint="prioritize_loops was called with both orders; keep one",
@@ -135,22 +213,6 @@ class LoopNesting:
     def _after_within(self, name: str, names: list[str]) -> list[str]:
         later = self._after.get(name, frozenset())
         return [other for other in names if other in later]
-
-    def _tie_breaks(
-        self, insns: frozenset[str], names: list[str]
-    ) -> dict[str, tuple[bool, bool, int, int, int]]:
-        kernel = self.kernel
-        stride_one = unit_stride_scores(kernel, sorted(insns))
-        return {
-            name: (
-                not kernel.has_tag(name, InOrderSequentialSequentialTag),
-                kernel.has_tag(name, UnrollTag),
-                len(kernel.with_outer_inames(frozenset((name,)))),
-                stride_one.get(name, 0),
-                kernel.iname_order[name],
-            )
-            for name in names
-        }
 
 
 def _quoted(names: Iterable[str]) -> str:

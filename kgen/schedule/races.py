@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 
 import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
@@ -12,6 +13,7 @@ from pymbolic.mapper.evaluator import evaluate
 from kgen.analysis.access import Access
 from kgen.analysis.dependences import (
     by_priority,
+    describe_violation,
     in_lexicographic_order,
     share_iterations,
     shared_loops,
@@ -36,6 +38,8 @@ from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, IlpBaseTag, VectorizeTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts
+from kgen.schedule.interchange import has_order
+from kgen.schedule.nesting import LoopNesting
 from kgen.schedule.threads import has_item_loops
 
 __all__ = [
@@ -108,7 +112,8 @@ def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) ->
 
     All copies of an instruction run before those of the next one of *insn_ids*: what the next
     one does in an earlier iteration comes after what the first does in a later one. That is an
-    iteration of all the loops around both that are copied.
+    iteration of all the loops around both that are copied. And copies are inside of all other
+    loops, also of those that would be inside of a loop that is not copied.
     """
     copied = [n for n in kernel.iname_order if kernel.has_tag(n, (IlpBaseTag, VectorizeTag))]
     if not copied:
@@ -116,6 +121,7 @@ def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) ->
     conflicts = Conflicts(kernel)
     written = _accesses_to_written(conflicts)
     accesses = [access for name in insn_ids for access in written.get(name, ())]
+    _check_loops_inside(conflicts, copied, accesses)
     for k, first in enumerate(accesses):
         loops = kernel.id_to_insn[first.insn_id].within_inames.intersection(copied)
         for second in accesses[k + 1 :] if loops else ():
@@ -126,6 +132,89 @@ def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) ->
             found = _where_swapped(conflicts, around, first, second)
             if found is not None:
                 raise _swapped(kernel, first, second, *found)
+
+
+def _check_loops_inside(
+    conflicts: Conflicts, copied: Sequence[str], accesses: Sequence[Access]
+) -> None:
+    """Reject copied loops that would have to stay outside of others, as they would uncopied."""
+    kernel = conflicts.kernel
+    nesting = LoopNesting(kernel, sequential_axes=False, with_copies=True)
+    different = {(a.array, a.index, a.is_write, a.insn_id): a for a in accesses}
+    for first, then in product(different.values(), repeat=2):
+        if first.array != then.array or not has_order(kernel, first, then):
+            continue
+        loops = shared_loops(kernel, first, then)
+        crossed = [n for n in loops if not share_iterations(n, first, then)]
+        if len(crossed) < 2 or not any(n in copied for n in crossed):
+            continue
+        try:
+            around = nesting.loops_around(kernel.id_to_insn[first.insn_id])
+        except ScheduleError:  # no nest is the one without copies
+            continue
+        order = [name for name in around if name in crossed]
+        found = _where_inside(conflicts, order, copied, first, then)
+        if found is not None:
+            raise _inside(kernel, first, then, *found)
+
+
+def _where_inside(
+    conflicts: Conflicts, order: Sequence[str], copied: Sequence[str], first: Access, then: Access
+) -> tuple[str, str, str] | None:
+    """Return where *then* would come before *first*, were the loops *copied* inside of others.
+
+    That is the copied loop, the one that is around it now, and an example.
+    """
+    inside = [name for name in order if name not in copied]
+    if list(order) == [*inside, *(name for name in order if name in copied)]:
+        return None
+    both = _pairs_in(conflicts, first, then, order)
+    if both is None:
+        return None
+    for outer, earlier in zip(order, in_lexicographic_order(both, order), strict=True):
+        for inner, turned in zip(
+            inside, in_lexicographic_order(earlier, inside, Side.SECOND, Side.FIRST), strict=True
+        ):
+            if not turned.is_empty():
+                return outer, inner, describe_violation(conflicts.kernel, turned, first, then)
+    return None
+
+
+def _inside(
+    kernel: PreparedKernel, first: Access, then: Access, outer: str, inner: str, point: str
+) -> ScheduleError:
+    return ScheduleError(
+        f"iterations of loop '{outer}' depend on each other: "
+        f"'{first.insn_id}' {_verb(first)} '{first}', and later "
+        f"'{then.insn_id}' {_verb(then)} '{then}'",
+        point=point,
+        because=f"with the tag '{_tag_text(kernel, outer)}' all copies run in each iteration "
+        f"of '{inner}'",
+        hint=f"tag '{outer}' as 'unr', which keeps the order of iterations; or "
+        f"prioritize_loops(kernel, '{inner},{outer}'), if '{inner}' is meant to be outside",
+    )
+
+
+def _pairs_in(
+    conflicts: Conflicts, first: Access, then: Access, loops: Sequence[str]
+) -> Set | None:
+    """Return the pairs of iterations that meet, in one iteration of the loops around *loops*.
+
+    ``None`` where data decide that: the tag says that iterations are independent.
+    """
+    sides = []
+    for access, suffix in zip((first, then), PAIR, strict=True):
+        named, is_exact = elements_of(conflicts.kernel, conflicts.footprints, access)
+        if not is_exact:
+            return None
+        for name in access.place.inames:
+            named = rename_param(named, name, name + suffix)
+        sides.append(named)
+    both = sides[0].intersect(sides[1])
+    for name in shared_loops(conflicts.kernel, first, then):
+        if name not in loops:
+            both = relate_sides(both, name, "eq_set")
+    return both
 
 
 def _swapped(
@@ -173,18 +262,9 @@ def _where_swapped(
         return None
     if conflicts.may_pass(first, second):
         return None
-    sides = []
-    for access, suffix in ((second, Side.FIRST), (first, Side.SECOND)):
-        named, is_exact = elements_of(conflicts.kernel, conflicts.footprints, access)
-        if not is_exact:
-            return None  # the tag says that iterations are independent
-        for name in access.place.inames:
-            named = rename_param(named, name, name + suffix)
-        sides.append(named)
-    both = sides[0].intersect(sides[1])
-    for name in shared_loops(conflicts.kernel, first, second):
-        if name not in crossed:
-            both = relate_sides(both, name, "eq_set")
+    both = _pairs_in(conflicts, second, first, crossed)
+    if both is None:
+        return None
     for name, swapped in zip(crossed, in_lexicographic_order(both, crossed), strict=True):
         if not swapped.is_empty():
             return name, describe_pair(example(swapped), unit="a copy")
