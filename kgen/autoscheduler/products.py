@@ -31,7 +31,7 @@ from kgen.transforms.storage.prefetch import add_prefetch
 __all__ = ["product_on_items", "product_on_threads"]
 
 #: More bytes of registers for sums than this spill.
-_REGISTERS = 256
+_REGISTERS = 512
 _VECTOR = 16
 
 
@@ -117,14 +117,19 @@ def product_on_items(
     family = _ProductOnItems(nest, i, j, k, panel, other, factors)
     first: dict[str, Any] = {f"{i}_items": 16, f"{j}_items": 16}
     first |= {f"{name}_each": _sums_along(nest, name) for name in (i, j)}
-    first |= {f"{k}_tile": 16, "lanes": params["lanes"][-1], f"turn_{other}": True}
-    first |= {"registers": is_even and most > 1, f"{k}_unroll": True, "stages": 2}
+    sums = first[f"{i}_each"], first[f"{j}_each"]
+    first |= {f"{k}_tile": 16, "lanes": min(params["lanes"][-1], *sums), f"turn_{other}": True}
+    first |= {"registers": is_even and most > 1, f"{k}_unroll": True}
+    bytes_of_tiles = 16 * 16 * size * sum(sums)
+    first["stages"] = 2 if 2 * bytes_of_tiles < machine.local_memory else 1
     whole = all(nest.divides(64, name) for name in (i, j)) and nest.divides(16, k)
     return Choices(params, tuple(restrictions), family.steps, first, are_right=whole)
 
 
 def _sums_along(nest: Nest, name: str) -> int:
     """Return how many sums a work-item has along a loop: eight where tiles are whole, or long."""
+    if nest.itemsize() > _VECTOR // 2:
+        return 4
     trips = nest.trips(name)
     is_long = nest.divides(128, name) if nest.divides(64, name) else (trips or 512) >= 512
     return 8 if is_long else 4

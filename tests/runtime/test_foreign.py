@@ -134,3 +134,12 @@ def test_the_cuda_array_interface_describes_memory() -> None:
     assert memory is not None
     assert (memory.address, memory.strides, memory.stream) == (4096, (12, 4), 7)
     assert cuda_memory(A, 1) is None
+
+
+def test_tensors_of_bfloat16_are_no_bytes() -> None:
+    pytest.importorskip("ml_dtypes")
+    interface = {"shape": (3,), "typestr": "<V2", "data": (64, False), "version": 2}
+    tensor = SimpleNamespace(__cuda_array_interface__=interface, dtype="torch.bfloat16")
+    memory = cuda_memory(tensor, 1)
+    assert memory is not None
+    assert (memory.dtype.name, memory.strides) == ("bfloat16", (2,))
