@@ -11,6 +11,7 @@ from pytools.tag import Tag
 
 from kgen.ir.analyses import Analysis
 from kgen.ir.assignee import index_of
+from kgen.ir.closure import closure
 from kgen.ir.expansion import RuleExpander
 from kgen.ir.expr import (
     Expr,
@@ -34,6 +35,7 @@ __all__ = [
     "PlaceMapper",
     "collect_accesses",
     "collect_accesses_to",
+    "index_sources",
     "subscript_names",
 ]
 
@@ -78,6 +80,22 @@ def subscript_names(kernel: LoopKernel) -> frozenset[str]:
     """Return the variables that subscripts use."""
     nodes = walk(*(expr for insn in kernel.instructions for expr in insn.expressions()))
     return frozenset(variable_names(*(index for node in nodes for index in index_of(node))))
+
+
+def index_sources(kernel: LoopKernel) -> frozenset[str]:
+    """Return the variables on whose values subscripts and bounds of loops depend.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", ["<> k = index[i] + m", "b[i] = a[k]*c[i]"])
+    >>> sorted(index_sources(knl.default_entrypoint))
+    ['i', 'index', 'k', 'm', 'n']
+    """
+    read: dict[str, dict[str, None]] = {}
+    for insn in kernel.instructions:
+        for name in insn.assignee_var_names():
+            read.setdefault(name, {}).update(dict.fromkeys(sorted(insn.read_dependency_names())))
+    starts = subscript_names(kernel) | kernel.all_params()
+    return frozenset(closure(sorted(starts), lambda name: read.get(name, ())))
 
 
 def collect_accesses(

@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
-from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.access import Access, collect_accesses, index_sources
 from kgen.errors import KgenError, TypeInferenceFailure, near_names
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import Expr, to_text, variable_names
@@ -67,15 +67,22 @@ def lowered_parts(
 ) -> tuple[LoopKernel, Schedule]:
     """Return a kernel as code generation schedules it, and its schedule.
 
-    Where types cannot be inferred, arrays that are read have elements of ``float64``.
+    Where types cannot be inferred, what is read is ``float64``, and ``int32`` in subscripts.
     """
     kernel = inlined_kernel(program, entrypoint)
     try:
         lowered = lower(kernel)
     except TypeInferenceFailure:
         read = kernel.get_read_variables()
-        arrays = (arg for arg in kernel.args if isinstance(arg, ArrayBase) and arg.name in read)
-        lowered = lower(kernel, {a.name: np.float64 for a in arrays if a.dtype in (None, auto)})
+        indices = index_sources(kernel)
+        lowered = lower(
+            kernel,
+            {
+                arg.name: np.int32 if arg.name in indices else np.float64
+                for arg in kernel.args
+                if arg.name in read and arg.dtype in (None, auto)
+            },
+        )
     return lowered.whole, lowered.schedule
 
 

@@ -117,8 +117,8 @@ def place_arguments(
     """Return the arguments of a call with all arrays on the device, so that it copies none.
 
     Numpy arrays are copied there. Arrays that are read and left out are made up, where *arguments*
-    have all numbers of the kernel: real elements are between -1 and 1, integers from 0 to 19. One
-    call is made, for the outputs.
+    have all numbers of the kernel: real elements are between -1 and 1, integers from 0 to 19, or,
+    where they are subscripts, below the extents of all arrays. One call is made, for the outputs.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from pymbolic.mapper.evaluator import evaluate
@@ -18,15 +18,23 @@ __all__ = ["evaluated", "random_data", "values_of"]
 def random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Make the value arguments of a call and random contents for every array, the same each time.
 
-    Real numbers are between -1 and 1, integers from 0 to 19. Raises :class:`InvocationError` where
-    *parameters* lack a value argument.
+    Real numbers are between -1 and 1, integers from 0 to 19; those that are subscripts, or bounds
+    of loops, are subscripts of the shortest axis of all arrays. Raises :class:`InvocationError`
+    where *parameters* lack a value argument.
     """
     data = values_of(module, parameters)
     rng = np.random.default_rng(17)
-    for info in module.arguments:
-        if info.is_array and not info.is_temporary:
-            data[info.name] = _random_array(info, parameters, rng)
+    arrays = [info for info in module.arguments if info.is_array]
+    extents = (n for info in arrays for n in evaluated(info.shape or (), parameters))
+    shortest = max(1, min(_INTEGERS, *extents, _INTEGERS))
+    for info in arrays:
+        if not info.is_temporary:
+            integers = shortest if info.is_index else _INTEGERS
+            data[info.name] = _random_array(info, parameters, rng, integers)
     return data
+
+
+_INTEGERS: Final = 20
 
 
 def values_of(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +55,7 @@ def evaluated(exprs: Iterable[Any], parameters: Mapping[str, Any]) -> tuple[int,
 
 
 def _random_array(
-    info: ArgumentInfo, parameters: Mapping[str, Any], rng: np.random.Generator
+    info: ArgumentInfo, parameters: Mapping[str, Any], rng: np.random.Generator, integers: int
 ) -> np.ndarray[Any, Any]:
     if info.shape is None:
         raise InvocationError(f"the shape of argument '{info.name}' is not known")
@@ -58,7 +66,7 @@ def _random_array(
     elif kind == "f":
         values = rng.uniform(-1, 1, shape)
     else:
-        values = rng.integers(0, 20, shape)
+        values = rng.integers(0, integers, shape)
     strides = evaluated(info.strides or (), parameters)
     is_fortran = len(strides) > 1 and strides[0] == 1 and strides[-1] != 1
     return np.array(values, dtype=info.dtype, order="F" if is_fortran else "C")

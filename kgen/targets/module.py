@@ -43,6 +43,8 @@ class ArgumentInfo:
     #: an output that the code may write only in part: a call that allocates it fills it; found for
     #: code that is generated for calls
     is_filled: bool = False
+    #: subscripts or bounds of loops depend on what the array holds
+    is_index: bool = False
 
 
 @dataclass(frozen=True)

@@ -56,3 +56,9 @@ def test_instances_are_those_of_the_code(
         ran = [instance for instance in trace if instance[0] != "barrier"]
         assert found.pop((group, items[number % len(items)]), []) == ran
     assert not found
+
+
+def test_what_has_no_type_is_drawn() -> None:
+    text = "out[i] = c*a[index[i]]"
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", text, [lp.GlobalArg("a", shape=4), ...])
+    assert len(lp.draw.iterations(knl).points) == 4

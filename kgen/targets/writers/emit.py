@@ -8,6 +8,7 @@ from typing import Final
 
 import cgen
 
+from kgen.analysis.access import index_sources
 from kgen.ast.nodes import DeviceFunction, For, Node, simd_loops_in
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError
@@ -194,6 +195,8 @@ def _argument_infos(
     """Describe what a caller passes, then the global temporaries that the runtime allocates."""
     kernel = writer.kernel
     written = kernel.get_written_variables()
+    has_integers = any(isinstance(arg, ArrayArg) and arg.dtype.is_integral() for arg in passed)
+    indices = index_sources(kernel) if has_integers else frozenset()
     for arg in passed:
         assert isinstance(arg.dtype, NumpyType)
         if isinstance(arg, ValueArg):
@@ -210,7 +213,8 @@ def _argument_infos(
         is_input = arg.is_input
         if is_input is None:
             is_input = arg.name in kernel.get_read_variables() or not is_output
-        yield from _array_infos(writer, arg, is_input, is_output, is_temporary=False)
+        for info in _array_infos(writer, arg, is_input, is_output, is_temporary=False):
+            yield replace(info, is_index=True) if arg.name in indices else info
     temporaries = kernel.temporary_variables
     storages = {t.base_storage: t.base_storage for t in temporaries.values() if t.base_storage}
     for _, temporary in sorted(temporaries.items()):
