@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.analysis.access import collect_accesses_to
+from kgen.analysis.access import collect_accesses
 from kgen.errors import ExpressionToAffineConversionError, WriteRaceConditionWarning
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
@@ -96,8 +96,8 @@ def _distinguished_inames(
         return around & names
     elements = [
         access.index
-        for access in collect_accesses_to(kernel, array)
-        if access.is_write and access.insn_id == insn.id and access.index is not None
+        for access in collect_accesses(kernel, (insn,))
+        if access.array == array and access.is_write and access.index is not None
     ]
     return around & names | {
         name

@@ -10,7 +10,7 @@ from kgen.analysis.signs import Signs
 from kgen.ast.expr import conjunction, conjuncts, negation
 from kgen.ast.nodes import Block, For, If, Let, Node, Run
 from kgen.ir.affine import move_to_sides, simplify
-from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, walk
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, same_objects, walk
 from kgen.ir.fields import replace
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier, children_of, exprs_of, map_children, nodes_in
@@ -82,11 +82,12 @@ class _Folder:
         return _Folder(self.signs.under(*conditions), self.divides)
 
     def _for(self, loop: For) -> For:
-        first, stop = self._value(loop.first), self._value(loop.stop)
-        if not self.divides[id(loop.body)]:
-            return replace(loop, first=first, stop=stop)
-        inside = _Folder(self.signs.inside(loop.iname, first, stop), self.divides)
-        return replace(loop, first=first, stop=stop, body=inside.node(loop.body))
+        first, stop, body = self._value(loop.first), self._value(loop.stop), loop.body
+        if self.divides[id(body)]:
+            body = _Folder(self.signs.inside(loop.iname, first, stop), self.divides).node(body)
+        if same_objects((first, stop, body), (loop.first, loop.stop, loop.body)):
+            return loop
+        return replace(loop, first=first, stop=stop, body=body)
 
     def _if(self, node: If) -> Node:
         parts = conjuncts(node.condition)
@@ -111,7 +112,11 @@ class _Folder:
         return move_to_sides(left, str(condition.operator), right)
 
     def _value(self, value: Expr) -> Expr:
-        return simplify(value, None, self.signs.interval) if _has_division(value) else value
+        """Return a value with divisions folded; the same object where there are none to fold."""
+        if not _has_division(value):
+            return value
+        folded = simplify(value, None, self.signs.interval)
+        return value if folded == value else folded
 
 
 def _has_division(expr: Expr) -> bool:
