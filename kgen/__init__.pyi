@@ -361,6 +361,7 @@ from kgen.transforms.storage.declarations import (
     set_temporary_address_space,
     tag_array_axes,
 )
+from kgen.transforms.storage.distribute import distribute_temporaries
 from kgen.transforms.storage.images import (
     change_arg_to_image,
 )
@@ -531,6 +532,7 @@ __all__ = [
     "collect_common_factors_on_increment",
     "concatenate_arrays",
     "diff_kernel",
+    "distribute_temporaries",
     "duplicate_inames",
     "expand_subst",
     "explain",

@@ -10,6 +10,7 @@ import numpy as np
 
 from kgen.analysis.address_space import infer_address_spaces
 from kgen.analysis.bounds import check_bounds, check_loops_bounded
+from kgen.analysis.held import check_held
 from kgen.analysis.infer import infer_types
 from kgen.analysis.operands import check_operands
 from kgen.analysis.ordering import check_accesses_ordered
@@ -23,6 +24,7 @@ from kgen.ast.items import with_item_loops
 from kgen.ast.lanes import lanes_in_scalars
 from kgen.ast.masks import mask_lanes
 from kgen.ast.nodes import DeviceFunction, Node, Run, print_tree
+from kgen.ast.registers import in_registers
 from kgen.ast.verify import verify_barriers, verify_lanes
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
@@ -106,6 +108,7 @@ def _prepare(
         ("privatize", privatize_for_ilp),
         ("shapes of temporaries", infer_temporary_shapes),
         ("address spaces", infer_address_spaces),
+        ("registers of work-items", check_held),
         ("guards", guard_accesses),
     )
     for name, stage in stages:
@@ -217,6 +220,7 @@ def lower(
     whole, kernel = kernel, on_device(kernel, schedule.host_inames)
     check_launch_values_defined(kernel, schedule)
     unproved = check_reads_defined(whole, schedule, has_axes=on_axes)
+    kernel = in_registers(kernel)
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
     functions = tuple(verify_lanes(kernel, f) for f in functions)
     functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)

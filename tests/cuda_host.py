@@ -29,6 +29,7 @@ _TENSOR_HELPER = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _INCLUDED = re.compile(r"^#include <(?:cu\w+|cooperative_groups)\.h>\n", re.MULTILINE)
+_POWER = 'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((float) a));'
 _LANE = 'asm("mov.u32 %0, %%laneid;" : "=r"(lane));'
 _LOCAL_MEMORY = lp.CudaTarget.local_memory_of_launch
 
@@ -69,6 +70,7 @@ class HostCuda:
         code = change(_INCLUDED.sub("", self.module.device_source))
         code = code.replace(_LOCAL_MEMORY, "unsigned char *const kgen_shared = host::local();")
         code = code.replace(_LANE, "lane = host::group->running % 32;")
+        code = code.replace(_POWER, "power = exp2f(a);")
         headers = [_HEADER]
         if "kgen_m" in code:
             headers, code = [*headers, _TENSOR_HEADER], _TENSOR_HELPER.sub("", code)

@@ -178,26 +178,20 @@ LOAD(1)
 
 // -- wgmma: from "Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Matrix Descriptor" ----
 
-static thread_local uintptr_t anchor;  // an address near those of which descriptors have 18 bits
-
 static unsigned long long kgen_matrix(void const *first, unsigned long long leading,
                                       unsigned long long stride)
 {
-  anchor = (uintptr_t) first;
-  if (leading % 16 || stride % 16 || anchor % 16)
+  auto const start = (uintptr_t) first;
+  if (leading % 16 || stride % 16 || start % 16)
     host::fail("describes a matrix that is not aligned to 16 bytes");
-  return (anchor & 0x3ffff) >> 4 | (leading >> 4 & 0x3fff) << 16 | (stride >> 4 & 0x3fff) << 32 |
+  return (start & 0x3ffff) >> 4 | (leading >> 4 & 0x3fff) << 16 | (stride >> 4 & 0x3fff) << 32 |
          1ull << 62;
 }
 
-static uintptr_t start_of(uint64_t matrix)
+static uintptr_t start_of(uint64_t matrix)  // of which a descriptor has 18 bits
 {
-  uintptr_t start = (anchor & ~(uintptr_t) 0x3ffff) | (matrix & 0x3fff) << 4;
-  if (start > anchor + 0x20000)
-    start -= 0x40000;
-  if (start + 0x20000 < anchor)
-    start += 0x40000;
-  return start;
+  auto const local = (uintptr_t) host::local();
+  return local + (((matrix & 0x3fff) << 4) - local & 0x3ffff);
 }
 
 // The element of a line (a row of A, a column of B) and a term, as the last fence has left it.

@@ -8,6 +8,8 @@ from typing import Any
 
 import all_pairs
 import derivatives
+import flash_attention
+import fused_mlp
 import numpy as np
 import product
 import pytest
@@ -28,6 +30,8 @@ from tests.cuda_host import HostCuda
 MODULES = (
     all_pairs,
     derivatives,
+    flash_attention,
+    fused_mlp,
     product,
     running_sums,
     small_matrices,
@@ -67,6 +71,16 @@ def test_code_for_cuda_on_the_host(title: str, tmp_path: Path) -> None:
     assert run({**given, **outputs}, order="any")
     assert len(run.module.launches) == 1
     assert case.error(outputs[case.result], given) <= case.tolerance
+
+
+def test_attention_for_cuda_on_the_host(tmp_path: Path) -> None:
+    """Few numbers a head, as code for many takes long."""
+    knl = flash_attention.make_attention(128, lp.CudaTarget(), heads=1, width=16)
+    rng = np.random.default_rng(1)
+    given = {name: rng.standard_normal((1, 128, 16)).astype(np.float16) for name in "qkv"}
+    out = np.zeros((1, 128, 16), np.float16)
+    assert HostCuda(flash_attention.schedule(knl), tmp_path)({**given, "out": out}, order="any")
+    assert np.max(np.abs(out[0, :64] - flash_attention.expected(given))) < 1e-3
 
 
 @pytest.mark.usefixtures("cuda_context")

@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pymbolic.primitives as p
+
+from kgen.ir.affine import simplify
 from kgen.ir.expr import (
     Expr,
     Reduction,
     TypeCast,
     flatten_product,
     flatten_sum,
+    substitute,
     variable_names,
     walk,
 )
-from kgen.ir.fragments import TensorShape, find_shape
+from kgen.ir.fragments import GROUP, PAIR, ROW_GROUPS, TensorShape, find_shape
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import FragmentTag, TensorTag
@@ -88,26 +92,89 @@ def _is(dtype: Any, name: str) -> bool:
 class TensorLoops:
     """The loops that tensor cores run in one step: over lanes, elements of a lane, and terms.
 
-    There is none over *row* where a lane has sums of one row only, and none over *block* where
-    there is one block of 8 columns.
+    *lanes* is one loop, or two: over groups of lanes, each of which has the same rows, and over the
+    lanes of a group. There is none over *row* where a lane has sums of one row only, and none over
+    *block* where there is one block of 8 columns.
     """
 
     shape: TensorShape
-    lane: str
+    lanes: tuple[str, ...]
     row: str | None
     block: str | None
     column: str
     depth: str
 
+    @property
+    def items(self) -> tuple[int, ...]:
+        """The numbers of work-items along the first axes, on which the lanes are."""
+        if len(self.lanes) == 1:
+            return (self.shape.lanes,)
+        return (GROUP, self.shape.lanes // GROUP)
+
+    @property
+    def lane(self) -> Expr:
+        """The number of a lane, by the loops over lanes."""
+        *group, last = map(p.Variable, self.lanes)
+        return p.Sum((last, p.Product((GROUP, *group)))) if group else last
+
+    def at_lane(self, number: Expr) -> dict[str, Expr]:
+        """Return the values of the loops over lanes for the lane of a number."""
+        if len(self.lanes) == 1:
+            return {self.lanes[0]: number}
+        group, pair = self.lanes
+        return {
+            group: simplify(p.FloorDiv(number, GROUP)),
+            pair: simplify(p.Remainder(number, GROUP)),
+        }
+
+    def at_row(self, group: Expr) -> dict[str, Expr]:
+        """Return those for a lane that has sums of a row, of the first ones of lanes."""
+        if len(self.lanes) == 1:
+            return {self.lanes[0]: simplify(p.Product((GROUP, group)))}
+        return {self.lanes[0]: group}
+
+    def at_column(self, column: Expr) -> dict[str, Expr]:
+        """Return those, and the element, for a lane that has sums of one of the first columns."""
+        return {
+            self.lanes[-1]: simplify(p.FloorDiv(column, PAIR)),
+            self.column: simplify(p.Remainder(column, PAIR)),
+        }
+
+    def at_factor(self, depth: Expr, group: Expr, half: Expr, *, is_rows: bool) -> dict[str, Expr]:
+        """Return the values of loops for the factor of a term.
+
+        It is that of row ``group + 8*half``, or of column ``group``.
+        """
+        if not is_rows:
+            return {self.depth: depth, **self.at_column(group)}
+        own = {} if self.row is None else {self.row: half}
+        return {self.depth: depth, **self.at_row(group), **own}
+
+    def at_element(self, number: int, *, is_rows: bool) -> dict[str, Expr]:
+        """Return those for the element of a factor that a lane holds, by its number there."""
+        fragment = self.shape.a if is_rows else self.shape.b
+        assert fragment is not None
+        of_lane, at_zero = fragment.element(0), fragment.at_lane_zero(number)
+        if is_rows:
+            (row, depth), (first_row, first) = of_lane, at_zero
+            half = first_row // ROW_GROUPS
+        else:
+            (depth, row), (first, _), half = of_lane, at_zero, 0
+        values = self.at_factor(simplify(p.Sum((depth, first))), row, half, is_rows=is_rows)
+        return {name: substitute(value, {"lane": self.lane}) for name, value in values.items()}
+
 
 def tensor_loops(kernel: LoopKernel, insn: InstructionBase) -> TensorLoops | None:
     """Return the loops around an instruction that tensor cores run; ``None`` if it has not each."""
-    found: dict[str, list[str]] = {"lane": [], "row": [], "block": [], "column": []}
+    parts = ("lane", "group", "pair", "row", "block", "column")
+    found: dict[str, list[str]] = {part: [] for part in parts}
     depths = [name for name in sorted(insn.within_inames) if kernel.has_tag(name, TensorTag)]
     for name in sorted(insn.within_inames):
         for tag in kernel.iname_tags_of_type(name, FragmentTag):
             found[tag.of].append(name)
-    if [len(found["lane"]), len(found["column"]), len(depths)] != [1, 1, 1]:
+    lanes = (*found["lane"], *found["group"], *found["pair"])
+    counts = [len(found[part]) for part in ("lane", "group", "pair")]
+    if counts not in ([1, 0, 0], [0, 1, 1]) or (len(found["column"]), len(depths)) != (1, 1):
         return None
     (kind,) = kernel.iname_tags_of_type(depths[0], TensorTag)
     shape = find_shape(kind.shape, kind.operands)
@@ -116,7 +183,7 @@ def tensor_loops(kernel: LoopKernel, insn: InstructionBase) -> TensorLoops | Non
     if len(found["block"]) != (shape.blocks > 1):
         return None
     row, block = (next(iter(found[of]), None) for of in ("row", "block"))
-    return TensorLoops(shape, found["lane"][0], row, block, found["column"][0], depths[0])
+    return TensorLoops(shape, lanes, row, block, found["column"][0], depths[0])
 
 
 def is_of_warpgroup(kernel: LoopKernel, insn: InstructionBase) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
+from kgen.analysis.held import is_held
 from kgen.analysis.products import TensorLoops, is_of_warpgroup, tensor_factors, tensor_loops
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Node, Run, runs_in
@@ -207,15 +208,18 @@ def check_warps(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]
         loops = tensor_loops(kernel, insn)
         if loops is None:
             raise _refuse(kernel, insn, "it is inside of loops over the fragments of several")
-        lanes = loops.shape.lanes
-        if function.locals[:1] != (lanes,):
+        items = loops.items
+        if function.locals[: len(items)] != items:
             unit = "warpgroup" if loops.shape.is_of_warpgroup else "warp"
+            names = " and ".join(f"'{name}'" for name in loops.lanes)
+            wanted = " and ".join(f"l.{axis} {n}" for axis, n in enumerate(items))
             raise _refuse(
                 kernel,
                 insn,
-                f"the {lanes} lanes '{loops.lane}' are no {unit} of work-groups of "
+                f"the {loops.shape.lanes} lanes {names} are no {unit} of work-groups of "
                 f"{function.locals} work-items",
-                f"let l.0 have {lanes} work-items: put other loops on l.1 and l.2",
+                f"let {wanted.replace(' ', ' have ', 1)} work-items: put other loops on "
+                f"{' and '.join(f'l.{axis}' for axis in range(len(items), 3))}",
             )
         _check_operands(kernel, insn, loops)
     return found
@@ -234,7 +238,8 @@ def _check_operands(kernel: LoopKernel, insn: InstructionBase, loops: TensorLoop
         )
     for name in variable_names(*factors):
         array = kernel.temporary_variables.get(name)
-        if array is not None and array.address_space == AddressSpace.PRIVATE:
+        is_private = array is not None and array.address_space == AddressSpace.PRIVATE
+        if is_private and not is_held(kernel, name):
             raise _refuse(
                 kernel,
                 insn,

@@ -251,6 +251,10 @@ class ArrayBase(Declaration, Taggable):
             text += f", dim_tags: ({', '.join(str(tag) for tag in self.dim_tags)})"
         swizzle = getattr(self, "swizzle", None)
         text += f", {swizzle}" if swizzle else ""
+        distribution = getattr(self, "distribution", None)
+        if distribution is not None:
+            axes = ("-" if axis is None else f"l.{axis}" for axis in distribution)
+            text += f", held by ({', '.join(axes)})"
         if self.offset is auto or not is_zero(self.offset):
             text += f", offset: {'auto' if self.offset is auto else to_text(self.offset)}"
         return text
@@ -457,6 +461,8 @@ class TemporaryVariable(ArrayBase):
     read_only: bool = False
     #: How storage is permuted, so that work-items find elements in different banks.
     swizzle: Swizzle | None = None
+    #: For each axis, the axis of work-items that hold its elements in registers: 0 for ``l.0``.
+    distribution: tuple[int | None, ...] | None = None
 
     def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
         what = f"of temporary '{self.name}'"
@@ -471,6 +477,7 @@ class TemporaryVariable(ArrayBase):
                 f"swizzle={self.swizzle!r} {what} is none\n"
                 f"  hint: tag_array_axes(kernel, '{self.name}', 'swizzle:128')"
             )
+        self._check_distribution()
         values = self.initializer
         if values is not None:
             if not isinstance(values, np.ndarray):
@@ -501,6 +508,19 @@ class TemporaryVariable(ArrayBase):
         elif self.address_space is not auto:
             self._set(address_space=read_address_space(self.address_space))
         super().__post_init__(strides, order, for_atomic)
+
+    def _check_distribution(self) -> None:
+        found: Any = self.distribution
+        if found is None:
+            return
+        is_read = isinstance(found, tuple) and all(n is None or type(n) is int for n in found)
+        has_axes = isinstance(self.shape, tuple | list)
+        if not is_read or not has_axes or len(found) != len(self.shape):
+            raise KernelError(
+                f"the distribution of temporary '{self.name}' over work-items, {found!r}, has no "
+                f"entry for each of its axes\n"
+                f"  hint: distribute_temporaries(kernel, '{self.name}') behind what changes axes"
+            )
 
     @property
     def nbytes(self) -> Any:

@@ -17,12 +17,25 @@ from kgen.ir.expr import Expr, substitute
 from kgen.ir.language.expressions import parse
 from kgen.ir.target import WARP_SIZE
 
-__all__ = ["BLOCK", "ROW_GROUPS", "TENSOR_SHAPES", "Fragment", "TensorShape", "find_shape"]
+__all__ = [
+    "BLOCK",
+    "GROUP",
+    "PAIR",
+    "ROW_GROUPS",
+    "TENSOR_SHAPES",
+    "Fragment",
+    "TensorShape",
+    "find_shape",
+]
 
 #: Neighbouring rows of the sums belong to groups of lanes, so many.
 ROW_GROUPS: Final = 8
 #: The columns over which the lanes of a group are distributed.
 BLOCK: Final = 8
+#: Neighbouring columns that one lane of a group has.
+PAIR: Final = 2
+#: The lanes of a group, which have sums of the same rows.
+GROUP: Final = BLOCK // PAIR
 #: The lanes of a warpgroup.
 _WARPGROUP: Final = 4 * WARP_SIZE
 

@@ -792,7 +792,8 @@ class LoopKernel(Digested, Taggable):
         """Return the bytes of local memory that the temporaries of a work-group take."""
         taken: dict[str, int] = {}
         for name, temporary in self.temporary_variables.items():
-            if temporary.address_space == AddressSpace.LOCAL:
+            is_held = temporary.distribution is not None and self.target.has_tensor_cores
+            if temporary.address_space == AddressSpace.LOCAL and not is_held:
                 storage = temporary.base_storage or name
                 taken[storage] = max(taken.get(storage, 0), int(temporary.nbytes))
         return sum(taken.values())

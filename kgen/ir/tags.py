@@ -327,11 +327,13 @@ class TensorTag(InameImplementationTag):
 class FragmentTag(Tag):
     """A loop that says which element of a matrix is meant, of those that a warp or warpgroup holds.
 
-    ``of``: ``lane``, one of the lanes; ``row``, ``block`` (of columns) or ``column``, one of the
-    elements of a lane.
+    ``of``: ``lane``, one of the lanes, or ``group`` and ``pair``, of which both say which one;
+    ``row``, ``block`` (of columns) or ``column``, one of the elements of a lane. ``part_of``: the
+    loop over rows or columns that was distributed.
     """
 
     of: str
+    part_of: str | None = None
 
     def __str__(self) -> str:
         return f"fragment.{self.of}"

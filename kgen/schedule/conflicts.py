@@ -12,6 +12,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place, PlaceMapper
 from kgen.analysis.footprints import Footprints, split_constant
+from kgen.analysis.held import is_held
 from kgen.analysis.instances import (
     axis_name,
     bound,
@@ -101,7 +102,7 @@ class Conflicts:
         for name, accesses in self.footprints.accesses.items():
             space = self.kernel.array_vars[name].address_space
             shared = space in (AddressSpace.LOCAL, AddressSpace.GLOBAL)
-            if shared and name in self.kernel.writers:
+            if shared and name in self.kernel.writers and not is_held(self.kernel, name):
                 for access in accesses:
                     found.setdefault(access.insn_id, {})[access] = None
         return {insn_id: tuple(accesses) for insn_id, accesses in found.items()}
@@ -399,15 +400,16 @@ class Conflicts:
         """Return what is touched; a factor for tensor cores, by any lane instead of one."""
         named = self._seen_from(named, access.place, side, around)
         if is_factor(self.kernel, access):
-            lane = side.of(axis_name(LocalInameTag(0)))
-            others = with_params(project_out_params(named, [lane]), [lane])
-            named = bound_param(others, lane, 0, self._lanes(access) - 1)
+            for axis, count in enumerate(self._items(access)):
+                lane = side.of(axis_name(LocalInameTag(axis)))
+                others = with_params(project_out_params(named, [lane]), [lane])
+                named = bound_param(others, lane, 0, count - 1)
         return named
 
-    def _lanes(self, access: Access) -> int:
-        """Return how many work-items compute a product together."""
+    def _items(self, access: Access) -> tuple[int, ...]:
+        """Return how many work-items, along the first axes, compute a product together."""
         loops = tensor_loops(self.kernel, self.kernel.id_to_insn[access.insn_id])
-        return WARP_SIZE if loops is None else loops.shape.lanes
+        return (WARP_SIZE,) if loops is None else loops.items
 
     def _seen_from(self, named: Set, place: Place, side: Side, around: Around) -> Set:
         """Rename the loops and hardware axes of a place by what two accesses share."""

@@ -9,6 +9,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.held import is_held
 from kgen.ir.affine import expand_products, linear_form, simplify
 from kgen.ir.checked import checked
 from kgen.ir.digits import join_digits
@@ -78,7 +79,7 @@ def get_mem_access_map(
 
 def memory_of(kernel: LoopKernel, name: str) -> str | None:
     """Return ``global`` or ``local``; ``None`` for what a work-item has in registers."""
-    space = kernel.array_vars[name].address_space
+    space = None if is_held(kernel, name) else kernel.array_vars[name].address_space
     return _MTYPES.get(space) if isinstance(space, AddressSpace) else None
 
 

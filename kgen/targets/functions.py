@@ -148,6 +148,14 @@ def _lanes_of_row(kind: str) -> list[cgen.Generable]:
     ]
 
 
+def _native_exp2(kind: str) -> list[cgen.Generable]:
+    return [
+        cgen.Value("float", "power"),
+        cgen.Statement('asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((float) a))'),
+        cgen.Statement("return power"),
+    ]
+
+
 _INTRINSIC = "cos exp log log2 log10 sin tan"
 
 _CUDA_REAL = {name: pattern for name, pattern in _C_REAL.items() if name != "isnormal"}
@@ -165,7 +173,6 @@ CUDA_FUNCTIONS: Final = FunctionNames(
         },
         "native_divide": "__fdividef",
         "native_exp10": "__exp10f",
-        "native_exp2": "exp2f",
         "native_powr": "__powf",
         "native_recip": "__frcp_rn",
         "native_rsqrt": "rsqrtf",
@@ -173,7 +180,11 @@ CUDA_FUNCTIONS: Final = FunctionNames(
     },
     {"abs": _C_ABS, **_EXTREMA, "mul_hi": {"uint64": "__umul64hi"}},
     {name: f"cuda::std::{name}" for name in _COMPLEX.split()},
-    helpers={"lanes_of_row": Helper(_lanes_of_row), **_counts("__popcll", "__clzll")},
+    helpers={
+        "lanes_of_row": Helper(_lanes_of_row),
+        "native_exp2": Helper(_native_exp2, "a"),
+        **_counts("__popcll", "__clzll"),
+    },
 )
 
 _OPENCL_ABS = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from pymbolic import evaluate
 
+from kgen.analysis.held import is_held
 from kgen.errors import KgenError, StaticValueFindingError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import is_constant
@@ -119,7 +120,7 @@ def bytes_of_arrays(kernel: LoopKernel, space: AddressSpace) -> dict[str, int]:
     """Return the bytes of the arrays in an address space, by their storage."""
     sizes: dict[str, int] = {}
     for temporary in kernel.temporary_variables.values():
-        if temporary.address_space == space:
+        if temporary.address_space == space and not is_held(kernel, temporary.name):
             storage = temporary.base_storage or temporary.name
             sizes[storage] = max(sizes.get(storage, 0), _bytes_of(temporary))
     return sizes

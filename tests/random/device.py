@@ -293,7 +293,7 @@ class _Item:
         yield run, False, 2**WARP - 1
         a, b = matrices(shape, [i.fragments for i in self.group[self.number - lane :][:WARP]])
         for row, column in ptx_c(shape, lane):
-            at = {**names, loops.lane: lane, loops.column: column % 2}
+            at = {**names, **loops.at_lane(lane), loops.column: column % 2}
             evaluate = self._evaluator({**at, loops.row: row // 8} if loops.row else at)
             place = insn.assignee
             assert isinstance(place, p.Variable | p.Subscript)
@@ -313,7 +313,7 @@ class _Item:
         yield run, False, 2**WARP - 1
         lane = self.number % loops.shape.lanes
         for row, column in ptx_c(loops.shape, lane):
-            own = {**names, loops.lane: lane, loops.row or "": row // 8 % 2}
+            own = {**names, **loops.at_lane(lane), loops.row or "": row // 8 % 2}
             own |= {loops.column: column % 2, loops.block or "": column // 8}
             home, index = self._place(insn.assignee, own)
             for k in range(loops.shape.depth):
@@ -330,9 +330,9 @@ class _Item:
         """Evaluate a factor of a term and of a row, or of a column, in this work-item."""
         at = {**names, loops.depth: depth}
         if loops.column in variable_names(factor):
-            at |= {loops.lane: other // 2, loops.column: other % 2}
+            at |= loops.at_column(other)
         else:
-            at |= {loops.lane: other % 8 * 4, loops.row or "": other // 8}
+            at |= loops.at_row(other % 8) | {loops.row or "": other // 8}
         return self.value(factor, at)
 
     def walk(

@@ -48,13 +48,15 @@ def _times(count: int | str, factor: int) -> str:
 def _steps(draw: Draw, rows: int, depth: int) -> tuple[Step, ...]:
     outer = draw(choices.sampled_from(("g.0", "g.0", "ilp", "unr", None)))
     tags = () if outer is None else (("outer_tag", outer),)
+    lanes = draw(choices.sampled_from(("lane", "group, pair")))
     steps = [
         Step("split_iname", ("i", rows), tags),
         Step("split_iname", ("k", depth)),
-        Step("tensorize", ("s0", "i_inner, j, k_inner", f"m{rows}n8k{depth}")),
+        Step("tensorize", ("s0", "i_inner, j, k_inner", f"m{rows}n8k{depth}"), (("lane", lanes),)),
     ]
     of_rows = ("i_inner_reg",) if rows > 8 else ()
-    for name, swept in (("a", (*of_rows, "lane", "k_inner")), ("b", ("lane", "j_reg", "k_inner"))):
+    row, column = lanes.split(", ")[0], lanes.split(", ")[-1]
+    for name, swept in (("a", (*of_rows, row, "k_inner")), ("b", (column, "j_reg", "k_inner"))):
         tag = draw(choices.sampled_from(("l.auto", "l.auto", "none")))
         if tag != "none":
             steps.append(Step("add_prefetch", (name, swept), (("default_tag", tag),)))

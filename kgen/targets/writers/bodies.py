@@ -466,7 +466,7 @@ class _DeviceEmitter(BodyEmitter):
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
     ) -> tuple[int, Sequence[cgen.Generable]]:
         """Return the lanes of a vector, or one wait for copies in place of several."""
-        waits = [list(self._waits(node)) for node in nodes[at:]] if self.has_waits else []
+        waits = (self._waits(node) for node in nodes[at:] if self.has_waits)
         together = list(takewhile(bool, waits))
         if together:
             return len(together), wait_for_copies(writer, chain.from_iterable(together))

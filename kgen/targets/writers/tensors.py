@@ -13,8 +13,8 @@ from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
 from kgen.analysis.alignment import unaligned_part
 from kgen.analysis.products import TensorLoops
 from kgen.ast.nodes import Run
-from kgen.ir.affine import simplify
-from kgen.ir.expr import Expr, minus, substitute
+from kgen.ir.affine import linear_form, simplify
+from kgen.ir.expr import Expr, minus, substitute, variable_names
 from kgen.ir.fragments import Fragment, TensorShape
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.preamble import Need, Rank
@@ -49,14 +49,19 @@ def tensor_statements(
     """
     lines: list[cgen.Generable] = []
     known: dict[tuple[str, ...], str] = {}
+    loads: dict[object, _Load] = {}
     steps = [step_of(writer_of(run), run) for run in runs]
     if steps[0].shape.is_of_warpgroup:
         return warpgroup_statements(steps)
-    for step in steps:
+    for run, step in zip(runs, steps, strict=True):
         product = _Product(step)
         names = []
         for operand in (product.a, product.b):
-            load = operand.load()
+            used = variable_names(operand.factor)
+            of = operand.name, *((name, run.values[name]) for name in used if name in run.values)
+            if of not in loads:
+                loads[of] = operand.load()
+            load = loads[of]
             if load.key not in known:
                 known[load.key] = product.fresh(operand.name, known.values())
                 lines += load.statements(known[load.key])
@@ -104,28 +109,15 @@ class _Operand:
 
         The lane that uses it has other loop variables than the one that loads it.
         """
-        loops = self.loops
-        values: dict[str, Expr] = {loops.depth: depth}
-        if self.is_rows:
-            values[loops.lane] = simplify(p.Product((4, group)))
-            if loops.row is not None:
-                values[loops.row] = half
-        else:
-            values[loops.lane] = p.FloorDiv(group, 2)
-            values[loops.column] = p.Remainder(group, 2)
-        lane = {"lane": p.Variable(loops.lane)}
+        values = self.loops.at_factor(depth, group, half, is_rows=self.is_rows)
+        lane = {"lane": self.loops.lane}
         return substitute(
             self.factor, {name: substitute(value, lane) for name, value in values.items()}
         )
 
     def element(self, number: int) -> Expr:
         """Return the element of a number that a lane holds."""
-        of_lane, at_zero = self.fragment.element(0), self.fragment.at_lane_zero(number)
-        if self.is_rows:
-            (row, depth), (first_row, first) = of_lane, at_zero
-            return self.at(simplify(p.Sum((depth, first))), row, first_row // _ROW)
-        (depth, column), (first, _) = of_lane, at_zero
-        return self.at(simplify(p.Sum((depth, first))), column)
+        return substitute(self.factor, self.loops.at_element(number, is_rows=self.is_rows))
 
     def load(self) -> _Load:
         """Return how a lane loads its elements."""
@@ -157,7 +149,7 @@ class _Operand:
     def _pair(self, number: int) -> str:
         """Write two elements that follow each other along the depth, as one number."""
         first, second = self.element(number), self.element(number + 1)
-        if self._is_aligned([first, second], _PAIR_BYTES):
+        if self._is_aligned(lambda n: (first, second)[n], 2, _PAIR_BYTES):
             return f"*(unsigned const *) &{self.writer.rec(first, PREC_CALL, self.dtype)}"
         self.writer.preamble.add(_pair_need(self.dtype, self.writer.type_name(self.dtype)))
         return f"kgen_pair({self._text(first)}, {self._text(second)})"
@@ -174,19 +166,45 @@ class _Operand:
             (p.Remainder(matrix, 2), p.FloorDiv(matrix, 2)) if self.is_rows else (0, matrix)
         )
         depth = p.Product((_ROW, depth))
-        along = [self.at(simplify(p.Sum((depth, n))), row, half) for n in range(_ROW)]
-        if self._is_aligned(along, _ROW_BYTES, AddressSpace.LOCAL):
-            return f"&{self.writer.rec(along[0], PREC_CALL, self.dtype)}", False
-        across = [self.at(simplify(p.Sum((depth, row))), n, half) for n in range(_ROW)]
-        if self._is_aligned(across, _ROW_BYTES, AddressSpace.LOCAL):
-            return f"&{self.writer.rec(across[0], PREC_CALL, self.dtype)}", True
+        across = simplify(p.Sum((depth, row)))
+
+        def of_terms(n: int) -> Expr:
+            return self.at(simplify(p.Sum((depth, n))), row, half)
+
+        def of_lines(n: int) -> Expr:
+            return self.at(across, n, half)
+
+        lines = self.loops.at_row(0) if self.is_rows else self.loops.at_column(0)
+        terms = frozenset({self.loops.depth})
+        for elements, loops in ((of_terms, terms), (of_lines, frozenset(lines))):
+            if self._is_aligned(elements, _ROW, _ROW_BYTES, AddressSpace.LOCAL, loops):
+                text = self.writer.rec(elements(0), PREC_CALL, self.dtype)
+                return f"&{text}", elements is of_lines
         return None
 
+    def _is_linear(self, loops: frozenset[str]) -> bool:
+        """Tell whether the subscripts of the factor are sums of multiples of *loops* and others."""
+        assert isinstance(self.factor, p.Subscript)
+        terms = (term for each in self.factor.index_tuple for term in linear_form(each).terms)
+        return all(
+            isinstance(atom, p.Variable) or loops.isdisjoint(variable_names(atom))
+            for _, atom in terms
+        )
+
     def _is_aligned(
-        self, elements: Sequence[Expr], size: int, space: AddressSpace | None = None
+        self,
+        element: Callable[[int], Expr],
+        count: int,
+        size: int,
+        space: AddressSpace | None = None,
+        loops: frozenset[str] | None = None,
     ) -> bool:
-        """Tell whether elements are neighbours in memory, the first one aligned to *size* bytes."""
-        first = elements[0]
+        """Tell whether elements are neighbours in memory, the first one aligned to *size* bytes.
+
+        Where subscripts are linear in the *loops* that number them, the first three tell about all:
+        columns are pairs.
+        """
+        first = element(0)
         if not isinstance(first, p.Subscript):
             return False
         assert isinstance(first.aggregate, p.Variable)
@@ -195,11 +213,15 @@ class _Operand:
             return False
         if not is_pointer(array) and (array.alignment or 1) % size:
             return False
-        count, accesses = len(elements), self.writer.accesses
-        indices = [accesses.index_of_first(each, count) for each in elements]
-        steps = [simplify(minus(each, indices[0])) for each in indices]
-        if steps != list(range(count)):
-            return False
+        swizzle = getattr(array, "swizzle", None)
+        is_kept = swizzle is None or swizzle.chunk % count == 0
+        numbers = range(3 if loops is not None and is_kept and self._is_linear(loops) else count)
+        accesses = self.writer.accesses
+        indices: list[Expr] = []
+        for n in numbers:
+            indices.append(accesses.index_of_first(element(n), count))
+            if simplify(minus(indices[n], indices[0])) != n:
+                return False
         if unaligned_part(self.writer.kernel, indices[0], count) != 0:
             return False
         if is_pointer(array):

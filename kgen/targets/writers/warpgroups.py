@@ -125,12 +125,11 @@ class _Operand:
         if self.name == "a":
             assert loops.row is not None
             rows = self.step.shape.rows_of_lane * ROW_GROUPS
-            warp = p.Product((32, p.FloorDiv(line, rows)))
-            values[loops.lane] = p.Sum((warp, p.Product((4, inside))))
+            warp = p.Product((ROW_GROUPS, p.FloorDiv(line, rows)))
+            values |= loops.at_row(p.Sum((warp, inside)))
             values[loops.row] = p.FloorDiv(p.Remainder(line, rows), ROW_GROUPS)
         else:
-            values[loops.lane] = p.FloorDiv(inside, 2)
-            values[loops.column] = p.Remainder(line, 2)
+            values |= loops.at_column(inside)
             if loops.block is not None:
                 values[loops.block] = p.FloorDiv(line, BLOCK)
         return substitute(self.factor, values)

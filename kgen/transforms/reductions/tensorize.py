@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from pytools.tag import Tag
 
@@ -12,7 +13,7 @@ from kgen.analysis.products import Factors, factors_of, terms_over
 from kgen.analysis.typing import ExpressionTyper
 from kgen.errors import KgenError, TransformError
 from kgen.ir.expr import Expr, to_text, variable_names
-from kgen.ir.fragments import BLOCK, ROW_GROUPS, TENSOR_SHAPES, TensorShape
+from kgen.ir.fragments import BLOCK, PAIR, ROW_GROUPS, TENSOR_SHAPES, TensorShape
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, bound_dim, free_dim
@@ -24,6 +25,7 @@ from kgen.ir.tags import (
     UnrolledIlpTag,
 )
 from kgen.transforms.expressions.rules import expand_subst
+from kgen.transforms.loops.rename import rename_iname
 from kgen.transforms.loops.split import join_inames, split_iname
 from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import (
@@ -31,19 +33,31 @@ from kgen.transforms.select import (
     require_inames,
     require_instruction,
     require_new_iname,
+    split_names,
     transform,
 )
 
 __all__ = ["tensorize"]
 
-#: Neighbouring pairs of columns belong to lanes of a group.
-_PAIR: Final = 2
 
+@dataclass(frozen=True)
+class _Loops:
+    """The loops over rows, columns and terms; *held*: those over rows that lanes have already."""
 
-class _Loops(NamedTuple):
     row: str
     column: str
     depth: str
+    held: tuple[str, ...] = ()
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        """The loops to be distributed."""
+        return (self.column, self.depth) if self.held else (self.row, self.column, self.depth)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The loops that say which row it is."""
+        return self.held or (self.row,)
 
 
 @transform
@@ -54,7 +68,7 @@ def tensorize(
     shape: str = "m16n8k16",
     *,
     precision: str | None = None,
-    lane: str | None = None,
+    lane: str | Iterable[str] | None = None,
 ) -> LoopKernel:
     """Let the lanes of a warp compute a product of small matrices together, with tensor cores.
 
@@ -72,7 +86,8 @@ def tensorize(
         ``m64n8k16``, ``m64n16k16`` ... ``m64n256k16`` for float16 or bfloat16, and ``m64n8k8`` ...
         ``m64n256k8`` for float32 with ``precision="tf32"``: see below
     :arg precision: ``"tf32"`` rounds float32 to 10 bits behind the point: ask for it by name
-    :arg lane: the name of the loop over the lanes, ``lane`` by default
+    :arg lane: the name of the loop over the lanes, ``lane`` by default; or two names, as in
+        ``"group, pair"``, for two loops: see below
 
     ::
 
@@ -83,6 +98,14 @@ def tensorize(
     Sums are in float32, those of float64 in float64. Tensor cores do not round products, and add
     those of a step in an order that NVIDIA does not say. Other targets run the same loops as plain
     code, in the order that was written.
+
+    With two names for lanes, the first loop is over groups of four lanes, which have sums of the
+    same rows, on ``l.1``; the second over the lanes of a group, on ``l.0``. Then reductions over
+    columns are over ``l.0``, and another product of the same rows can follow, of which the first
+    factor is what the first product made: name the loop over rows in its call as it was called::
+
+        for i, j  {0<=i<16, 0<=j<8}         for group, i_reg, pair, j_reg  {group: l.1, pair: l.0}
+          c[i,j] = sum(k, ...)          =>    c[group + i_reg*8, pair*2 + j_reg] = sum(k, ...)
 
     Shapes ``m64nNk16`` and ``m64nNk8``, N a multiple of 8 up to 256, are ``wgmma`` instructions of
     a warpgroup: four warps, the 128 lanes of ``l.0``. They read both factors from local memory
@@ -103,21 +126,55 @@ def tensorize(
     c[lane // 4 + i_reg*8, j_reg + (lane % 4)*2] = reduce(sum, [k], a[lane // 4 + i_reg*8, k]*b[k, \
 j_reg + (lane % 4)*2])  {id=insn}
     """
-    loops = _Loops(*_three(kernel, inames))
+    loops = _three(kernel, inames)
     found = _find_shape(kernel, insn, loops, shape, precision)
     _require_box(kernel, insn, loops, found)
     _require_untagged(kernel, loops)
-    return _with_lanes(kernel, loops, found, lane)
+    return _with_lanes(kernel, loops, found, _names_of_lanes(kernel, loops, lane))
 
 
-def _three(kernel: LoopKernel, inames: str | Iterable[str]) -> tuple[str, ...]:
-    names = require_inames(kernel, inames)
-    if len(set(names)) != 3:
+def _three(kernel: LoopKernel, inames: str | Iterable[str]) -> _Loops:
+    """Read the loops; that over rows may have been distributed by an earlier call."""
+    names = split_names(inames)
+    held = _held_rows(kernel, names[0]) if names else ()
+    require_inames(kernel, names[1:] if held else names)
+    if len(names) != 3 or len(set(names)) != 3:
         raise TransformError(
             f"tensorize takes three loops, over rows, columns and terms, not {', '.join(names)}",
             hint="tensorize(kernel, 'insn', 'i, j, k')",
         )
-    return names
+    return _Loops(*names, held)
+
+
+def _held_rows(kernel: LoopKernel, row: str) -> tuple[str, ...]:
+    """Return the loops that groups of lanes have of a loop over rows, which is none any more."""
+    if row in kernel.inames:
+        return ()
+    return tuple(
+        name for name in kernel.inames if _parts_of(kernel, name) & {("group", row), ("row", row)}
+    )
+
+
+def _parts_of(kernel: LoopKernel, name: str) -> set[tuple[str, str | None]]:
+    return {(tag.of, tag.part_of) for tag in kernel.iname_tags_of_type(name, FragmentTag)}
+
+
+def _names_of_lanes(
+    kernel: LoopKernel, loops: _Loops, lane: str | Iterable[str] | None
+) -> tuple[str, ...]:
+    """Return the names of the loops over lanes to be made: all, or pairs where groups are there."""
+    if lane is None:
+        names = new_names(kernel)
+        return (str(names("pair" if loops.held else "lane")),)
+    found = split_names(lane)
+    if len(found) not in ((1,) if loops.held else (1, 2)) or len(set(found)) < len(found):
+        wanted = "one name: groups have theirs" if loops.held else "one name, or two"
+        raise TransformError(
+            f"the loops over lanes cannot be called '{', '.join(found)}'",
+            because=f"tensorize takes {wanted}",
+            hint="lane='pair'" if loops.held else "lane='group, pair'",
+        )
+    return tuple(require_new_iname(kernel, name) for name in found)
 
 
 def _find_shape(
@@ -180,7 +237,8 @@ def _known_shapes() -> Iterator[str]:
 
 def _check_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> None:
     """Reject factors that are not one for each row, and one for each column."""
-    uses = [{name for name in loops if name in variable_names(part)} for part in factors]
+    names = dict.fromkeys(loops.rows, loops.row) | {n: n for n in (loops.column, loops.depth)}
+    uses = [{names[n] for n in variable_names(part) if n in names} for part in factors]
     if sorted(map(sorted, uses)) != sorted(
         (sorted((loops.row, loops.depth)), sorted((loops.column, loops.depth)))
     ):
@@ -232,7 +290,9 @@ def _require_box(kernel: LoopKernel, insn_id: str, loops: _Loops, shape: TensorS
     """Reject loops that do not have all iterations of a shape, whatever other loops do."""
     insn = kernel.id_to_insn[insn_id]
     around = insn.within_inames | insn.reduction_inames()
-    lengths = dict(zip(loops, (shape.rows, shape.columns, shape.depth), strict=True))
+    _require_held(kernel, insn, loops, shape)
+    sizes = {loops.row: shape.rows, loops.column: shape.columns, loops.depth: shape.depth}
+    lengths = {name: sizes[name] for name in loops.new}
     for name, length in lengths.items():
         if name not in around:
             raise _no_product(insn, f"it is not inside of the loop '{name}'")
@@ -244,6 +304,25 @@ def _require_box(kernel: LoopKernel, insn_id: str, loops: _Loops, shape: TensorS
     for name, length in lengths.items():
         if not _is_whole(domain, name, length):
             raise _wrong_length(insn, name, shape, length, "fewer at times")
+
+
+def _require_held(
+    kernel: LoopKernel, insn: InstructionBase, loops: _Loops, shape: TensorShape
+) -> None:
+    """Reject rows of an earlier call of which lanes have others than those of a shape."""
+    parts = {part: name for name in loops.held for part, _ in _parts_of(kernel, name)}
+    wanted = {"group": shape.lanes // (BLOCK // PAIR), "row": shape.rows_of_lane}
+    for part, length in wanted.items() if loops.held else ():
+        if length == 1 and part not in parts:
+            continue
+        if part not in parts or kernel.get_iname_bounds(parts[part]).extent != length:
+            raise _no_product(
+                insn,
+                f"lanes have rows of '{loops.row}' of another shape than {shape.name}",
+                "products of the same rows are to have shapes of as many rows",
+            )
+        if parts[part] not in insn.within_inames:
+            raise _no_product(insn, f"it is not inside of the loop '{parts[part]}'")
 
 
 def _is_whole(domain: Set, name: str, length: int) -> bool:
@@ -265,7 +344,7 @@ def _wrong_length(
 
 
 def _require_untagged(kernel: LoopKernel, loops: _Loops) -> None:
-    for name in loops:
+    for name in loops.new:
         for tag in kernel.iname_tags_of_type(name, InameImplementationTag):
             raise TransformError(
                 f"the loop '{name}' is tagged '{tag}', and cannot become lanes of tensor cores",
@@ -274,31 +353,65 @@ def _require_untagged(kernel: LoopKernel, loops: _Loops) -> None:
 
 
 def _with_lanes(
-    kernel: LoopKernel, loops: _Loops, shape: TensorShape, lane: str | None
+    kernel: LoopKernel, loops: _Loops, shape: TensorShape, lanes: tuple[str, ...]
 ) -> LoopKernel:
     """Distribute rows and columns over lanes as the layout of the sums says."""
+    tags: dict[str, list[Tag | None]] = {loops.depth: [TensorTag(shape.name, shape.operands)]}
+    rows: tuple[str, ...] = ()
+    if not loops.held:
+        kernel, rows, of_rows = _with_rows(kernel, loops.row, shape)
+        tags |= of_rows
+    kernel, pair, of_columns = _with_columns(kernel, loops.column, shape)
+    tags |= of_columns
+    if not loops.held and len(lanes) == 1:
+        kernel = _joined(kernel, (*rows, pair), lanes[0])
+        tags[lanes[0]] = [LocalInameTag(0), FragmentTag("lane")]
+        return add_tags(kernel, tags)
+    for name in lanes[:-1]:
+        kernel = _joined(kernel, rows, name)
+        tags[name] = [LocalInameTag(1), FragmentTag("group", loops.row)]
+    kernel = _joined(kernel, (pair,), lanes[-1])
+    tags[lanes[-1]] = [LocalInameTag(0), FragmentTag("pair", loops.column)]
+    return add_tags(kernel, tags)
+
+
+def _joined(kernel: LoopKernel, names: tuple[str, ...], new: str) -> LoopKernel:
+    if len(names) > 1:
+        return join_inames(kernel, names, new)
+    return rename_iname(kernel, names[0], new)
+
+
+#: A kernel, its loops that lanes have, and tags of others.
+_Split: TypeAlias = tuple[LoopKernel, tuple[str, ...], dict[str, list[Tag | None]]]
+
+
+def _with_rows(kernel: LoopKernel, row: str, shape: TensorShape) -> _Split:
+    """Split the loop over rows into those of warps, of groups of lanes, and those of a lane."""
     names = new_names(kernel)
-    row, column = f"{loops.row}_reg", f"{loops.column}_reg"
-    tags: dict[str, list[Tag | None]] = {
-        loops.depth: [TensorTag(shape.name, shape.operands)],
-        column: [UnrolledIlpTag(), FragmentTag("column")],
-    }
-    of_lanes, rows, columns = [], loops.row, loops.column
+    of_lanes, rows = [], row
     if shape.is_of_warpgroup:
-        of_lanes = [warp := str(names(f"{loops.row}_warp"))]
-        rows = str(names(f"{loops.row}_rows"))
+        of_lanes = [warp := str(names(f"{row}_warp"))]
+        rows = str(names(f"{row}_rows"))
         length = shape.rows_of_lane * ROW_GROUPS
-        kernel = split_iname(kernel, loops.row, length, outer_iname=warp, inner_iname=rows)
-    if shape.rows_of_lane > 1:
-        group = str(names(f"{loops.row}_group"))
-        kernel = split_iname(kernel, rows, ROW_GROUPS, outer_iname=row, inner_iname=group)
-        tags[row], rows = [UnrolledIlpTag(), FragmentTag("row")], group
+        kernel = split_iname(kernel, row, length, outer_iname=warp, inner_iname=rows)
+    if shape.rows_of_lane == 1:
+        return kernel, (*of_lanes, rows), {}
+    group, own = str(names(f"{row}_group")), f"{row}_reg"
+    kernel = split_iname(kernel, rows, ROW_GROUPS, outer_iname=own, inner_iname=group)
+    return kernel, (*of_lanes, group), {own: [UnrolledIlpTag(), FragmentTag("row", row)]}
+
+
+def _with_columns(
+    kernel: LoopKernel, column: str, shape: TensorShape
+) -> tuple[LoopKernel, str, dict[str, list[Tag | None]]]:
+    """Split the loop over columns into blocks, the lanes of a group, and those of a lane."""
+    names = new_names(kernel)
+    own, columns = f"{column}_reg", column
+    tags: dict[str, list[Tag | None]] = {own: [UnrolledIlpTag(), FragmentTag("column")]}
     if shape.blocks > 1:
-        block, columns = str(names(f"{loops.column}_block")), str(names(f"{loops.column}_columns"))
-        kernel = split_iname(kernel, loops.column, BLOCK, outer_iname=block, inner_iname=columns)
+        block, columns = str(names(f"{column}_block")), str(names(f"{column}_columns"))
+        kernel = split_iname(kernel, column, BLOCK, outer_iname=block, inner_iname=columns)
         tags[block] = [UnrolledIlpTag(), FragmentTag("block")]
-    pair = str(names(f"{loops.column}_pair"))
-    kernel = split_iname(kernel, columns, _PAIR, outer_iname=pair, inner_iname=column)
-    lane = str(names("lane")) if lane is None else require_new_iname(kernel, lane)
-    kernel = join_inames(kernel, (*of_lanes, rows, pair), lane)
-    return add_tags(kernel, {**tags, lane: [LocalInameTag(0), FragmentTag("lane")]})
+    pair = str(names(f"{column}_pair"))
+    kernel = split_iname(kernel, columns, PAIR, outer_iname=pair, inner_iname=own)
+    return kernel, pair, tags

@@ -273,6 +273,8 @@ def with_axes(
         changes["dim_tags"] = tuple(tags)
     if variable.dim_names is not None:
         changes["dim_names"] = (*variable.dim_names, *inames)
+    if variable.distribution is not None:
+        changes["distribution"] = (*variable.distribution, *(None for _ in extents))
     if variable.storage_shape is not None:
         changes["storage_shape"] = (*variable.storage_shape, *extents)
     if variable.base_indices is not None:
