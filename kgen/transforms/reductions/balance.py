@@ -59,7 +59,7 @@ def balance(
     of many rows without entries.
 
     :arg inames: the loop over rows and the one over the entries of a row, ``"row, k"``
-    :arg items: the steps of a work-item; 7 by default, and 2048 on targets without work-items
+    :arg items: the steps of a work-item; 11 by default, and 2048 on targets without work-items
     :arg group_size: the work-items of a group; 256 by default, and 1 without work-items
     :arg entries: the number of entries, or more, as an expression of sizes. By default it is the
         length of an array with an element for each entry, such as ``values`` below; if that is
@@ -146,7 +146,7 @@ def balance(
         )
     has_items = kernel.target.has_work_items
     size = _positive("group_size", group_size, 256 if has_items else 1)
-    steps = _positive("items", items, 7 if has_items else 2048)
+    steps = _positive("items", items, 11 if has_items else 2048)
     if size * steps > _MOST_STEPS:
         raise TransformError(
             f"a tile of {size} work-items with {steps} steps each is too large",
