@@ -127,9 +127,10 @@ def _loops_over_items(kernel: LoopKernel, index: Expr) -> list[tuple[int, int, i
     """Return step, length and axis of the loops over work-items in a subscript, longest first."""
     found = []
     for step, atom in linear_form(index).terms:
-        for loop in variable_names(atom):
+        for loop in kernel.inames.keys() & variable_names(atom):
             found += [
                 (step, kernel.get_constant_iname_length(loop), tag.axis)
                 for tag in kernel.iname_tags_of_type(loop, LocalInameTag)
+                if step > 0
             ]
     return sorted(found, reverse=True)

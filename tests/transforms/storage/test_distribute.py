@@ -111,6 +111,18 @@ def test_elements_of_others_are_rejected(read: str, because: str) -> None:
         lp.distribute_temporaries(pairs(read), "t")
 
 
+@pytest.mark.parametrize("index", ["3 - lane", "lane // 2", "b[lane]"])
+def test_elements_of_work_items_in_no_order_are_rejected(index: str) -> None:
+    knl = lp.make_kernel(
+        "{ [lane]: 0 <= lane < 4 }",
+        [f"t[{index}] = a[lane]", f"out[lane] = t[{index}]"],
+        [lp.GlobalArg("b", np.int32), lp.TemporaryVariable("t", np.float32, shape=4), ...],
+        target=CUDA,
+    )
+    with pytest.raises(lp.TransformError, match="cannot hold 't' in registers"):
+        lp.distribute_temporaries(lp.tag_inames(knl, "lane: l.0"), "t")
+
+
 def test_work_items_that_share_elements_are_rejected() -> None:
     """Only some work-items along l.1 may write what all of them read."""
     knl = pairs("t[8*i + 2*lane + j]", "c[x] = 1")
