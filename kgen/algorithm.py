@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.expr import Expr
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
+from kgen.ready.again import MOST_ELEMENTS, same_as
 from kgen.ready.arguments import bind, context_first, read_arguments, reject_given
 from kgen.ready.c_functions import Value, converted
 from kgen.ready.c_text import CArgument
@@ -186,8 +188,8 @@ def _run(
     size = int(ary.shape[0])
     count_dtype = np.dtype(place.index_dtype(size))
     knl = _selecting(outputs, selects, statement, compares, ary.dtype, count_dtype, extra, preamble)
-    made = [new_array(place, ary, size, ary.dtype) for _ in outputs]
-    count = new_array(place, ary, 1, count_dtype)
+    made = [new_array(place, ary, (size,), ary.dtype) for _ in outputs]
+    count = new_array(place, ary, (1,), count_dtype)
     if size == 0:
         count.fill(0)
     event = knl(ary, *made, count, *values, queue=queue, wait_for=wait_for)
@@ -229,6 +231,25 @@ def _selecting(
         name_prefix="select",
         preamble=preamble,
     )
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a call sorts: arrays of *size* elements, by the bits of keys before the *last* one."""
+
+    place: Place
+    given: dict[str, Any]
+    arrays: list[Any]
+    size: int
+    last: int
+    bits: int
+    in_one_sweep: bool
+    numbers: dict[str, Any]
+
+    @property
+    def shifts(self) -> range:
+        """The first bit of each pass."""
+        return range(0, self.last, self.bits)
 
 
 class RadixSort(Tunable):
@@ -328,46 +349,95 @@ class RadixSort(Tunable):
         :arg key_bits: the number of bits of the keys, from the lowest, which are not negative then
         :arg queue, allocator, wait_for, stream: of OpenCL, of CUDA
         """
+        bound, call = self._read(args, key_bits, queue, stream)
+        allocator = allocator or allocator_of(call.arrays)
+        more = call_options(allocator=allocator, wait_for=wait_for, stream=stream)
+        made = self._targets(call)
+        event: Any = None
+
+        def run(executor: Any, arguments: dict[str, Any]) -> Any:
+            nonlocal event
+            event, outputs = executor(*call.place.leading, **arguments)
+            return outputs
+
+        if call.place.options and stream is None and 0 < call.size <= MOST_ELEMENTS:
+            new = [one for targets in made for one in targets.values()]
+            arrays = map(same_as, (*call.given.values(), *new))
+            key = (call.last, call.numbers["flipped"], *arrays)
+            self._again(key, lambda: self._packed(call, made, more))
+            last = made[(len(call.shifts) - 1) % 2]
+            results = tuple(last[f"{name}_out"] for name in self.sort_arg_names)
+        else:
+            results = self._run(call, made, more, run)
+        first = bound[self.signature.arrays[0].name]
+        return tuple(like(self.name, first, one) for one in results), event
+
+    def _read(
+        self, args: tuple[Any, ...], key_bits: int | None, queue: Any, stream: Any
+    ) -> tuple[dict[str, Any], _Call]:
+        """Return the arguments by name, and what the call sorts; reject what does not fit."""
         names = [one.name for one in self.signature.arrays]
         bound = bind(self.name, self.signature.arguments, args)
         given = native(self.name, bound, names, stream)
-        arrays = [given[one.name] for one in self.signature.arrays]
+        arrays = [given[name] for name in names]
         place = find_place(self.name, arrays, queue)
         size = int(given[self._moved[0].name].shape[0])
-        for one in self.signature.arrays:
-            self._check(one.name, given[one.name], size)
+        for name, array in zip(names, arrays, strict=True):
+            self._check(name, array, size)
         width = 8 * self.key_dtype.itemsize
-        flipped = 0
-        if self.key_dtype.kind == "i" and key_bits is None:
-            flipped = 1 << (width - 1)
-        allocator = allocator or allocator_of(arrays)
-        more = call_options(allocator=allocator, wait_for=wait_for, stream=stream)
+        is_signed = self.key_dtype.kind == "i" and key_bits is None
         last = width if key_bits is None else min(self._bits("key_bits", key_bits, 0, 64), width)
         last = max(last, 1)  # keys without bits are equal, and copied
-        in_one_sweep = place.is_gpu and place.target.looks_back
+        numbers: dict[str, Any] = {"flipped": 1 << (width - 1) if is_signed else 0, **place.options}
         bits = self.bits_at_a_time
-        bits = min(bits, MOST_BITS) if in_one_sweep else bits
-        options = {"bits": bits, "index_dtype": self.index_dtype or place.index_dtype(size)}
-        numbers: dict[str, Any] = {"flipped": flipped, **place.options}
-        event = None
+        in_one_sweep = place.is_gpu and place.target.looks_back
         if in_one_sweep:
+            bits = min(bits, MOST_BITS)
             numbers["valid"] = (1 << last) - 1
+        return bound, _Call(place, given, arrays, size, last, bits, in_one_sweep, numbers)
+
+    def _run(
+        self,
+        call: _Call,
+        made: Sequence[Mapping[str, Any]],
+        more: dict[str, Any],
+        run: Callable[[Any, dict[str, Any]], Any],
+    ) -> tuple[Any, ...]:
+        """Let all passes move elements to the arrays that were *made*, in turns; return them."""
+        place, given, numbers = call.place, dict(call.given), dict(call.numbers)
+        options = {
+            "bits": call.bits,
+            "index_dtype": self.index_dtype or place.index_dtype(call.size),
+        }
+        if call.in_one_sweep:
             count = self._executor(place, "build_counts", options)
-            _, (numbers["starts"],) = count(*place.leading, **given, **numbers, **more)
-        shifts = range(0, last, bits)
-        made = [self._targets(place, given, size) for _ in shifts[:2]]
-        run = None
-        for turn, shift in enumerate(shifts):
+            (numbers["starts"],) = run(count, {**given, **numbers, **more})
+        executor = None
+        for turn, shift in enumerate(call.shifts):
             targets = made[turn % 2]
             arguments = {**given, **targets, **numbers, "shift": shift}
-            if run is None or not in_one_sweep:
-                options["bits"] = bits if in_one_sweep else min(bits, last - shift)
-                run = self._tuned(place, "build", options, arguments)
-            event, _ = run(*place.leading, **arguments, **more)
+            if executor is None or not call.in_one_sweep:
+                if not call.in_one_sweep:
+                    options["bits"] = min(call.bits, call.last - shift)
+                executor = self._tuned(place, "build", options, arguments)
+            run(executor, {**arguments, **more})
             given |= {one.name: targets[f"{one.name}_out"] for one in self._moved}
             more.pop("wait_for", None)
-        first = bound[names[0]]
-        return tuple(like(self.name, first, given[name]) for name in self.sort_arg_names), event
+        return tuple(given[name] for name in self.sort_arg_names)
+
+    def _packed(
+        self, call: _Call, made: Sequence[Mapping[str, Any]], more: dict[str, Any]
+    ) -> list[Callable[[], None]]:
+        """Return what makes the launches of a call."""
+        launches = []
+
+        def run(executor: Any, arguments: dict[str, Any]) -> Any:
+            launch, outputs = executor.packed(**arguments)
+            launches.append(launch)
+            return outputs.values()
+
+        self._run(call, made, more, run)
+        return launches
 
     def _bits(self, name: str, number: Any, least: int, most: int) -> int:
         """Return a number of bits, or reject what is none."""
@@ -379,12 +449,16 @@ class RadixSort(Tunable):
             )
         return int(number)
 
-    def _targets(self, place: Place, given: Mapping[str, Any], size: int) -> dict[str, Any]:
-        """Return arrays to which the elements are moved."""
-        return {
-            f"{one.name}_out": new_array(place, given[one.name], size, one.dtype)
-            for one in self._moved
-        }
+    def _targets(self, call: _Call) -> list[dict[str, Any]]:
+        """Return arrays to which the elements are moved: those of two passes."""
+        place, given, shape = call.place, call.given, (call.size,)
+        return [
+            {
+                f"{one.name}_out": new_array(place, given[one.name], shape, one.dtype)
+                for one in self._moved
+            }
+            for _ in call.shifts[:2]
+        ]
 
     def _check(self, name: str, array: Any, size: int) -> None:
         if tuple(array.shape) != (size,):

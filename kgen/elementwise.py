@@ -182,7 +182,12 @@ class ElementwiseKernel(Tunable):
         if elements.is_plain and elements.restrict and not self.wisdom.records:
             executor = self._executor(place, "build", options)
             self._shortcut = shortcut_for(
-                place, executor, self.signature, elements.arguments, place.sizes_of(index_dtype)
+                place,
+                executor,
+                self.signature,
+                elements.arguments,
+                place.sizes_of(index_dtype),
+                again=self._again,
             )
         return event
 

@@ -25,7 +25,7 @@ from kgen.ready.expressions import Scope, to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import operation_of, read_combination
-from kgen.ready.places import Place, as_axes, find_place
+from kgen.ready.places import Place, as_axes, find_place, new_array
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, fit, plain_arrays
 from kgen.ready.tuned import Tunable, defaults_of
@@ -291,7 +291,14 @@ class ReductionKernel(Tunable):
             sizes = place.sizes_like(elements.size)
             executor = self._executor(place, "build", options)
             self._shortcut = shortcut_for(
-                place, executor, self.signature, given, sizes, allocates=True
+                place,
+                executor,
+                self.signature,
+                given,
+                sizes,
+                allocates=True,
+                again=self._again,
+                outputs=lambda like: {"out": new_array(place, like, (), self.dtype_out)},
             )
         return (result if out is None else out), event
 

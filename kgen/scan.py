@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,7 @@ from kgen.ready.expressions import Scope, to_condition, to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import FlaggedOperation, operation_of, read_combination
-from kgen.ready.places import Place, as_axes, copy_to, find_place, flat
+from kgen.ready.places import Place, as_axes, copy_to, find_place, flat, new_array
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
 from kgen.ready.statements import Program, read_statements
@@ -418,6 +419,8 @@ class GenericScanKernel(Tunable):
                     given,
                     place.sizes_like(size),
                     allocates=True,
+                    again=self._again,
+                    outputs=partial(self._new_outputs, place, tuple(given)),
                 )
             return event, outputs
         results = dict(zip(self._stored(), outputs, strict=True))
@@ -426,6 +429,14 @@ class GenericScanKernel(Tunable):
             place, of_output, {**given, **results}, more, "build_output"
         )
         return result
+
+    def _new_outputs(self, place: Place, given: Sequence[str], like: Any) -> dict[str, Any]:
+        """Return the arrays that a call makes, like its first one."""
+        return {
+            one.name: new_array(place, like, like.shape, one.dtype)
+            for one in self.signature.arrays
+            if one.name not in given
+        }
 
     def _fitted(self, name: str, array: Any, size: int) -> Any:
         """Return an array with one axis; of an array of which each element is used, its first."""
@@ -686,7 +697,7 @@ class _ScanOfArray(GenericScanKernel):
         :arg axis: the axis along which each row is scanned
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
-        if axis is None and all(x is None for x in (allocator, queue, wait_for, stream)):
+        if axis is allocator is queue is wait_for is stream is None:
             args = (input_ary,) if output_ary is None else (input_ary, output_ary)
             done = self._like_before(args)
             if done is not None:

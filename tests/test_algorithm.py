@@ -198,3 +198,17 @@ def test_what_cannot_be_sorted_says_why() -> None:
         RadixSort("uint *x", "x[i]", ["y"])
     with pytest.raises(lp.KgenError, match="one length"):
         RadixSort("uint *x, uint *y", "x[i]", ["x", "y"])(integers(4, "u4"), integers(3, "u4"))
+
+
+def test_sorts_of_the_same_memory_on_a_device(cuda_context: Any) -> None:
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    sort = RadixSort("int *x", "x[i]", ["x"], key_dtype=np.int32)
+    there, results = gpuarray.zeros(5000, np.int32), []
+    for turn in range(4):
+        values = integers(5000) - 50 * (turn % 2)
+        there.set(values)
+        results.append((sort(there)[0][0], np.sort(values)))
+        results.append((sort(there, key_bits=32)[0][0], np.sort(values.view(np.uint32))))
+        results = results[turn % 3 :]  # some memory is free again
+        for found, expected in results:
+            np.testing.assert_array_equal(found.get().view(expected.dtype), expected)

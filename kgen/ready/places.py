@@ -155,15 +155,15 @@ def _copy_kernel(rank: int, target: TargetBase) -> TranslationUnit:
     return split_iname(knl, axes[-1], 256, outer_tag="g.0", inner_tag="l.0")
 
 
-def new_array(place: Place, like: Any, length: int, dtype: Any) -> Any:
-    """Return a new array with one axis where another array is, its elements undefined."""
+def new_array(place: Place, like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return a new array where another array is, its elements undefined; it has 0 or 1 axes."""
     dtype = np.dtype(dtype)
     if isinstance(like, np.ndarray):
-        return np.empty(length, dtype)
+        return np.empty(shape, dtype)
     if hasattr(like, "gpudata"):
         make = _runtime(place.target).new_array
-        return make(like.allocator, (length,), (dtype.itemsize,), dtype, None)
-    return type(like)(*place.leading, (length,), dtype, allocator=like.allocator)
+        return make(like.allocator, shape, (dtype.itemsize,) * len(shape), dtype, None)
+    return type(like)(*place.leading, shape, dtype, allocator=like.allocator)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from kgen.ready.again import MOST_ELEMENTS, Again, same_as
 from kgen.ready.places import Place
 from kgen.ready.snippet import Signature
 
@@ -22,6 +23,8 @@ def shortcut_for(
     sizes: tuple[int, int],
     *,
     allocates: bool = False,
+    again: Again,
+    outputs: Callable[[Any], dict[str, Any]] = lambda _: {},
 ) -> Shortcut | None:
     """Return what makes calls like one with the arguments *given*, if there is such a shortcut.
 
@@ -30,6 +33,8 @@ def shortcut_for(
 
     :arg sizes: the fewest and the most elements that the code is for
     :arg allocates: a call makes arrays, which are allocated like the first one
+    :arg again: has the launches of calls on CUDA
+    :arg outputs: makes the arrays for results of a call there, from its first array
 
     There is none if the call runs in a queue that is not the first array's.
     """
@@ -42,6 +47,7 @@ def shortcut_for(
     has_allocator = allocates and hasattr(given[names[first]], "allocator")
     leading, count, has_queue = place.leading, len(names), queue is not None
     options = place.options
+    most_packed = MOST_ELEMENTS if options else -1
     size = signature.size if signature.size in given else None
     fewest, most = sizes
 
@@ -51,9 +57,8 @@ def shortcut_for(
         array = args[first]
         if type(array) is not array_type or (has_queue and array.queue is not queue):
             return None
-        for position in others:
-            if args[position] is array:
-                return None
+        if _is_passed_twice(array, args, others):
+            return None
         shape = array.shape
         if len(shape) != 1 or not fewest <= shape[0] <= most:
             return None
@@ -62,6 +67,29 @@ def shortcut_for(
             named[size] = shape[0]
         if has_allocator and array.allocator is not None:
             named["allocator"] = array.allocator
-        return executor(*leading, **named, **options)
+        if shape[0] > most_packed:
+            return executor(*leading, **named, **options)
+        return _launch_packed(again, executor, args, outputs(array), {**named, **options})
 
     return call
+
+
+def _is_passed_twice(array: Any, args: tuple[Any, ...], others: list[int]) -> bool:
+    """Tell whether an argument at one of some positions is this array."""
+    for position in others:  # noqa: SIM110 (a generator takes time)
+        if args[position] is array:
+            return True
+    return False
+
+
+def _launch_packed(
+    again: Again,
+    executor: Any,
+    args: tuple[Any, ...],
+    new: Mapping[str, Any],
+    named: dict[str, Any],
+) -> Any:
+    """Make a call on CUDA, its launches packed, which stores its results in *new* arrays."""
+    key = (id(executor), *map(same_as, args), *map(same_as, new.values()))
+    again(key, lambda: [executor.packed(**named, **new)[0]])
+    return None, tuple(new.values())

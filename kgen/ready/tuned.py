@@ -15,6 +15,7 @@ import numpy as np
 
 from kgen.errors import InvocationError
 from kgen.ir.unit import TranslationUnit
+from kgen.ready.again import Again
 from kgen.ready.places import Place
 from kgen.runtime.cache import content_key
 from kgen.tuning.devices import device_info
@@ -118,6 +119,7 @@ class Tunable:
     wisdom: Wisdom
     identity: str
     _shortcut: Any
+    _again: Again
     _executors: dict[Any, Any]
     _schedules: dict[Any, Schedules]
     _found_call: Callable[..., None] | None
@@ -133,10 +135,11 @@ class Tunable:
     def _forget(self) -> None:
         self._shortcut, self._found_call = None, None
         self._executors, self._schedules = {}, {}
+        self._again = Again()
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "context": None, "_shortcut": None, "_found_call": None}
-        return {**state, "_executors": {}, "_schedules": {}}
+        return {**state, "_executors": {}, "_schedules": {}, "_again": Again()}
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run the kernel on arrays."""

@@ -8,7 +8,7 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from kgen.runtime.cuda_driver import (
     PackedCall,
     Zeroing,
     check,
+    enqueue_all,
     is_capturing,
     load_driver,
 )
@@ -324,6 +325,28 @@ class CudaExecutor(ExecutorBase):
         functions = (call for call, _ in calls if isinstance(call, LoadedFunction))
         return {each.launch.function: each.n_fitting for each in functions}
 
+    @cached_property
+    def _packing(self) -> tuple[Calls, CudaExecutor]:
+        calls: Calls = []
+        return calls, self.recording(calls)
+
+    def packed(self, /, **arguments: Any) -> tuple[Callable[[], None], Mapping[str, Any]]:
+        """Return what makes the launches of a call in the default stream, and its outputs.
+
+        As :meth:`bind`, for calls of which there are many: it knows the addresses of arrays, and
+        keeps none alive but those that the call has made.
+        """
+        with self._lock:
+            calls, executor = self._packing
+            calls.clear()
+            outputs, kept = executor.recorded(**arguments)
+            made = [value for name, value in kept.items() if name not in arguments]
+            packed = [function.pack(grid, 0, *values) for function, (grid, values) in calls]
+            used = (made, [function for function, _ in calls])
+        for function, (grid, _) in calls:
+            function.check_grid(grid)
+        return partial(_enqueue_with, used, load_driver(), packed, self.entrypoint), outputs
+
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         driver = load_driver()
         packed: dict[int, list[PackedCall]] = {}
@@ -338,10 +361,7 @@ class CudaExecutor(ExecutorBase):
 
         def launch(stream: Any = None, *, event: bool = False) -> Any:
             address = address_of_stream(stream)
-            for enqueue, one, two, three, four, _ in packed.get(address) or pack(address):
-                error = enqueue(one, two, three, four)
-                if error:
-                    check(driver, enqueue.__name__, error, kernel=self.entrypoint)
+            enqueue_all(driver, packed.get(address) or pack(address), self.entrypoint)
             return event_in(stream) if event else None
 
         return launch
@@ -373,6 +393,11 @@ def _reserve(program: LoadedProgram, launch: Launch) -> None:
             hint="make the tiles smaller, or prefetch fewer arrays",
         )
     program.reserve(launch.function, launch.local_memory)
+
+
+def _enqueue_with(_used: Any, driver: Any, packed: list[PackedCall], kernel: str) -> None:
+    """Make launches, which use what is kept beside them."""
+    enqueue_all(driver, packed, kernel)
 
 
 class _Recorder(CudaExecutor):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from struct import Struct
 from typing import Any, Final
@@ -18,7 +18,16 @@ from kgen.runtime.system import cuda_library
 from kgen.targets.cuda import LIMITS
 from kgen.targets.module import Launch
 
-__all__ = ["LoadedFunction", "LoadedProgram", "Zeroing", "check", "is_capturing", "load_driver"]
+__all__ = [
+    "LoadedFunction",
+    "LoadedProgram",
+    "PackedCall",
+    "Zeroing",
+    "check",
+    "enqueue_all",
+    "is_capturing",
+    "load_driver",
+]
 
 #: ``CUlaunchConfig``: grid, block, shared memory, stream, attributes and their number.
 _CONFIG: Final = "7I4xPPI4x"
@@ -34,6 +43,10 @@ _MULTIPROCESSORS: Final = 16
 _RELAXED: Final = 2
 #: Errors of calls that a stream that is being captured does not allow.
 _OF_CAPTURE: Final = range(900, 909)
+
+
+#: A function of the driver, its four arguments, and what keeps what these are addresses of.
+PackedCall = tuple[Any, int, int, int, int | None, Any]
 
 
 @cache
@@ -75,6 +88,14 @@ def is_capturing(driver: Any, stream: int) -> bool:
     status = ctypes.c_int(0)
     error = driver.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
     return bool(error in _OF_CAPTURE or status.value)
+
+
+def enqueue_all(driver: Any, calls: Iterable[PackedCall], kernel: str) -> None:
+    """Make launches that are packed."""
+    for enqueue, one, two, three, four, _ in calls:
+        error = enqueue(one, two, three, four)
+        if error:
+            check(driver, enqueue.__name__, error, kernel=kernel)
 
 
 class LoadedProgram:
@@ -142,9 +163,6 @@ class _Attribute(ctypes.Structure):
 
 
 _IS_COOPERATIVE: Final = _Attribute(_COOPERATIVE, 0, (1,))
-
-#: A function of the driver, its four arguments, and what keeps what these are addresses of.
-PackedCall = tuple[Any, int, int, int, int | None, Any]
 
 
 class LoadedFunction:

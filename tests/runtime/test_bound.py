@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,20 @@ def test_a_bound_call_takes_what_its_arrays_contain_then() -> None:
         a[:] = values
         bound()
         np.testing.assert_array_equal(out, expected(values))
+
+
+def test_packed_launches_keep_no_array_alive(cuda_context: Any) -> None:
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    a, out = gpuarray.to_gpu(A), gpuarray.zeros(50, np.float64)
+    launch, outputs = program(lp.PyCudaTarget()).executor().packed(a=a, c=2.0, out=out)
+    assert outputs["out"] is out
+    for values in (A, A**2):
+        a.set(values)
+        launch()
+        np.testing.assert_array_equal(out.get(), expected(values))
+    there = weakref.ref(a)
+    del a
+    assert there() is None
 
 
 def test_outputs_are_allocated_once() -> None:

@@ -1,0 +1,51 @@
+"""Calls on CUDA that come again with the same memory, whose launches are packed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final
+
+import numpy as np
+
+__all__ = ["MOST_ELEMENTS", "Again", "same_as"]
+
+#: So many calls are kept.
+_MOST: Final = 32
+#: And of so many elements: for more, the device takes longer than the host, and memory is large.
+MOST_ELEMENTS: Final = 2**20
+
+
+def same_as(value: Any) -> Hashable:
+    """Return what is the same for arguments by which a call makes the same launches.
+
+    >>> same_as(np.float32(0)) == same_as(np.float32(-0.0)), same_as(2) == same_as(2)
+    (False, True)
+    """
+    if hasattr(value, "gpudata"):
+        memory = value.gpudata
+        return (None if memory is None else int(memory), value.shape, value.strides, value.dtype)
+    if isinstance(value, np.generic):
+        return value.dtype, value.tobytes()
+    return type(value), repr(value)
+
+
+class Again:
+    """Launches by what calls with them have in common.
+
+    Arrays with the same addresses, shapes and types are passed to the device as the same numbers,
+    whatever is in them. What makes the launches keeps no array of the caller alive.
+    """
+
+    def __init__(self) -> None:
+        self._packed: dict[Hashable, tuple[Callable[[], None], ...]] = {}
+
+    def __call__(self, key: Hashable, pack: Callable[[], Iterable[Callable[[], None]]]) -> None:
+        """Make the launches of a call, which *pack* returns where they are not known yet."""
+        found = self._packed.get(key)
+        if found is None:
+            found = tuple(pack())
+            if len(self._packed) >= _MOST:
+                self._packed.clear()
+            self._packed[key] = found
+        for launch in found:
+            launch()
