@@ -281,7 +281,7 @@ def _of_warps(machine: Machine, product: _Product, shape: str) -> Choices | None
         f"{i}_tile": min(128, params[f"{i}_tile"][-1]),
         f"{j}_tile": min(wide, params[f"{j}_tile"][-1]),
         f"{k}_tile": min(2 * depths[0], params[f"{k}_tile"][-1]),
-        f"{i}_warps": 2 if product.is_half else 4,
+        f"{i}_warps": 2,
         f"{j}_warps": 4 if product.is_half else 2,
         "stages": 3,
     }

@@ -512,8 +512,10 @@ def new_array(
         n_items = extent_in_bytes(shape, strides, dtype.itemsize) // dtype.itemsize
         _copy_to_device(memory, np.full(n_items, fill, dtype))
     if isinstance(memory, _Borrowed):
-        return GPUArray(shape, dtype, base=memory.owner, gpudata=int(memory), strides=strides)
-    return GPUArray(shape, dtype, allocator or drv.mem_alloc, gpudata=memory, strides=strides)
+        own: dict[str, Any] = {"base": memory.owner, "gpudata": int(memory)}
+    else:
+        own = {"gpudata": memory}
+    return GPUArray(shape, dtype, allocator or drv.mem_alloc, strides=strides, **own)
 
 
 def upload(allocator: Any, argument: str, array: np.ndarray[Any, Any]) -> Any:
