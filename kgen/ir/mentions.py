@@ -76,9 +76,9 @@ class Mentions:
                 self._add_node(expr, stack)
         return self
 
-    def has(self, kind: type[p.ExpressionNode]) -> bool:
-        """Tell whether a node of a type is among the :attr:`nodes`."""
-        return any(isinstance(node, kind) for node in self.nodes)
+    def has(self, *kinds: type[p.ExpressionNode]) -> bool:
+        """Tell whether a node of one of some types is among the :attr:`nodes`."""
+        return any(isinstance(node, kinds) for node in self.nodes)
 
     def _add_node(self, expr: p.ExpressionNode, stack: list[Any]) -> None:
         self.nodes.append(expr)

@@ -9,7 +9,6 @@ import cgen
 import pymbolic.primitives as p
 
 from kgen.ast.nodes import DeviceFunction, If, Node
-from kgen.ir.expr import walk
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
@@ -72,6 +71,5 @@ def _is_straight(kernel: LoopKernel, function: DeviceFunction) -> bool:
     has_two_sources = max(writes.values(), default=0) > 1
     if has_two_sources or any(isinstance(node, If) for node in nodes_in(body)):
         return False
-    exprs = [node for insn in insns for node in walk(*insn.expressions())]
-    has_branches = any(isinstance(e, p.If | p.LogicalAnd | p.LogicalOr) for e in exprs)
+    has_branches = any(insn.reads.has(p.If, p.LogicalAnd, p.LogicalOr) for insn in insns)
     return not has_branches and all(isinstance(insn, Assignment) for insn in insns)
