@@ -252,7 +252,7 @@ def test_sizes_for_which_there_is_no_proof_are_tried_first() -> None:
 
 @pytest.mark.parametrize("domain", ["m <= i < n", "n <= i < m"])
 def test_a_loop_between_two_sizes_is_tried_with_several_iterations(domain: str) -> None:
-    """An unrolled loop is inside of the other, which turns the order of the running sum around."""
+    """The inner loop outside of the other turns the order of the running product around."""
     knl = lp.make_kernel(
         f"{{ [i]: {domain} }}",
         "a[i + 1] = a[i]*b[i]",
@@ -260,7 +260,7 @@ def test_a_loop_between_two_sizes_is_tried_with_several_iterations(domain: str) 
         assumptions="0 <= n, m <= 32",
         target=lp.CTarget(),
     )
-    split = lp.split_iname(knl, "i", 4, outer_tag="unr")
+    split = lp.prioritize_loops(lp.split_iname(knl, "i", 4), "i_inner,i_outer")
     assert [f.check for f in lp.verify(split).violated] == ["origin"]
 
 

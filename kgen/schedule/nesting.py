@@ -53,6 +53,7 @@ class LoopNesting:
         self._after = _priority_closure(kernel)
         self._memo: dict[frozenset[str], tuple[str, ...]] = {}
         self._prioritized: list[tuple[Nest, list[str]]] = []
+        self._by_stride: list[tuple[Nest, list[str], list[str]]] = []
 
     def loops_around(self, insn: InstructionBase) -> tuple[str, ...]:
         """Return the sequential loops around *insn*, outermost first."""
@@ -162,7 +163,10 @@ class LoopNesting:
         preferred = compute_topological_order(
             nest.inside, key=lambda name: (before[name], adjacent.get(name, 0), place[name])
         )
-        return nest.nearest(declared, preferred, only_values=True)
+        given = nest.nearest(declared, preferred, only_values=True)
+        if given != declared:
+            self._by_stride.append((nest, declared, given))
+        return given
 
     def _tier(self, name: str) -> tuple[bool, bool]:
         return (
@@ -186,6 +190,20 @@ class LoopNesting:
                     f"'{name},{other}' says that the other one is meant",
                 )
             return
+
+    def warn_of_strides(self) -> None:
+        """Warn where the order of loops follows from strides, and results from the order."""
+        for nest, declared, given in self._by_stride:
+            point = nest.point_turned(declared, given)
+            if point is None:
+                continue
+            chosen, other = ",".join(given), ",".join(declared)
+            self.kernel.warn(
+                f"results depend on the order of loops: it is '{chosen}', which suits strides, "
+                f"not '{other}'\n  at: {point}\n  hint: prioritize_loops(kernel, '{chosen}'), or "
+                f"'{other}', says which one is meant",
+                f"order_of_loops({chosen})",
+            )
 
     def reordered_by_priority(self) -> Iterator[tuple[Sequence[str], str]]:
         """Give orders of loops that priorities say, where others are the kernel's without them.

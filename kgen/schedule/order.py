@@ -100,6 +100,7 @@ def order_kernel(kernel: PreparedKernel, *, sequential_axes: bool) -> tuple[Item
             groups=insn.groups,
             conflicts=insn.conflicts_with_groups,
         )
+    nesting.warn_of_strides()
     _connect(kernel, home, outside)
     return tuple(_children(kernel, root))
 
