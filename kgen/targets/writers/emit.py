@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
 import cgen
 
-from kgen.analysis.access import index_sources
 from kgen.ast.nodes import DeviceFunction, For, Node, simd_loops_in
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError
-from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, KernelArgument, ValueArg, dtype_of
+from kgen.ir.data import ArrayArg, KernelArgument, ValueArg, dtype_of
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, variable_names
 from kgen.ir.fields import replace
-from kgen.ir.pieces import piece_names, without_separate
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import DeviceKernel
-from kgen.ir.tags import FoundInCallTag
 from kgen.ir.tree import exprs_of, nodes_in
-from kgen.ir.types import INT64, AddressSpace, NumpyType, auto
-from kgen.targets.builder import CFamilyTarget
+from kgen.ir.types import INT64, NumpyType
+from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
 from kgen.targets.limits import local_layout
-from kgen.targets.module import ArgumentInfo, GeneratedProgram, Launch, Module
+from kgen.targets.module import GeneratedProgram, Launch, Module
 from kgen.targets.preamble import Preamble
-from kgen.targets.writers.access import is_pointer
-from kgen.targets.writers.bodies import Written, body_of
+from kgen.targets.writers.arguments import argument_infos
 from kgen.targets.writers.declarations import with_declarations
+from kgen.targets.writers.device_bodies import Written, body_of
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.host import host_driver, host_steps
 from kgen.targets.writers.look_back import GROUP_NUMBERS, number_groups, published_arrays
@@ -62,59 +59,28 @@ def emit_module(
     builder = target.get_device_ast_builder()
     is_fragile = any(has_fragile_barriers(f.body, math.prod(f.locals)) for f in functions)
     code_names = {f.name: builder.get_function_name(f) for f in functions}
-    functions = tuple(
-        with_declarations(
-            kernel,
-            replace(f, name=code_names[f.name], body=target.adapt_tree(f.body)),
-        )
-        for f in functions
-    )
     writer = builder.get_expression_to_code_mapper(kernel, preamble)
-    if target.has_long_groups:
-        functions = tuple(_with_long_groups(writer, function) for function in functions)
-    programs: list[GeneratedProgram] = []
-    heads: list[cgen.NestedDeclarator] = []
-    for function in functions:
-        _check_types(target, kernel, function)
-        own = writer.for_function(function)
-        start: list[cgen.Generable] = []
-        if arrays := published_arrays(kernel, function):
-            own = builder.get_expression_to_code_mapper(kernel, preamble)
-            own.integers.group_index = GROUP_NUMBERS
-            start = list(number_groups(own, function, arrays[0]))
-        block = cgen.Block([*start, *body_of(builder, own, function, written)])
-        heads.append(declare_function(builder, own, function))
-        code = str(builder.get_function_definition(heads[-1], block))
-        programs.append(GeneratedProgram(function.name, True, code))
-    writer = writer.for_function(None)
-    launches = tuple(
-        Launch(
-            f.name,
-            tuple(parameters_of(writer, f)),
-            f.groups,
-            f.locals,
-            f.is_serial,
-            _is_uneven(kernel, f),
-            f.is_long,
-            local_layout(kernel, f.temporaries, target.static_local_memory)[1],
-            f.is_cooperative,
-            zeroed=published_arrays(kernel, f),
-        )
-        for f in functions
+    functions = tuple(
+        _in_language(writer, replace(function, name=code_names[function.name]))
+        for function in functions
     )
+    emitted = [_emit_function(builder, writer, function, written) for function in functions]
+    writer = writer.for_function(None)
+    launches = tuple(_launch_of(writer, function) for function in functions)
     if target.argument_limit is not None:
         for launch in launches:
             _check_argument_size(kernel, launch, target.argument_limit)
     passed = [arg for arg in kernel.args if arg.name not in host_inames]
     driver = host_driver(builder, writer, functions, launches, host, passed, code_names)
+    heads = [each.head for each in emitted] if driver is None else [driver.head]
     preamble.add_user_code(kernel, builder.preamble_generators())
     return Module(
         name=kernel.name,
         preamble=preamble.text(),
-        device_programs=tuple(programs),
+        device_programs=tuple(each.program for each in emitted),
         host_source="" if driver is None else str(driver.body),
-        declarations="\n".join(f"{head}" for head in (heads if driver is None else [driver.head])),
-        arguments=tuple(_argument_infos(writer, passed)),
+        declarations="\n".join(f"{head}" for head in heads),
+        arguments=tuple(argument_infos(writer, passed)),
         steps=host_steps(kernel, launches, host) if driver is None else (driver.launch,),
         conditions=_conditions(writer, assumptions, passed),
         build_options=builder.get_build_options(
@@ -126,12 +92,66 @@ def emit_module(
     )
 
 
-def _check_types(target: CFamilyTarget, kernel: DeviceKernel, function: DeviceFunction) -> None:
+def _in_language(writer: ExpressionWriter, function: DeviceFunction) -> DeviceFunction:
+    """Return a function with what its language asks of the tree, and the types of its indices."""
+    adapted = replace(function, body=writer.target.adapt_tree(function.body))
+    declared = with_declarations(writer.kernel, adapted)
+    return _with_long_groups(writer, declared) if writer.target.has_long_groups else declared
+
+
+class _Emitted(NamedTuple):
+    """A function in the language of the target."""
+
+    head: cgen.NestedDeclarator
+    program: GeneratedProgram
+
+
+def _emit_function(
+    builder: ASTBuilderBase,
+    writer: ExpressionWriter,
+    function: DeviceFunction,
+    written: Written | None,
+) -> _Emitted:
+    """Write a function; *written* is told the statements of instructions."""
+    kernel = writer.kernel
+    _check_types(writer, function)
+    own = writer.for_function(function)
+    start: list[cgen.Generable] = []
+    if arrays := published_arrays(kernel, function):
+        own = builder.get_expression_to_code_mapper(kernel, writer.preamble)
+        own.integers.group_index = GROUP_NUMBERS
+        start = list(number_groups(own, function, arrays[0]))
+    block = cgen.Block([*start, *body_of(builder, own, function, written)])
+    head = declare_function(builder, own, function)
+    code = str(builder.get_function_definition(head, block))
+    return _Emitted(head, GeneratedProgram(function.name, True, code))
+
+
+def _launch_of(writer: ExpressionWriter, function: DeviceFunction) -> Launch:
+    kernel = writer.kernel
+    local_bytes = local_layout(kernel, function.temporaries, writer.target.static_local_memory)[1]
+    return Launch(
+        function.name,
+        tuple(parameters_of(writer, function)),
+        function.groups,
+        function.locals,
+        function.is_serial,
+        _is_uneven(kernel, function),
+        function.is_long,
+        local_bytes,
+        function.is_cooperative,
+        zeroed=published_arrays(kernel, function),
+    )
+
+
+def _check_types(writer: ExpressionWriter, function: DeviceFunction) -> None:
     """Reject arguments of types that the language does not have."""
+    kernel = writer.kernel
     for name in function.arguments:
         declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
         kind = "argument" if isinstance(declared, KernelArgument) else "temporary"
-        target.type_name(dtype_of(declared), kernel=kernel.name, where=f"{kind} '{name}'")
+        where = f"{kind} '{name}'"
+        writer.target.type_name(dtype_of(declared), kernel=kernel.name, where=where)
 
 
 #: The bytes of a pointer, and of the offset of an array.
@@ -187,68 +207,3 @@ def _conditions(
         for condition in (*conditions_of(assumptions), *of_loops)
         if values.issuperset(variable_names(condition))
     )
-
-
-def _argument_infos(
-    writer: ExpressionWriter, passed: Sequence[ArrayArg | ValueArg]
-) -> Iterable[ArgumentInfo]:
-    """Describe what a caller passes, then the global temporaries that the runtime allocates."""
-    kernel = writer.kernel
-    written = kernel.get_written_variables()
-    has_integers = any(isinstance(arg, ArrayArg) and arg.dtype.is_integral() for arg in passed)
-    indices = index_sources(kernel) if has_integers else frozenset()
-    for arg in passed:
-        assert isinstance(arg.dtype, NumpyType)
-        if isinstance(arg, ValueArg):
-            yield ArgumentInfo(
-                arg.name,
-                arg.dtype.dtype,
-                False,
-                True,
-                False,
-                is_temporary=FoundInCallTag() in arg.tags,
-            )
-            continue
-        is_output = arg.name in written if arg.is_output is None else arg.is_output
-        is_input = arg.is_input
-        if is_input is None:
-            is_input = arg.name in kernel.get_read_variables() or not is_output
-        for info in _array_infos(writer, arg, is_input, is_output, is_temporary=False):
-            yield replace(info, is_index=True) if arg.name in indices else info
-    temporaries = kernel.temporary_variables
-    storages = {t.base_storage: t.base_storage for t in temporaries.values() if t.base_storage}
-    for _, temporary in sorted(temporaries.items()):
-        if is_pointer(temporary):
-            shared = storages.get(temporary.base_storage or temporary.name)
-            for info in _array_infos(writer, temporary, False, False, is_temporary=True):
-                yield replace(info, storage=shared)
-
-
-def _array_infos(
-    writer: ExpressionWriter,
-    array: ArrayBase,
-    is_input: bool,
-    is_output: bool,
-    *,
-    is_temporary: bool,
-) -> Iterable[ArgumentInfo]:
-    """Describe an array, or each of the pieces that it is kept in."""
-    assert isinstance(array.dtype, NumpyType)
-    has_axes = isinstance(array.shape, tuple) and auto not in array.shape
-    has_shape = has_axes and None not in array.shape
-    has_strides = has_axes and not isinstance(array, ImageArg)
-    space = array.address_space if isinstance(array, ArrayArg) else AddressSpace.GLOBAL
-    for name in piece_names(array):
-        yield ArgumentInfo(
-            name=name,
-            dtype=array.dtype.dtype,
-            is_array=True,
-            is_input=is_input,
-            is_output=is_output,
-            shape=without_separate(array, array.shape) if has_shape else None,
-            strides=without_separate(array, array.fixed_strides) if has_strides else None,
-            offset=writer.accesses.offsets.get(name),
-            address_space=space,
-            is_temporary=is_temporary,
-            alignment=writer.accesses.alignments.get(array.name, 1),
-        )

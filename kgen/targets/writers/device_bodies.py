@@ -1,0 +1,242 @@
+"""Bodies of device functions: instructions in their loops, and what is written together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain, takewhile
+from typing import TypeAlias
+
+import cgen
+
+from kgen.analysis.footprints import Footprints
+from kgen.ast.nodes import DeviceFunction, For, If, Node, Run, runs_in, simd_loops_in
+from kgen.ast.tensors import count_meanwhile, loops_with_overlap
+from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.tags import CopyWaitTag, LookBackTag
+from kgen.ir.tree import Barrier, nodes_in
+from kgen.targets.builder import ASTBuilderBase
+from kgen.targets.streams import END_OF_STREAMS, STREAM_NEEDS
+from kgen.targets.writers.async_copies import wait_for_copies
+from kgen.targets.writers.bodies import BodyEmitter
+from kgen.targets.writers.declarations import declare_at_top, state_alignments
+from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.independent import Accesses, hides_independence
+from kgen.targets.writers.look_back import emit_look_back, look_back_of
+from kgen.targets.writers.read_only import hide_read_only
+from kgen.targets.writers.site import EmissionSite
+from kgen.targets.writers.statements import declare_and_assign, statements_of
+from kgen.targets.writers.streams import StreamedStore, streamed_stores
+from kgen.targets.writers.tensors import tensor_statements
+from kgen.targets.writers.vectors import is_lane_loop, lanes_at, vector_statements
+from kgen.targets.writers.warpgroups import finish_previous
+
+__all__ = ["Written", "body_of"]
+
+#: Takes the id of an instruction, and statements that are written for it.
+Written: TypeAlias = Callable[[str, Sequence[cgen.Generable]], None]
+
+
+def body_of(
+    builder: ASTBuilderBase,
+    writer: ExpressionWriter,
+    function: DeviceFunction,
+    written: Written | None = None,
+) -> list[cgen.Generable]:
+    """Return the declarations at the top of a device function and the statements below.
+
+    *written* is told which statements are written for which instruction, in their order.
+    """
+    has_lanes = bool(simd_loops_in(function.body))
+    top: list[cgen.Generable] = [
+        *hide_read_only(writer, function),
+        *(state_alignments(writer, function.arguments) if has_lanes else ()),
+        *declare_at_top(builder, writer, function.temporaries, has_lanes=has_lanes),
+    ]
+    if top:
+        top.append(cgen.Line())
+    emitter = _DeviceEmitter(builder, writer, written)
+    body = emitter.statements(function.body)
+    end = [cgen.Statement(f"{END_OF_STREAMS}()")] if emitter.has_streams else []
+    return [*top, *body, *end]
+
+
+class _DeviceEmitter(BodyEmitter):
+    """Writes the body of a device function, whose runs are instructions."""
+
+    def __init__(
+        self, builder: ASTBuilderBase, writer: ExpressionWriter, written: Written | None
+    ) -> None:
+        super().__init__(builder, writer)
+        self.written = written
+        #: the arrays of lanes that instructions set in place of what is stored past the cache
+        self.lanes: Mapping[str, str] = {}
+        self.has_streams = False
+        self.has_waits = any(insn.tags_of_type(CopyWaitTag) for insn in self.kernel.instructions)
+        self.has_look_backs = writer.target.looks_back and any(
+            insn.tags_of_type(LookBackTag) for insn in self.kernel.instructions
+        )
+        #: loops whose products go on in the next iteration; what waits for them behind such a loop
+        self.with_overlap: frozenset[int] = frozenset()
+        self.overlapping: list[cgen.Generable] | None = None
+        self.has_vectors = writer.target.vectors is not None and any(
+            is_lane_loop(self.kernel, name) for name in self.kernel.inames
+        )
+
+    def statements(self, body: Node) -> list[cgen.Generable]:
+        """Return the statements of a function's body."""
+        self.with_overlap = loops_with_overlap(self.kernel, body)
+        return super().statements(body)
+
+    def _emit(
+        self, node: Node, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterable[cgen.Generable]:
+        waits = self._waits(node)
+        if waits:
+            return wait_for_copies(writer, waits)
+        if tag := self._look_back(node):
+            return [self._looking_back([node], tag, writer, site)]
+        return super()._emit(node, writer, site)
+
+    def _waits(self, node: Node) -> list[InstructionBase]:
+        """Return the instructions of *node*, where they do nothing but wait for copies."""
+        if not self.has_waits or any(isinstance(each, Barrier) for each in nodes_in(node)):
+            return []
+        insns = [self.kernel.id_to_insn[run.insn_id] for run in runs_in(node)]
+        return insns if all(insn.tags_of_type(CopyWaitTag) for insn in insns) else []
+
+    def _look_back(self, node: Node) -> LookBackTag | None:
+        """Return the look-back that a node is, but for conditions around it."""
+        if not self.has_look_backs or isinstance(node, If):
+            return None
+        return look_back_of(self.kernel, node)
+
+    def _looking_back(
+        self, nodes: Sequence[Node], tag: LookBackTag, writer: ExpressionWriter, site: EmissionSite
+    ) -> cgen.Generable:
+        """Return what a look-back is: not the loop that it is in the tree."""
+
+        def combined(node: Node) -> list[cgen.Generable]:
+            self.has_look_backs = False
+            statements = list(self._emit(node, writer, site))
+            self.has_look_backs = True
+            return statements
+
+        return emit_look_back(writer.at(site), nodes, tag, combined)
+
+    def hides_independence(self, node: For) -> bool:
+        return hides_independence(self.kernel, self.accesses, node)
+
+    @cached_property
+    def accesses(self) -> Accesses:
+        """All accesses of the kernel to each array."""
+        return Footprints.of(self.kernel).accesses
+
+    def run(
+        self, node: Run, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterable[cgen.Generable]:
+        if node.over:
+            return self._tensors([node], (), writer.at(site))
+        return self._noted(node.insn_id, self._statements(node, writer, site))
+
+    def _tensors(
+        self, runs: Sequence[Run], meanwhile: tuple[Node, ...], writer: ExpressionWriter
+    ) -> list[cgen.Generable]:
+        """Return steps of tensor cores, all of one instruction, and what is done meanwhile."""
+        insn_id = runs[0].insn_id
+        inames = self.kernel.id_to_insn[insn_id].within_inames
+        begun, finished = tensor_statements(
+            lambda run: writer.statement(writer.site, inames, run.values), runs
+        )
+        between = self._block(meanwhile, writer)
+        if self.overlapping is not None:
+            self.overlapping[:] = self._noted(insn_id, finished)
+            need, previous = finish_previous()
+            writer.preamble.add(need)
+            finished = [previous]
+        return [*self._noted(insn_id, begun), *between, *self._noted(insn_id, finished)]
+
+    def _noted(
+        self, insn_id: str, statements: Iterable[cgen.Generable]
+    ) -> Iterable[cgen.Generable]:
+        """Return the statements of an instruction, after they are noted."""
+        if self.written is not None:
+            statements = list(statements)
+            self.written(insn_id, statements)
+        return statements
+
+    def _statements(
+        self, node: Run, writer: ExpressionWriter, site: EmissionSite
+    ) -> Iterable[cgen.Generable]:
+        insn = self.kernel.id_to_insn[node.insn_id]
+        writer = writer.statement(site, insn.within_inames, node.values)
+        if node.insn_id in self.lanes:
+            assert isinstance(insn, Assignment)
+            value = writer.assigned(insn.expression, writer.typer(insn.assignee))
+            return [cgen.Assign(self.lanes[node.insn_id], value)]
+        if node.declares is None:
+            return statements_of(self.builder, writer, insn)
+        return declare_and_assign(self.builder, writer, insn, node.declares, node.is_only)
+
+    def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
+        if id(node) in self.with_overlap and self.overlapping is None:
+            self.overlapping = finished = list[cgen.Generable]()
+            loop = super()._for(node, writer)
+            self.overlapping = None
+            return [*loop, *finished]
+        stores = streamed_stores(writer, node)
+        return self._past_cache(node, writer, stores) if stores else super()._for(node, writer)
+
+    def _past_cache(
+        self, node: For, writer: ExpressionWriter, stores: list[StreamedStore]
+    ) -> list[cgen.Generable]:
+        """Return a loop over lanes, and behind it what stores them past the cache."""
+        self.lanes = {each.insn_id: each.element for each in stores}
+        lines = [*(each.array for each in stores), *super()._for(node, writer)]
+        self.lanes = {}
+        for each in stores:
+            lines += self._noted(each.insn_id, [each.store])
+        self.has_streams = True
+        writer.preamble.add(*STREAM_NEEDS)
+        return [cgen.Block(lines)]
+
+    def together(
+        self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
+    ) -> tuple[int, Sequence[cgen.Generable]]:
+        """Return the lanes of a vector, or one wait for copies in place of several."""
+        waits = (self._waits(node) for node in nodes[at:] if self.has_waits)
+        together = list(takewhile(bool, waits))
+        if together:
+            return len(together), wait_for_copies(writer, chain.from_iterable(together))
+        if tag := self._look_back(nodes[at]):
+            parts = [*takewhile(lambda node: look_back_of(self.kernel, node) == tag, nodes[at:])]
+            return len(parts), [self._looking_back(parts, tag, writer, writer.site)]
+        steps = _steps_from(nodes, at)
+        if steps:
+            rest = nodes[at + len(steps) :]
+            meanwhile = rest[: count_meanwhile(self.kernel, steps[0].insn_id, rest)]
+            return len(steps) + len(meanwhile), self._tensors(steps, meanwhile, writer)
+        lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
+        if lanes is None:
+            return 0, ()
+        count = len(lanes.values)
+        first = writer.statement(writer.site, lanes.insn.within_inames, lanes.values[0])
+        statements = vector_statements(first, lanes)
+        if statements is None:
+            each = (self._child(nodes, at + lane, writer) for lane in range(count))
+            statements = list(chain.from_iterable(each))
+        else:
+            statements = list(self._noted(str(lanes.insn.id), statements))
+        return count, statements
+
+
+def _steps_from(nodes: Sequence[Node], at: int) -> list[Run]:
+    """Return the steps of tensor cores from ``nodes[at]`` on, those of one instruction."""
+    steps: list[Run] = []
+    for node in nodes[at:]:
+        if not isinstance(node, Run) or not node.over:
+            break
+        if steps and node.insn_id != steps[0].insn_id:
+            break
+        steps.append(node)
+    return steps
