@@ -19,7 +19,8 @@ from kgen.ir.tags import TagLike
 from kgen.transforms.expressions.rules import expand_callers, expand_expression
 from kgen.transforms.select import NoSuchNameError, NothingSelectedError, split_names, transform
 from kgen.transforms.storage.sites import Values, with_rules_kept
-from kgen.transforms.storage.storing import Storage, store
+from kgen.transforms.storage.stored_names import Storage
+from kgen.transforms.storage.storing import store
 
 __all__ = ["precompute"]
 

@@ -32,7 +32,8 @@ from kgen.transforms.select import (
 )
 from kgen.transforms.storage.iterations import require_sequential
 from kgen.transforms.storage.sites import Values, with_rules_kept
-from kgen.transforms.storage.storing import Storage, store
+from kgen.transforms.storage.stored_names import Storage
+from kgen.transforms.storage.storing import store
 
 __all__ = ["add_prefetch"]
 

@@ -2,296 +2,220 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from functools import cached_property
 
 import pymbolic.primitives as p
-from constantdict import constantdict
-from pytools.tag import Tag
 
+from kgen.analysis.access import Access
 from kgen.analysis.domains import difference
 from kgen.analysis.loop_bounds import bound_writers
 from kgen.analysis.swept import Axis, Box, box_of, first_outside, swept_footprint, valid_elements
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
-from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable, read_address_space
+from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.expr import Expr, Reduction, subscript, substitute, variable_names, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, Set, dim_names
 from kgen.ir.sets.text import parse_domain
-from kgen.ir.tags import TagLike, parse_tag
-from kgen.ir.types import AddressSpace, auto, read_type, to_kgen_type
+from kgen.ir.types import AddressSpace
 from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.loops.tag import add_tags
-from kgen.transforms.select import (
-    new_names,
-    require_inames,
-    require_new_iname,
-    require_new_name,
-)
+from kgen.transforms.select import require_inames
 from kgen.transforms.storage.filling import (
     FillOrder,
     mentioned_inames,
     reject_local_in_divergent_loop,
 )
 from kgen.transforms.storage.sites import SiteRewriter, Values
-from kgen.transforms.storage.window import find_window, slide
+from kgen.transforms.storage.stored_names import Storage, StoredNames, ordered_axes
+from kgen.transforms.storage.window import Window, find_window, slide
 from kgen.transforms.uses import rules_of
 
-__all__ = ["Storage", "store"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Storage:
-    """Where values go, and how they are computed; see :func:`precompute`."""
-
-    sweep: tuple[str, ...]
-    axes: tuple[str | int, ...] | None = None
-    temporary: str | None = None
-    inames: tuple[str, ...] = ()
-    axis_names: tuple[str, ...] = ()  # of axes, by which the user will call their loops
-    outer: tuple[str, ...] | None = None
-    tags: Mapping[str | int, TagLike] = constantdict()
-    default_tag: TagLike = None
-    dtype: Any = None
-    whole_box: bool = False
-    address_space: Any = None
-    insn_id: str | None = None
-    window: str | None = None
-
-    def tag_of(self, rule: SubstitutionRule, axis: str) -> Tag | None:
-        """Return the tag of the loop along an axis."""
-        keys: list[str | int] = [axis]
-        if axis in rule.arguments:
-            keys.append(rule.arguments.index(axis))
-        return parse_tag(next((self.tags[k] for k in keys if k in self.tags), self.default_tag))
+__all__ = ["store"]
 
 
 def store(values: Values, storage: Storage) -> LoopKernel:
     """Compute values ahead, and read them at their sites; see :func:`precompute`."""
-    kernel, rule = values.kernel, values.rule
-    require_inames(kernel, (*storage.sweep, *(storage.outer or ())))
-    value = expand_expression(kernel, rule.expression)
-    free = _free_names(value, rule)
-    axes = _ordered_axes(rule, storage, free)
-    given = values.given_accesses(axes)
-    if given:
-        around = storage.outer or mentioned_inames(kernel, rule, given, free, storage.sweep)
-        values = values.covered(axes, given, around)
-    accesses = values.accesses(axes)
-    needs = given or accesses
-    order = FillOrder(kernel, rule, value, accesses, storage.sweep)
-    mentioned = mentioned_inames(kernel, rule, needs, free, storage.sweep)
-    what = f"what '{storage.temporary or 'a rule'}' holds"
-    around = order.outer_inames(mentioned, storage.outer, what)
-    outer = around.difference(storage.sweep)  # in a swept loop, values are stored anew each time
-
-    names = _Names(values, storage)
-    dims = [values.axis(axis, name) for axis, name in zip(axes, names.of(axes), strict=True)]
-    what = f"the uses of '{rule.name}'"
-    footprint = swept_footprint(kernel, needs, outer, dims)
-    window, whole_box = None, storage.whole_box
-    if storage.window is not None:
-        whole_box = whole_box or values.has_more
-        window = find_window(storage.window, values.name, needs)
-        footprint = window.closed(footprint, is_any=values.has_more)
-        footprint = footprint.intersect(valid_elements(kernel, footprint, dims))
-    box = box_of(
-        kernel,
-        footprint,
-        outer,
-        whole_box=whole_box,
-        existing=valid_elements(kernel, footprint, dims),
-        has_more=values.has_more,
-        what=what,
-    )
-    if given:
-        used = swept_footprint(kernel, accesses, outer, [Axis(dim.name) for dim in dims])
-        _check_covered(kernel, used, footprint, what)
-    _check_left_out(rule, storage, axes, box)
-
-    if window is not None:
-        window.check(box, values.name)
-
-    kept = [k for k, extent in enumerate(box.extents) if extent > 1]
-    loops = {dims[k].name: axes[k] for k in kept}
-    given_names = {*storage.inames, *storage.axis_names}
-    single = [
-        dim.name
-        for k, dim in enumerate(dims)
-        if k not in kept and dim.name in given_names and dim.name not in kernel.inames
-    ]
-    element = {
-        axis: simplify(p.Sum((p.Variable(dim.name), low))) if extent > 1 else low
-        for axis, dim, low, extent in zip(axes, dims, box.lower, box.extents, strict=True)
-    }
-    compute = Assignment(
-        subscript(p.Variable(names.temporary), tuple(map(p.Variable, loops))),
-        substitute(rule.expression if free.isdisjoint(storage.sweep) else value, element),
-        id=names.insn_id,
-        within_inames=around.union(loops),
-        within_inames_is_final=True,
-        predicates=frozenset(box.conditions),
-        depends_on=order.before | bound_writers(kernel, around),
-        depends_on_is_final=True,
-    )
-
-    def read(variable: p.Variable, operands: Index) -> Expr:
-        at = values.position(axes, operands)
-        index = tuple(simplify(at[k] - box.lower[k]) for k in kept)
-        return subscript(p.Variable(names.temporary), index)
-
-    swept = (axis for axis in axes if axis not in rule.arguments)
-    rewriter = SiteRewriter(values, read, {*swept, *variable_names(*box.lower)})
-    users = {site.insn_id for site in values.sites}
-    instructions: list[InstructionBase] = [
-        rewriter.change_reads(insn, depends_on=insn.depends_on | {names.insn_id})
-        if insn.id in users
-        else insn
-        for insn in rewriter.written.instructions
-    ]
-    known = rewriter.rules()
-    first = next(k for k, insn in enumerate(instructions) if insn.id in users)
-    instructions.insert(first, compute)
-    extents = [box.extents[k] for k in kept]
-    in_registers = window is not None and window.fits_registers(extents, names.space)
-    if window is not None and not in_registers:
-        extents[kept.index(window.axis)] += window.spare(kernel, names.space)
-    temporary = names.declared(tuple(extents), tuple(loops))
-    if temporary.address_space == AddressSpace.LOCAL:
-        reject_local_in_divergent_loop(kernel, f"'{names.temporary}'", outer)
-    rules = rules_of(known, instructions)
-    added = [*single, *(name for name in loops if name not in kernel.inames)]
-    result = kernel.copy(
-        instructions=instructions,
-        temporary_variables={**kernel.temporary_variables, names.temporary: temporary},
-        substitutions={name: r for name, r in known.items() if name in rules},
-        domains=(
-            *kernel.domains,
-            *_new_domains(kernel, box, tuple(loops), outer),
-            *(parse_domain(f"{{ [{name}] : 0 <= {name} < 1 }}") for name in single),
-        ),
-        inames={**kernel.inames, **{name: Iname(name) for name in added}},
-    )
-    result = add_tags(result, {n: (storage.tag_of(rule, loops[n]),) for n in added if n in loops})
-    if window is None:
-        return result
-    along = dims[window.axis].name
-    extent = box.extents[window.axis]
-    return slide(result, window, names.insn_id, along, extent, in_registers=in_registers)
+    require_inames(values.kernel, (*storage.sweep, *(storage.outer or ())))
+    return _Storing(values, storage).result()
 
 
-# -- axes and names ------------------------------------------------------------------------------
+class _Storing:
+    """Values on their way to a temporary: a box of elements, in loops around and inside."""
+
+    def __init__(self, values: Values, storage: Storage) -> None:
+        self.kernel = kernel = values.kernel
+        self.rule = rule = values.rule
+        self.storage = storage
+        self.value = expand_expression(kernel, rule.expression)
+        self.free = _free_names(self.value, rule)
+        self.axes = axes = ordered_axes(rule, storage, self.free)
+        self.given = given = values.given_accesses(axes)
+        if given:
+            values = values.covered(axes, given, storage.outer or self.mentioned(given))
+        self.values = values
+        self.accesses = values.accesses(axes)
+        self.needs = given or self.accesses
+        self.order = FillOrder(kernel, rule, self.value, self.accesses, storage.sweep)
+        what = f"what '{storage.temporary or 'a rule'}' holds"
+        mentioned = self.mentioned(self.needs)
+        self.around = self.order.outer_inames(mentioned, storage.outer, what)
+        #: in a swept loop, values are stored anew each time
+        self.outer = self.around.difference(storage.sweep)
+        self.names = StoredNames(values, storage)
+        loops = self.names.of(axes)
+        self.dims = [values.axis(axis, name) for axis, name in zip(axes, loops, strict=True)]
+        self.window, self.box = self._window_and_box(f"the uses of '{rule.name}'")
+
+    def mentioned(self, needs: Sequence[Access]) -> frozenset[str]:
+        """Return the loops that are not swept and on which the values depend."""
+        return mentioned_inames(self.kernel, self.rule, needs, self.free, self.storage.sweep)
+
+    def _window_and_box(self, what: str) -> tuple[Window | None, Box]:
+        """Return the elements to store, and what of them stays from one iteration to the next."""
+        kernel, values, outer, dims = self.kernel, self.values, self.outer, self.dims
+        footprint = swept_footprint(kernel, self.needs, outer, dims)
+        window, whole_box = None, self.storage.whole_box
+        if self.storage.window is not None:
+            whole_box = whole_box or values.has_more
+            window = find_window(self.storage.window, values.name, self.needs)
+            footprint = window.closed(footprint, is_any=values.has_more)
+            footprint = footprint.intersect(valid_elements(kernel, footprint, dims))
+        is_more = whole_box or values.has_more
+        box = box_of(
+            kernel,
+            footprint,
+            outer,
+            whole_box=whole_box,
+            existing=valid_elements(kernel, footprint, dims) if is_more else None,
+            has_more=values.has_more,
+            what=what,
+        )
+        if self.given:
+            plain = [Axis(dim.name) for dim in dims]
+            used = swept_footprint(kernel, self.accesses, outer, plain)
+            _check_covered(kernel, used, footprint, what)
+        _check_left_out(self.rule, self.storage, self.axes, box)
+        if window is not None:
+            window.check(box, values.name)
+        return window, box
+
+    @cached_property
+    def kept(self) -> list[int]:
+        """The axes that the temporary has: those with several elements."""
+        return [k for k, extent in enumerate(self.box.extents) if extent > 1]
+
+    @cached_property
+    def loops(self) -> dict[str, str]:
+        """The axes by the loops along them that fill the temporary."""
+        return {self.dims[k].name: self.axes[k] for k in self.kept}
+
+    def result(self) -> LoopKernel:
+        """Return the kernel in which the sites read the temporary."""
+        kernel, names, loops = self.kernel, self.names, tuple(self.loops)
+        fill = self._fill()
+        rewriter = self._rewriter()
+        users = {site.insn_id for site in self.values.sites}
+        instructions: list[InstructionBase] = [
+            rewriter.change_reads(insn, depends_on=insn.depends_on | {names.insn_id})
+            if insn.id in users
+            else insn
+            for insn in rewriter.written.instructions
+        ]
+        known = rewriter.rules()
+        first = next(k for k, insn in enumerate(instructions) if insn.id in users)
+        instructions.insert(first, fill)
+        temporary, in_registers = self._temporary()
+        rules = rules_of(known, instructions)
+        single = self._single_loops()
+        added = [*single, *(name for name in loops if name not in kernel.inames)]
+        result = kernel.copy(
+            instructions=instructions,
+            temporary_variables={**kernel.temporary_variables, names.temporary: temporary},
+            substitutions={name: rule for name, rule in known.items() if name in rules},
+            domains=(
+                *kernel.domains,
+                *_new_domains(kernel, self.box, loops, self.outer),
+                *(parse_domain(f"{{ [{name}] : 0 <= {name} < 1 }}") for name in single),
+            ),
+            inames={**kernel.inames, **{name: Iname(name) for name in added}},
+        )
+        tags = {
+            name: (self.storage.tag_of(self.rule, self.loops[name]),)
+            for name in added
+            if name in self.loops
+        }
+        return self._slid(add_tags(result, tags), in_registers)
+
+    def _fill(self) -> Assignment:
+        """Return the instruction that stores an element."""
+        box, names = self.box, self.names
+        element = {
+            axis: simplify(p.Sum((p.Variable(dim.name), low))) if extent > 1 else low
+            for axis, dim, low, extent in zip(
+                self.axes, self.dims, box.lower, box.extents, strict=True
+            )
+        }
+        is_swept = not self.free.isdisjoint(self.storage.sweep)
+        return Assignment(
+            subscript(p.Variable(names.temporary), tuple(map(p.Variable, self.loops))),
+            substitute(self.value if is_swept else self.rule.expression, element),
+            id=names.insn_id,
+            within_inames=self.around.union(self.loops),
+            within_inames_is_final=True,
+            predicates=frozenset(box.conditions),
+            depends_on=self.order.before | bound_writers(self.kernel, self.around),
+            depends_on_is_final=True,
+        )
+
+    def _rewriter(self) -> SiteRewriter:
+        """Return what makes the sites read the temporary."""
+        swept = (axis for axis in self.axes if axis not in self.rule.arguments)
+        return SiteRewriter(self.values, self._read, {*swept, *variable_names(*self.box.lower)})
+
+    def _read(self, variable: p.Variable, operands: Index) -> Expr:
+        at = self.values.position(self.axes, operands)
+        index = tuple(simplify(at[k] - self.box.lower[k]) for k in self.kept)
+        return subscript(p.Variable(self.names.temporary), index)
+
+    def _temporary(self) -> tuple[TemporaryVariable, bool]:
+        """Return the temporary, and whether a window moves through it as through registers."""
+        window, names = self.window, self.names
+        extents = [self.box.extents[k] for k in self.kept]
+        in_registers = window is not None and window.fits_registers(extents, names.space)
+        if window is not None and not in_registers:
+            extents[self.kept.index(window.axis)] += window.spare(self.kernel, names.space)
+        temporary = names.declared(tuple(extents), tuple(self.loops))
+        if temporary.address_space == AddressSpace.LOCAL:
+            reject_local_in_divergent_loop(self.kernel, f"'{names.temporary}'", self.outer)
+        return temporary, in_registers
+
+    def _single_loops(self) -> list[str]:
+        """Return the loops of one iteration that a user has named along axes that are not kept."""
+        named = {*self.storage.inames, *self.storage.axis_names}
+        return [
+            dim.name
+            for k, dim in enumerate(self.dims)
+            if k not in self.kept and dim.name in named and dim.name not in self.kernel.inames
+        ]
+
+    def _slid(self, stored: LoopKernel, in_registers: bool) -> LoopKernel:
+        """Let each iteration fetch only what the one before it has not."""
+        if self.window is None:
+            return stored
+        axis = self.window.axis
+        along, extent = self.dims[axis].name, self.box.extents[axis]
+        fill = self.names.insn_id
+        return slide(stored, self.window, fill, along, extent, in_registers=in_registers)
 
 
 def _free_names(value: Expr, rule: SubstitutionRule) -> frozenset[str]:
     """Return what the expanded expression of a rule mentions besides its arguments."""
     bound = {name for node in walk(value) if isinstance(node, Reduction) for name in node.inames}
     return frozenset(variable_names(value)).difference(rule.arguments, bound)
-
-
-def _ordered_axes(
-    rule: SubstitutionRule, storage: Storage, free: frozenset[str]
-) -> tuple[str, ...]:
-    """Return the axes of the storage in order: swept inames in the rule, and its arguments.
-
-    Axes that the caller does not list come last; they must turn out to have length 1.
-    """
-    direct = tuple(name for name in storage.sweep if name in free)
-    known = (*direct, *rule.arguments)
-    if storage.axes is None:
-        return known
-    chosen: list[str] = []
-    for given in storage.axes:
-        axis: str | int = given
-        if isinstance(given, int) and 0 <= given < len(rule.arguments):
-            axis = rule.arguments[given]
-        if axis not in known or axis in chosen:
-            raise TransformError(
-                f"'{given}' is no storage axis, or is one twice",
-                hint=f"the axes for '{rule}' are {', '.join(known) or 'none'}",
-            )
-        chosen.append(str(axis))
-    return (*chosen, *(axis for axis in known if axis not in chosen))
-
-
-class _Names:
-    """The names of what is added: loops, temporary, instruction."""
-
-    def __init__(self, values: Values, storage: Storage) -> None:
-        self.kernel = kernel = values.kernel
-        self.rule = rule = values.rule
-        self.storage = storage
-        others = kernel
-        if not values.rule_stays:
-            rules = {n: r for n, r in kernel.substitutions.items() if n != rule.name}
-            others = kernel.copy(substitutions=rules)
-        self._names = new_names(others, (rule.name, *storage.inames))
-        self.temporary = storage.temporary or self._names(f"{rule.name}_0")
-        if self.temporary not in kernel.temporary_variables:
-            require_new_name(kernel, self.temporary, (rule.name, *rule.arguments))
-        ids = kernel.get_instruction_id_generator()
-        self.insn_id = str(storage.insn_id or ids(rule.name))
-        if self.insn_id in kernel.id_to_insn:
-            raise TransformError(f"the instruction id '{self.insn_id}' is taken")
-
-    @property
-    def space(self) -> Any:
-        """The address space of the temporary; ``auto`` where it is not said."""
-        found = self.kernel.temporary_variables.get(self.temporary)
-        known = self.storage.address_space
-        if known is None:
-            return auto if found is None else found.address_space
-        return known if known is auto else read_address_space(known)
-
-    def of(self, axes: Sequence[str]) -> list[str]:
-        """Return the names of the loops along *axes*: those given, then new ones."""
-        given = self.storage.inames[: len(axes)]
-        for name in given:
-            if name not in self.kernel.inames:
-                require_new_iname(self.kernel, name)
-        made = [
-            self._names(axis if axis in self.rule.arguments else f"{self.rule.name}_{axis}")
-            for axis in axes[len(given) :]
-        ]
-        return [*given, *made]
-
-    def declared(self, extents: tuple[int, ...], loops: tuple[str, ...]) -> TemporaryVariable:
-        """Return the temporary of a size; an existing one must have it already, or none.
-
-        Axes of a new one are called like the *loops* along them, where the user gives names.
-        """
-        storage = self.storage
-        found = self.kernel.temporary_variables.get(self.temporary)
-        if found is None:
-            dtype = read_type(storage.dtype, "what is stored")
-            is_named = bool(extents) and bool({*storage.inames, *storage.axis_names})
-            return TemporaryVariable(
-                self.temporary,
-                dtype=dtype,
-                shape=extents,
-                address_space=self.space,
-                dim_names=loops if is_named else None,
-            )
-        checks = (
-            ("shape", found.shape, extents),
-            ("type", found.dtype or auto, to_kgen_type(storage.dtype) or auto),
-            ("address space", found.address_space, self.space),
-        )
-        for what, has, wanted in checks:
-            if auto not in (has, wanted) and has != wanted:
-                raise TransformError(
-                    f"temporary '{self.temporary}' has the {what} {has}, not {wanted}",
-                    hint="choose another temporary_name",
-                )
-        changes: dict[str, Any] = {"dtype": found.dtype or to_kgen_type(storage.dtype)}
-        if found.address_space is auto:
-            changes["address_space"] = self.space
-        changed = found.copy(**changes)
-        return changed.with_shape(extents) if changed.shape is auto else changed
 
 
 def _new_domains(
