@@ -460,7 +460,7 @@ def _address(arg: ArgumentInfo) -> str:
 
 def _end(arg: ArgumentInfo) -> ast.expr:
     """Return the expression of the address behind an array without gaps."""
-    return ast.BinOp(name(_address(arg)), ast.Add(), attribute(name(arg.name), "nbytes"))
+    return ast.BinOp(name(_address(arg)), ast.Add(), from_expr(n_bytes_of(arg)))
 
 
 def _extent_of(array: np.ndarray[Any, Any]) -> Extent:

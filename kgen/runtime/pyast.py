@@ -30,6 +30,7 @@ __all__ = [
     "if_",
     "item",
     "name",
+    "named",
     "negate",
     "return_",
     "to_code",
@@ -136,6 +137,11 @@ def tuple_(parts: Iterable[ast.expr]) -> ast.expr:
 def assign(target: str, value: ast.expr) -> ast.stmt:
     """``target = value``."""
     return ast.Assign([ast.Name(target, ast.Store())], value)
+
+
+def named(target: str, value: ast.expr) -> ast.expr:
+    """``(target := value)``."""
+    return ast.NamedExpr(ast.Name(target, ast.Store()), value)
 
 
 def do(value: ast.expr) -> ast.stmt:

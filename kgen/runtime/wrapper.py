@@ -44,6 +44,7 @@ from kgen.runtime.pyast import (
     if_,
     item,
     name,
+    named,
     negate,
     return_,
     to_code,
@@ -62,6 +63,8 @@ NONE = const(None)
 #: Where a wrapper has the arguments that it has no place for.
 MORE = PREFIX + "more"
 UNKNOWN = PREFIX + "unknown"
+#: Where it has the shape or the strides in which it looks for a size.
+ENTRIES = PREFIX + "entries"
 
 
 #: The Python type of a number that numpy gives a type, by that.
@@ -329,6 +332,12 @@ class WrapperBuilder:
     def solve(self, size: str, source: SizeSource, arg: ArgumentInfo) -> list[ast.stmt]:
         """``size = (a.shape[0] - rest) // factor``; the check of the shape proves it exact."""
         entries = attribute(name(source.array), source.attribute)
+        body: list[ast.stmt] = []
+        if not self.options.skip_arg_checks:
+            n_axes = len(arg.shape if arg.shape is not None else arg.strides or ())
+            count = call(builtin("len"), named(ENTRIES, entries))
+            body.append(if_(compare(count, "!=", const(n_axes)), self.reject()))
+            entries = name(ENTRIES)
         value = item(entries, source.axis)
         if source.attribute == "strides" and arg.dtype.itemsize != 1:
             value = ast.BinOp(value, ast.FloorDiv(), const(arg.dtype.itemsize))
@@ -336,11 +345,6 @@ class WrapperBuilder:
             value = ast.BinOp(value, ast.Sub(), from_expr(source.rest))
         if not (is_constant(source.factor) and source.factor == 1):
             value = ast.BinOp(value, ast.FloorDiv(), from_expr(source.factor))
-        body: list[ast.stmt] = []
-        if not self.options.skip_arg_checks:
-            n_axes = len(arg.shape if arg.shape is not None else arg.strides or ())
-            count = call(builtin("len"), entries)
-            body.append(if_(compare(count, "!=", const(n_axes)), self.reject()))
         return [*body, assign(size, value)]
 
     def check_numbers(self, certain: Collection[str]) -> list[ast.stmt]:
@@ -417,15 +421,20 @@ class WrapperBuilder:
             if (misfit := self.misfit(arg)) is not None
         ]
         rejected = [if_(any_of(misfits), self.call_relayout())] if misfits else []
-        return [
-            *rejected,
-            *self.check_extents(),
-            *(if_(self.is_none(a.name), [assign(a.name, self.allocate(a))]) for a in optional),
-        ]
+        return [*rejected, *self.allocate_missing(optional)]
 
-    def check_extents(self) -> list[ast.stmt]:
-        """Reject sizes with which an output that is allocated would have a negative extent."""
-        arrays = self.host.optional_arrays
+    def allocate_missing(self, arrays: tuple[ArgumentInfo, ...]) -> list[ast.stmt]:
+        """Allocate those of *arrays* that were not passed."""
+        made = [(self.is_none(a.name), [assign(a.name, self.allocate(a))]) for a in arrays]
+        if not made:
+            return []
+        if len(made) == 1:
+            return [if_(made[0][0], [*self.check_extents(arrays), *made[0][1]])]
+        each = [if_(is_missing, allocated) for is_missing, allocated in made]
+        return [if_(any_of(test for test, _ in made), [*self.check_extents(arrays), *each])]
+
+    def check_extents(self, arrays: tuple[ArgumentInfo, ...]) -> list[ast.stmt]:
+        """Reject sizes with which one of *arrays* would have a negative extent."""
         extents = dict.fromkeys(extent for arg in arrays for extent in arg.shape or ())
         negative = [
             compare(from_expr(extent), "<", const(0))
@@ -435,9 +444,7 @@ class WrapperBuilder:
         if not negative or self.options.skip_arg_checks:
             return []
         check = self.own("check", lambda builder: _with_dict(builder.checker.check))
-        is_made = any_of([self.is_none(arg.name) for arg in arrays])
-        is_wrong = all_of([is_made, any_of(negative)])
-        return [if_(is_wrong, [do(call(check, **_named(self.host.passed)))])]
+        return [if_(any_of(negative), [do(call(check, **_named(self.host.passed)))])]
 
     def fill_value(self, arg: ArgumentInfo) -> ast.expr:
         """Return what the elements of a new output have that the code may leave unwritten."""
