@@ -59,6 +59,10 @@ def affine_map_inames(
     a[-z + 3] = 0  {id=insn}
     """
     old, new = require_inames(kernel, old_inames), split_names(new_inames)
+    if not old:
+        raise TransformError(
+            "old_inames names no inames", hint=f"there are {', '.join(sorted(kernel.inames))}"
+        )
     _require_new(kernel, new)
     texts = [equations] if isinstance(equations, str) else equations
     pairs = [_read_equation(equation) for equation in texts]

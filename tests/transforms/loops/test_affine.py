@@ -98,5 +98,7 @@ def test_a_stride_is_a_coordinate_where_all_iterations_have_it() -> None:
 
 
 def test_a_new_loop_has_a_name() -> None:
+    with pytest.raises(lp.TransformError, match="old_inames names no inames"):
+        affine_map_inames(matrix(), (), "m", "m = 5")
     with pytest.raises(lp.TransformError, match="'-1' is not a name"):
         affine_map_inames(matrix(), "i", "-1", "j = i + 3")
