@@ -12,9 +12,11 @@ from typing import Any, cast
 from constantdict import constantdict
 
 from kgen.errors import InvocationError, KernelError, near_names
+from kgen.ir.arg_descriptors import ArgDescriptor, ArrayArgDescriptor, ValueArgDescriptor
 from kgen.ir.callables import InKernelCallable
 from kgen.ir.checked import check_fields
 from kgen.ir.closure import closure
+from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.digest import Digested, digest
 from kgen.ir.fields import stored_fields
 from kgen.ir.kernel import LoopKernel
@@ -54,6 +56,50 @@ class CallableKernel(InKernelCallable):
     def is_type_specialized(self) -> bool:
         """Tell whether all arguments have types."""
         return all(arg.dtype not in (None, auto) for arg in self.subkernel.args)
+
+    def is_ready_for_codegen(self) -> bool:
+        """Tell whether the types and shapes of all arguments are known."""
+        return self.arg_id_to_dtype is not None and self.arg_id_to_descr is not None
+
+    @property
+    def arg_id_to_dtype(self) -> Mapping[int | str, Any] | None:
+        """Types by name and by position: 0, 1... of inputs, -1, -2... of outputs.
+
+        ``None`` until the kernel itself has all: the types of a call are known when it is inlined.
+
+        >>> import kgen as lp
+        >>> data = [lp.GlobalArg("x, y", "f4", shape=4)]
+        >>> unit = lp.make_function("{ [i]: 0<=i<4 }", "y[i] = 2*x[i]", data, name="double")
+        >>> sorted(unit.callables_table["double"].arg_id_to_dtype, key=str)
+        [-1, 0, 'x', 'y']
+        """
+        if not self.is_type_specialized():
+            return None
+        types: dict[int | str, Any] = {arg.name: arg.dtype for arg in self.subkernel.args}
+        types.update((k, types[name]) for k, name in self._positions().items())
+        return constantdict(types)
+
+    @property
+    def arg_id_to_descr(self) -> Mapping[int | str, ArgDescriptor] | None:
+        """Shapes and layouts by position, as in ``arg_id_to_dtype``.
+
+        ``None`` until the shapes of all arrays are known.
+
+        >>> import kgen as lp
+        >>> unit = lp.make_function("{ [i]: 0<=i<4 }", "y[i] = c*x[i]", name="scale")
+        >>> descriptors = unit.callables_table["scale"].arg_id_to_descr
+        >>> descriptors[1].shape, descriptors[0]
+        ((4,), ValueArgDescriptor())
+        """
+        args = self.subkernel.arg_dict
+        arrays = [arg for arg in args.values() if isinstance(arg, ArrayArg)]
+        if not all(isinstance(arg.shape, tuple) for arg in arrays):
+            return None
+        return constantdict({k: _described(args[name]) for k, name in self._positions().items()})
+
+    def _positions(self) -> dict[int, str]:
+        inputs, outputs = inputs_and_outputs(self.subkernel)
+        return {**dict(enumerate(inputs)), **{-1 - k: name for k, name in enumerate(outputs)}}
 
     def get_called_callables(
         self, callables_table: Mapping[str, InKernelCallable], recursive: bool = True
@@ -224,7 +270,9 @@ class TranslationUnit(Digested):
     def executor(self, *args: Any, entrypoint: Any = None, **kwargs: Any) -> Any:
         """Return what runs one entry point; *args* are the target's: a queue, a context...
 
-        The same arguments give the same executor, which keeps what it has compiled.
+        The same arguments give the same executor, which keeps what it has compiled. It is for all
+        calls, so the keyword arguments of one, which may be given as well, are only checked to be
+        arguments of the kernel.
         """
         name = entrypoint or self.default_entrypoint.name
         if not isinstance(name, str) or name not in self.entrypoints:
@@ -233,7 +281,10 @@ class TranslationUnit(Digested):
                 hint=near_names(str(name), self.entrypoints)
                 + " (unit.with_entrypoints chooses others)",
             )
-        return self.target.load_runtime().executor_for(self._executors, self, name, *args, **kwargs)
+        found = self.target.load_runtime().executor_for(self._executors, self, name, *args)
+        if kwargs:
+            found.check_arguments(kwargs)
+        return found
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel: ``evt, (out,) = knl(queue, a=x)``, or ``knl(a=x)`` on the host."""
@@ -245,6 +296,19 @@ class TranslationUnit(Digested):
                 "rename_argument(knl, 'entrypoint', ...)",
             )
         return self.executor(*args[:1], entrypoint=entrypoint)(*args, **kwargs)
+
+
+def inputs_and_outputs(callee: LoopKernel) -> tuple[list[str], list[str]]:
+    """Return the arguments that calls pass, in order, and those to which the results go."""
+    inputs = [arg.name for arg in callee.args if isinstance(arg, ValueArg) or arg.is_input]
+    outputs = [arg.name for arg in callee.args if isinstance(arg, ArrayArg) and arg.is_output]
+    return inputs, outputs
+
+
+def _described(arg: Any) -> ArgDescriptor:
+    if isinstance(arg, ValueArg):
+        return ValueArgDescriptor()
+    return ArrayArgDescriptor(arg.shape, arg.address_space, arg.dim_tags)
 
 
 def kernel_of(program: TranslationUnit | LoopKernel) -> LoopKernel:

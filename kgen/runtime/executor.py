@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -469,15 +469,20 @@ class ExecutorBase:
                 hint=f"pass the kernel's arguments by name: {names or 'it has none'}",
             )
         given = {n: v for n, v in kwargs.items() if v is not None and n not in self.optional}
+        self.check_arguments(given)
         arguments = {arg.name: arg for arg in self._bundles.arguments}
         for name, value in given.items():
-            if name not in arguments:
-                known = (*arguments, *self.optional)
-                self._reject(f"there is no argument '{name}'", hint=near_names(name, known))
             self._check_kind(arguments[name], value)
         for name, arg in arguments.items():
             if isinstance(arg, ArrayArg) and arg.is_input and name not in given:
                 self._reject_missing(arg)
+
+    def check_arguments(self, names: Iterable[str]) -> None:
+        """Reject names that are not keyword arguments of calls."""
+        known = (*(arg.name for arg in self._bundles.arguments), *self.optional)
+        for name in names:
+            if name not in known:
+                self._reject(f"there is no argument '{name}'", hint=near_names(name, known))
 
     def _reject_missing(self, arg: ArrayArg) -> NoReturn:
         hint = f"pass {arg.name}=..."

@@ -23,7 +23,8 @@ MODULES = {
     "auto_test": "auto_test_vs_ref",
     "codegen": "generate_code_v2 generate_body PreambleInfo",
     "codegen.result": "CodeGenerationResult GeneratedProgram",
-    "diagnostic": "LoopyError LoopyWarning LoopyAdvisory ParameterFinderWarning LoopyTypeError",
+    "diagnostic": "LoopyError LoopyWarning LoopyAdvisory ParameterFinderWarning LoopyTypeError "
+    "CannotBranchDomainTree DependencyTypeInferenceFailure UnableToDetermineAccessRangeError",
     "expression": "dtype_to_type_context",
     "isl_helpers": "static_max_of_pw_aff static_min_of_pw_aff simplify_via_aff is_nonnegative",
     "kernel": "LoopKernel KernelState data instruction array creation tools function_interface",

@@ -13,6 +13,7 @@ import pytest
 from pytools.persistent_dict import KeyBuilder
 
 import kgen as lp
+from kgen.ir.arg_descriptors import ArrayArgDescriptor
 
 ROOT = Path(__file__).parents[2]
 
@@ -239,6 +240,32 @@ def test_what_callables_call_and_use() -> None:
     assert kernel.get_used_hw_axes(table) == (frozenset(), frozenset({1}))
     assert (kernel.with_name("f").name, function.with_name("g").name) == ("f", "g")
     assert (kernel.is_type_specialized(), function.is_type_specialized()) == (True, False)
+
+
+def test_types_and_shapes_of_a_called_kernel_by_position() -> None:
+    unit = lp.make_function("{ [i]: 0 <= i < 8 }", "y[i] = c*x[i]", name="f")
+    callee = unit.callables_table["f"]
+    assert isinstance(callee, lp.CallableKernel)
+    assert callee.arg_id_to_dtype is None
+    assert not callee.is_ready_for_codegen()
+    unit = lp.add_and_infer_dtypes(unit, {"x": np.float64, "c": np.float32}, kernel_name="f")
+    callee = unit.callables_table["f"]
+    assert isinstance(callee, lp.CallableKernel)
+    assert callee.arg_id_to_dtype is not None
+    types = {key: dtype.numpy_dtype for key, dtype in callee.arg_id_to_dtype.items()}
+    assert types == {0: "f4", "c": "f4", **dict.fromkeys((1, -1, "x", "y"), np.float64)}
+    assert callee.arg_id_to_descr is not None
+    rows = callee.arg_id_to_descr[-1]
+    assert isinstance(rows, ArrayArgDescriptor)
+    assert (rows.shape, rows.address_space) == ((8,), lp.AddressSpace.GLOBAL)
+    assert (set(callee.arg_id_to_descr), callee.is_ready_for_codegen()) == ({0, 1, -1}, True)
+
+
+def test_an_executor_is_for_all_arguments_of_calls() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    assert knl.executor(a=np.ones(3)) is knl.executor()
+    with pytest.raises(lp.InvocationError, match="there is no argument 'b'"):
+        knl.executor(b=np.ones(3))
 
 
 def test_scopes_of_atomic_accesses() -> None:

@@ -19,6 +19,15 @@ LoopyError: TypeAlias = KgenError
 LoopyTypeError: TypeAlias = TypeInferenceFailure
 LoopyWarning: TypeAlias = KgenWarning
 LoopyWarningBase: TypeAlias = KgenWarning
+UnableToDetermineAccessRangeError: TypeAlias = ExpressionToAffineConversionError
+
+
+class CannotBranchDomainTree(KgenError):
+    """loopy's for domains that two others are inside of; kgen raises none."""
+
+
+class DependencyTypeInferenceFailure(TypeInferenceFailure):
+    """loopy's for types that depend on unknown ones; kgen raises their base class."""
 
 
 class ParameterFinderWarning(KgenWarning):

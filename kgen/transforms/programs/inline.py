@@ -15,7 +15,7 @@ from kgen.errors import KgenError, TransformError, counted, near_names
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.checked import checked
-from kgen.ir.data import ArrayArg, TemporaryVariable, ValueArg
+from kgen.ir.data import TemporaryVariable, ValueArg
 from kgen.ir.expr import (
     Expr,
     SubArrayRef,
@@ -32,7 +32,7 @@ from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, Instr
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pending import Pending
 from kgen.ir.sets.dims import BasicSet, param_names, rename_dims
-from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.ir.unit import CallableKernel, TranslationUnit, inputs_and_outputs
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.transforms.loops.inames import remove_unused_inames
 from kgen.transforms.select import check_well_formed, new_names
@@ -206,13 +206,6 @@ class Passed:
 
     values: Mapping[str, Expr]
     places: Mapping[str, Expr]
-
-
-def inputs_and_outputs(callee: LoopKernel) -> tuple[list[str], list[str]]:
-    """Return the arguments that calls pass, in order, and those to which the results go."""
-    inputs = [arg.name for arg in callee.args if isinstance(arg, ValueArg) or arg.is_input]
-    outputs = [arg.name for arg in callee.args if isinstance(arg, ArrayArg) and arg.is_output]
-    return inputs, outputs
 
 
 def passed_by(kernel: LoopKernel, insn: InstructionBase, callee: LoopKernel) -> Passed:

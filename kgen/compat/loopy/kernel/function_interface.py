@@ -6,8 +6,7 @@ from kgen.analysis.parts import describe as get_arg_descriptor_for_expression
 from kgen.ir.arg_descriptors import *
 from kgen.ir.callables import *
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.unit import CallableKernel
-from kgen.transforms.programs.inline import inputs_and_outputs
+from kgen.ir.unit import CallableKernel, inputs_and_outputs
 
 __all__ = [
     "ArgDescriptor",
