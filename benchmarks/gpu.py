@@ -283,7 +283,7 @@ def compare(example: Any, rounds: int) -> dict[str, float]:
     for name, program in programs.items():
         arrays = {key: gpuarray.to_gpu(value) for key, value in given.items()}
         for key, arg in outputs.items():
-            arrays.setdefault(key, gpuarray.zeros(arg.shape, arg.dtype.dtype))
+            arrays.setdefault(key, gpuarray.to_gpu(np.zeros(arg.shape, arg.dtype.dtype)))
         executor = program.executor()
         executor(**arrays)
         worst = example.error(arrays[example.result].get(), given)
