@@ -61,7 +61,7 @@ def test_on_opencl(title: str, opencl_queue: Any) -> None:
     assert case.error_of_small(lp.PyOpenCLTarget(), opencl_queue) <= case.tolerance
 
 
-@pytest.mark.parametrize("title", ["running sums", "product, float64"])
+@pytest.mark.parametrize("title", ["running sums", "product, float64", "25 points"])
 def test_code_for_cuda_on_the_host(title: str, tmp_path: Path) -> None:
     case = CASES[title]
     knl = case.scheduled(case.small, lp.CudaTarget())

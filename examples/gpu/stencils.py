@@ -76,18 +76,35 @@ def columns_of_vectors(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUn
     return knl
 
 
-def moving_columns(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Go along z with the column in registers, and read the other arms in each plane."""
-    knl = lp.split_iname(knl, "z", 64, outer_tag="g.2")
-    knl = lp.split_iname(knl, "y", 16, outer_tag="g.1")
+def planes_ahead(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Go along z with the column in registers; planes for the other arms are copied ahead."""
+    knl = lp.split_iname(knl, "z", 128, outer_tag="g.2")
+    knl = lp.split_iname(knl, "y", 32, outer_tag="g.1")
     knl = lp.split_iname(knl, "y_inner", 2, outer_tag="l.1", inner_iname="yy", inner_tag="unr")
     knl = in_vectors(knl)
-    column: Any = {"window": "z_inner", "temporary_address_space": lp.AddressSpace.PRIVATE}
-    knl = lp.add_prefetch(knl, "u$z", "yy, xx", "zz, zy, zx", **column)
+    window: Any = {"window": "z_inner", "temporary_address_space": lp.AddressSpace.PRIVATE}
+    knl = lp.add_prefetch(knl, "u$z", "yy, xx", "zz, zy, zx", temporary_name="column", **window)
     knl = lp.tag_inames(knl, "zx:vec, zx_prologue:vec", force=True)
     outer = "z_outer, z_inner, y_outer, y_inner_outer, x_outer, xl"
     knl = with_arm(knl, "x", SIDE - radius, "yy, xx", outer)
-    return with_arm(knl, "y", 0, "yy, xx", outer)
+    knl = with_arm(knl, "y", 0, "yy, xx", outer)
+    swept = "y_inner_outer, xl, zy, zx, x_y, at_x_outer, at_x_inner, y_y, at_y_outer, at_y_inner"
+    window["temporary_address_space"] = lp.AddressSpace.LOCAL
+    box: Any = {"fetch_bounding_box": True, "default_tag": None, "within": "iname:z_inner"}
+    names: Any = {"temporary_name": "plane", "prefetch_insn_id": "plane_fetch"}
+    knl = lp.add_prefetch(knl, "u", swept, "pz, py, px", **names, **box, **window)
+    knl = lp.align_temporaries(by_all_items(by_all_items(knl), "_prologue"), "plane", 16)
+    if isinstance(knl.default_entrypoint.target, lp.CudaTarget):
+        knl = lp.async_copy(knl, "plane_fetch")
+    return lp.pipeline(knl, "z_inner", stages=5, fetches="plane")
+
+
+def by_all_items(knl: lp.TranslationUnit, suffix: str = "") -> lp.TranslationUnit:
+    """Fetch a plane by 16 x 32 work-items as a run of vectors."""
+    knl = lp.split_iname(knl, f"px{suffix}", 4, inner_tag="vec")
+    knl = lp.join_inames(knl, [f"py{suffix}", f"px{suffix}_outer"], f"run{suffix}")
+    knl = lp.split_iname(knl, f"run{suffix}", 32, inner_tag="l.0")
+    return lp.split_iname(knl, f"run{suffix}_outer", 16, inner_tag="l.1", outer_tag="unr")
 
 
 def in_vectors(knl: lp.TranslationUnit) -> lp.TranslationUnit:
@@ -171,5 +188,5 @@ CASES = (
         peer=_convolution,
     ),
     _star_case(1, columns_of_vectors),
-    _star_case(4, moving_columns),
+    _star_case(4, planes_ahead),
 )

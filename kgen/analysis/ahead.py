@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pymbolic.primitives as p
+from constantdict import constantdict
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.address_space import infer_address_spaces
@@ -17,21 +19,28 @@ from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import variable_names
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, rename_param, with_params
+from kgen.ir.sets.dims import Set, project_out_params, rename_param, with_params
 from kgen.ir.sets.names import Side
 
 __all__ = ["check_ahead", "check_kept", "check_neighbours"]
 
 
-def check_ahead(kernel: LoopKernel, loop: str, ahead: Mapping[str, int]) -> None:
+def check_ahead(
+    kernel: LoopKernel,
+    loop: str,
+    ahead: Mapping[str, int],
+    windows: Mapping[str, int] = constantdict(),
+) -> None:
     """Reject fetches that cannot run some iterations *ahead* of a loop, by their ids.
 
     Each is an assignment in the loop, to a temporary that only such assignments write. It is
-    moved before everything else in an iteration, and the number of iterations ahead.
+    moved before everything else in an iteration, and the number of iterations ahead. What is
+    fetched is used in its iteration, except for *windows*: circular buffers, by the axis on which
+    plane ``z`` is ``z % planes``, which may be read as long as they hold the plane.
 
     Raises :class:`TransformError`.
     """
-    _Check(kernel, loop, ahead, "leave '{}' out of fetches").check()
+    _Check(kernel, loop, ahead, "leave '{}' out of fetches", windows).check()
 
 
 def check_kept(kernel: LoopKernel, loop: str, insn_id: str, count: int) -> None:
@@ -64,10 +73,17 @@ def check_neighbours(loop: str, values: Set) -> None:
 
 
 class _Check:
-    def __init__(self, kernel: LoopKernel, loop: str, ahead: Mapping[str, int], hint: str) -> None:
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        loop: str,
+        ahead: Mapping[str, int],
+        hint: str,
+        windows: Mapping[str, int] = constantdict(),
+    ) -> None:
         silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
         self.kernel = kernel = infer_address_spaces(silenced)
-        self.loop, self.ahead, self.hint = loop, ahead, hint
+        self.loop, self.ahead, self.hint, self.windows = loop, ahead, hint, windows
         self.fills = [kernel.id_to_insn[insn_id] for insn_id in ahead]
         self.arrays = {name for insn in self.fills for name in insn.assignee_var_names()}
         self.accesses = (*collect_accesses(kernel), *reads_in_bounds(kernel))
@@ -162,23 +178,45 @@ class _Check:
                     insn, because, f"add_dependency(kernel, 'id:{user.id}', 'id:{insn.id}')"
                 )
         loops = self._loops(user, *fills, more=read.place.inames)
-        used, is_exact = self.instances.touched(read, loops)
-        if not is_exact:
+        used, is_exact = self.instances.touched(self._plane_of(read), loops)
+        if not is_exact and read.array not in self.windows:
             used = self._inside(read.array, used)
         for write in self.accesses:
             if write.is_write and write.array == read.array:
-                filled, is_exact = self.instances.touched(write, loops)
+                filled, is_exact = self._filled(write, loops)
                 if is_exact:
                     used = used.subtract(filled)
         used = used.intersect_params(kernel.assumptions.params())
         if not used.is_empty():
             point = example(used)
             at = ", ".join(f"{name} = {point[name]}" for name in loops)
+            when = "by then" if read.array in self.windows else "in the same iteration"
             raise self._rejected(
                 fills[0],
-                f"'{user.id}' may read an element of '{read}' that is not filled in the same "
-                f"iteration, at {at}",
+                f"'{user.id}' may read an element of '{read}' that is not filled {when}, at {at}",
             )
+
+    def _filled(self, write: Access, loops: tuple[str, ...]) -> tuple[Set, bool]:
+        """Return what a write has filled: a window in all iterations so far, or before the loop."""
+        plane = self._plane_of(write)
+        if write.array not in self.windows:
+            return self.instances.touched(plane, loops)
+        if self.loop not in write.place.inames:
+            return self.instances.touched(plane, tuple(n for n in loops if n != self.loop))
+        filled, is_exact = self.instances.touched(plane, loops)
+        before = Side.FIRST.of(self.loop)
+        filled = relate(rename_param(filled, self.loop, before), before, self.loop, "le_set")
+        return project_out_params(filled, (before,)), is_exact
+
+    def _plane_of(self, access: Access) -> Access:
+        """Return an access to a window with the number of its plane, not the plane's place."""
+        axis = self.windows.get(access.array)
+        if axis is None or access.index is None:
+            return access
+        part = access.index[axis]
+        assert isinstance(part, p.Remainder)
+        index = (*access.index[:axis], part.numerator, *access.index[axis + 1 :])
+        return replace(access, index=index)
 
     def _hint(self, insn: InstructionBase) -> str:
         return self.hint.format(insn.assignee_var_names()[0])

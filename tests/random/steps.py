@@ -403,6 +403,10 @@ class Transformer:
         kernel = self.kernel
         users = {str(i.id): i for i in kernel.instructions if name in i.dependency_names()}
         writers = [i for i in users.values() if name in i.assignee_var_names()]
+        if any(loop in i.within_inames for i in writers):  # a window is filled before as well
+            before = [i for i in writers if loop not in i.within_inames]
+            writers = [i for i in writers if loop in i.within_inames]
+            users = {n: i for n, i in users.items() if i not in before}
         around = (i.within_inames | i.reduction_inames() for i in users.values())
         own = {n for i in writers for n in i.within_inames if n in self.plain}
         ids = {str(i.id) for i in writers}

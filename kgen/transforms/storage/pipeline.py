@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import pymbolic.primitives as p
 from pytools.tag import Tag
@@ -20,7 +20,6 @@ from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.expr import Expr, subscript, substitute, to_text
 from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag, VectorArrayDimTag
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
@@ -46,7 +45,7 @@ from kgen.ir.tags import (
     LocalInameTagBase,
     UnrollTag,
 )
-from kgen.ir.types import AddressSpace, NumpyType
+from kgen.ir.types import AddressSpace
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index, reject_bounds
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.select import (
@@ -63,6 +62,7 @@ from kgen.transforms.storage.iterations import (
     later,
     require_sequential,
 )
+from kgen.transforms.storage.stages import Buffers, Planes, Stages, is_window, planes_of
 from kgen.transforms.uses import inames_used
 
 __all__ = ["pipeline"]
@@ -96,7 +96,8 @@ def pipeline(
         of a reduction. It may have any number of iterations, less than *stages* too.
     :arg stages: the number of buffers; with 1 the kernel stays as it is
     :arg fetches: temporaries that are filled in the loop, as :func:`add_prefetch` fills them, or
-        the instructions that fill them; by default all those that can be filled ahead
+        the instructions that fill them; by default all those that can be filled ahead. A window
+        (``add_prefetch(..., window=loop)``) gets no axis, but as many more planes
     :arg ahead: how many iterations ahead tiles are fetched, ``stages - 1`` by default. With less,
         products of warpgroups (:func:`tensorize`) go on until those of the next iteration begin
 
@@ -190,8 +191,10 @@ def _fetched_in(kernel: LoopKernel, loop: str) -> tuple[str, ...]:
     for name in kernel.temporary_variables:
         writers = [kernel.id_to_insn[n] for n in kernel.writers.get(name, ())]
         reads = _arrays_read(kernel, writers)
-        is_fetched = bool(writers) and all(loop in insn.within_inames for insn in writers)
-        if is_fetched and reads and not reads & written:
+        is_in_loop = bool(writers) and all(loop in insn.within_inames for insn in writers)
+        if not (is_in_loop or is_window(kernel, loop, name)):
+            continue
+        if reads and not reads & written:
             found.append(name)
     return tuple(found)
 
@@ -200,12 +203,23 @@ def _arrays_read(kernel: LoopKernel, insns: Iterable[InstructionBase]) -> frozen
     return frozenset(a.array for a in collect_accesses(kernel, insns) if not a.is_write)
 
 
+def _buffers_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Buffers:
+    """Return what takes the place of a temporary: more planes of a window, or copies of it."""
+    return planes_of(kernel, loop, name, stages) or Stages(loop, stages)
+
+
 def _fills(kernel: LoopKernel, loop: str, name: str) -> tuple[Assignment, ...]:
-    """Return the instructions that fill a temporary; rejects those that cannot run ahead."""
+    """Return the instructions that fill a temporary; rejects those that cannot run ahead.
+
+    What fills a window before the loop stays there.
+    """
     found = []
+    may_be_before = is_window(kernel, loop, name)
     for insn in (kernel.id_to_insn[n] for n in kernel.writers[name]):
         because = None
         if loop not in insn.within_inames:
+            if may_be_before:
+                continue
             because = f"'{insn.id}' fills it outside of the loop"
         elif not isinstance(insn, Assignment) or insn.atomicity:
             because = f"'{insn.id}' is no plain assignment"
@@ -273,6 +287,7 @@ class _Pipeline:
         self.bounding = kernel.with_outer_inames(frozenset((loop,)))
         fills = {name: _fills(kernel, loop, name) for name in names}
         self.chosen = {insn.id for insns in fills.values() for insn in insns}
+        self.buffers = {name: _buffers_of(kernel, loop, name, stages) for name in names}
         fetches = [self._fetch(i, name) for name in names for i in fills[name]]
         self.fetches = {str(fetch.insn.id): fetch for fetch in fetches}
         #: the loops of prologues: over which tiles, from which to which
@@ -292,7 +307,8 @@ class _Pipeline:
         """Return the kernel with a prologue, and with fetches of later tiles in the loop."""
         ahead = self.tiles_ahead
         self.ahead = {name: ahead + bool(f.registers) for name, f in self.fetches.items()}
-        check_ahead(self.kernel, self.loop, self.ahead)
+        windows = {n: b.axis for n, b in self.buffers.items() if isinstance(b, Planes)}
+        check_ahead(self.kernel, self.loop, self.ahead, windows)
         for insn_id, fetch in self.fetches.items():
             first = self._first_tiles(fetch, 0, ahead)
             before = [self._copy(fetch, tile, "prologue") for tile in first]
@@ -528,7 +544,7 @@ class _Pipeline:
 
     def _buffer(self, fetch: _Fetch) -> Expr:
         index = index_of(fetch.insn.assignee)
-        return subscript(p.Variable(fetch.array), (self._number(), *index))
+        return subscript(p.Variable(fetch.array), self.buffers[fetch.array].place(index))
 
     def _registers(self, fetch: _Fetch) -> Expr:
         assert fetch.registers is not None
@@ -619,13 +635,13 @@ class _Pipeline:
         ]
         nests = [tuple(n for n in chain if n not in gone) for chain in kernel.loop_priority]
         registers = {f.registers.name: f.registers for f in self.fetches.values() if f.registers}
-        arrays = dict.fromkeys(fetch.array for fetch in self.fetches.values())
-        buffers = {n: _with_buffers(kernel.temporary_variables[n], self.stages) for n in arrays}
+        variables = kernel.temporary_variables
+        declared = {n: found.declared(variables[n]) for n, found in self.buffers.items()}
 
         def in_buffer(variable: p.Variable, index: Index) -> Expr:
-            return subscript(variable, (self._number(), *index))
+            return subscript(variable, self.buffers[variable.name].place(index))
 
-        mapper = ArrayAccessMapper(kernel, dict.fromkeys(arrays, in_buffer))
+        mapper = ArrayAccessMapper(kernel, dict.fromkeys(self.buffers, in_buffer))
         reject_bounds(kernel, mapper.names)
         return kernel.copy(
             instructions=self._instructions(mapper),
@@ -633,7 +649,7 @@ class _Pipeline:
             domains=(*domains, *self.domains),
             inames={n: i for n, i in kernel.inames.items() if n not in gone} | self.inames,
             loop_priority=tuple(n for n in dict.fromkeys((*nests, *self.nests)) if len(n) > 1),
-            temporary_variables={**kernel.temporary_variables, **buffers, **registers},
+            temporary_variables={**variables, **declared, **registers},
             iname_slab_increments=self._slabs(),
         )
 
@@ -644,9 +660,6 @@ class _Pipeline:
             return slabs
         first, last = slabs.get(self.loop, (0, 0))
         return {**slabs, self.loop: (first, max(last, *self.ahead.values()))}
-
-    def _number(self) -> Expr:
-        return p.Remainder(p.Variable(self.loop), self.stages)
 
     def _instructions(self, mapper: ArrayAccessMapper) -> list[InstructionBase]:
         """Return the instructions, those for all tiles where the first fetch was."""
@@ -713,52 +726,3 @@ def _users(kernel: LoopKernel) -> dict[str, set[str]]:
         for name in inames_used(kernel, insn):
             found[name].add(str(insn.id))
     return found
-
-
-def _with_buffers(variable: TemporaryVariable, count: int) -> TemporaryVariable:
-    """Add a first axis: as many of a temporary, one behind the other."""
-    changes: dict[str, Any] = {}
-    if isinstance(variable.shape, tuple):
-        changes["shape"] = (count, *variable.shape)
-    if isinstance(variable.dim_tags, tuple):
-        changes["dim_tags"] = (_outermost(variable), *variable.dim_tags)
-    if variable.dim_names is not None:
-        changes["dim_names"] = ("stage", *variable.dim_names)
-    if variable.storage_shape is not None:
-        changes["storage_shape"] = (count, *variable.storage_shape)
-    if variable.base_indices is not None:
-        changes["base_indices"] = (0, *variable.base_indices)
-    return variable.copy(**changes)
-
-
-def _outermost(variable: TemporaryVariable) -> FixedStrideArrayDimTag | ComputedStrideArrayDimTag:
-    """Return the layout of an axis along which a whole temporary is one step."""
-    tags = variable.dim_tags
-    levels = [getattr(tag, "layout_nesting_level", None) for tag in tags]
-    known = [level for level in levels if level is not None]
-    level = max(known) + 1 if known else (0 if not tags else None)
-    if any(isinstance(tag, ComputedStrideArrayDimTag) for tag in tags):
-        assert level is not None
-        return ComputedStrideArrayDimTag(level)
-    extents = variable.storage_shape or variable.shape
-    sizes = [tag.stride * extent for tag, extent in zip(tags, extents, strict=True)]
-    if not all(isinstance(size, int) for size in sizes):
-        raise TransformError(
-            f"temporary '{variable.name}' cannot have several buffers",
-            because="its size is no number",
-            hint=f"declare the shape of '{variable.name}'",
-        )
-    size = max(sizes, default=1)
-    return FixedStrideArrayDimTag(-(-size // _unit(variable)) * _unit(variable), level)
-
-
-def _unit(variable: TemporaryVariable) -> int:
-    """Return a number of elements: all buffers start where vectors of them are aligned."""
-    lanes: list[int] = [
-        1 << (extent - 1).bit_length()
-        for tag, extent in zip(variable.dim_tags, variable.shape, strict=True)
-        if isinstance(tag, VectorArrayDimTag)
-    ]
-    itemsize: int = variable.dtype.itemsize if isinstance(variable.dtype, NumpyType) else 1
-    aligned: int = (variable.alignment or 1) // itemsize
-    return max(aligned, 1, *lanes)

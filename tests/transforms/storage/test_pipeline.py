@@ -331,3 +331,72 @@ def test_tiles_ahead_that_have_no_buffer(ahead: int) -> None:
     error = f"4 stages let tiles be fetched 1 to 3 iterations ahead, not {ahead}"
     with pytest.raises(lp.KgenError, match=error):
         lp.pipeline(rows(), "k", 4, ahead=ahead)
+
+
+# -- windows --------------------------------------------------------------------------------------
+
+
+def sliding(target: Any = DEVICE, domain: str = "0 <= z < n") -> lp.TranslationUnit:
+    """Differences along two axes, of planes that stay in local memory as a loop moves on."""
+    knl = lp.make_kernel(
+        f"{{ [z, x]: {domain} and 0 <= x < 8 }}",
+        "b[z, x] = a[z + 2, x] - a[z, x + 1] + 2*a[z, x]",
+        [lp.GlobalArg("a, b", np.float32, shape="n + 2, 9"), "..."],
+        assumptions="1 <= n <= 1000",
+        target=target,
+    )
+    knl = lp.tag_inames(knl, "x:l.0")
+    space = lp.AddressSpace.LOCAL
+    return lp.add_prefetch(knl, "a", "x", "p, q", window="z", temporary_address_space=space)
+
+
+AHEAD = """\
+  for (int z = 0; z < 13; ++z)
+  {
+    barrier(CLK_LOCAL_MEM_FENCE);  // for a_fetch (a_fetch_rule rev-depends on insn)
+    a_fetch[9 * ((z + 4) % 5) + lid(0)] = a_fetch_ahead[0];
+"""
+
+
+def test_a_window_gets_more_planes() -> None:
+    knl = lp.pipeline(sliding(), "z", stages=3)
+    assert kernel_of(knl).temporary_variables["a_fetch"].shape == (5, 9)
+    code = lp.generate_body(lp.fix_parameters(knl, n=16))
+    assert AHEAD in code
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5])
+@pytest.mark.parametrize("domain", ["0 <= z < n", "z mod 1 = 0 and 0 <= z < n", "3 <= z < n"])
+def test_windows_ahead_are_right_on_the_host(stages: int, domain: str) -> None:
+    plain = sliding(lp.ExecutableCTarget(), domain)
+    knl = lp.pipeline(plain, "z", stages, "a_fetch")
+    for n in (1, 2, 4, 9):
+        a = np.random.default_rng(n).random((n + 2, 9), np.float32)
+        (b,), (expected,) = knl(a=a)[1], plain(a=a)[1]
+        np.testing.assert_array_equal(b, expected)
+    assert lp.verify(knl).raise_if_violated().ok
+
+
+@pytest.mark.parametrize(
+    ("read", "because"),
+    [
+        ("t[(k + 1) % 2, 7 - i]", "may read an element .* that is not filled by then"),
+        ("t[(2*k) % 2, i]", "do not move through it together"),
+        ("t[(k - s[k]) % 2, i]", "do not move through it together"),
+        ("t[(k - n) % 2, i]", "may be any number of planes behind"),
+    ],
+)
+def test_a_circular_buffer_that_is_read_otherwise(read: str, because: str) -> None:
+    knl = lp.make_kernel(
+        "{ [k, i, j]: 0 <= k < n and 0 <= i, j < 8 }",
+        f"t[k % 2, j] = a[k, j] {{id=fill}}\nb[k, i] = {read} {{dep=fill}}",
+        [
+            lp.TemporaryVariable("t", np.float64, shape=(2, 8)),
+            lp.GlobalArg("a, b", np.float64, shape="n, 8"),
+            lp.GlobalArg("s", np.int32, shape="n"),
+            "...",
+        ],
+        assumptions="n >= 1",
+    )
+    with pytest.raises(lp.TransformError, match=because):
+        lp.pipeline(knl, "k", 2, "t")

@@ -1,0 +1,203 @@
+"""The stages of a pipeline: copies of a tile, or more planes of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pymbolic.primitives as p
+
+from kgen.analysis.access import Access, collect_accesses_to
+from kgen.analysis.signs import Signs
+from kgen.errors import TransformError
+from kgen.ir.affine import linear_form, simplify
+from kgen.ir.data import TemporaryVariable
+from kgen.ir.expr import Expr, minus, variable_names
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag, VectorArrayDimTag
+from kgen.ir.types import NumpyType
+from kgen.transforms.array_accesses import Index
+
+__all__ = ["Buffers", "Planes", "Stages", "is_window", "planes_of"]
+
+
+class Buffers(Protocol):
+    """Where a temporary has room for tiles of several iterations."""
+
+    def place(self, index: Index) -> Index:
+        """Return where the element is that had the subscripts *index*."""
+
+    def declared(self, variable: TemporaryVariable) -> TemporaryVariable:
+        """Return the temporary with room for all of them."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Copies of a whole tile along a new first axis, one for each iteration in turn."""
+
+    loop: str
+    count: int
+
+    def place(self, index: Index) -> Index:
+        return (p.Remainder(p.Variable(self.loop), self.count), *index)
+
+    def declared(self, variable: TemporaryVariable) -> TemporaryVariable:
+        """Add the axis of the copies."""
+        count, changes = self.count, dict[str, Any]()
+        if isinstance(variable.shape, tuple):
+            changes["shape"] = (count, *variable.shape)
+        if isinstance(variable.dim_tags, tuple):
+            changes["dim_tags"] = (_outermost(variable), *variable.dim_tags)
+        if variable.dim_names is not None:
+            changes["dim_names"] = ("stage", *variable.dim_names)
+        if variable.storage_shape is not None:
+            changes["storage_shape"] = (count, *variable.storage_shape)
+        if variable.base_indices is not None:
+            changes["base_indices"] = (0, *variable.base_indices)
+        return variable.copy(**changes)
+
+
+@dataclass(frozen=True)
+class Planes:
+    """A circular buffer: plane ``z`` of a window is ``t[z % count]``, along an axis."""
+
+    axis: int
+    count: int
+
+    def place(self, index: Index) -> Index:
+        part = index[self.axis]
+        assert isinstance(part, p.Remainder)
+        plane = p.Remainder(part.numerator, self.count)
+        return (*index[: self.axis], plane, *index[self.axis + 1 :])
+
+    def declared(self, variable: TemporaryVariable) -> TemporaryVariable:
+        """Change the number of planes."""
+        shape = [*variable.shape]
+        shape[self.axis] = self.count
+        derived = variable.with_shape(tuple(shape))
+        if variable.with_shape(variable.shape).dim_tags == variable.dim_tags:
+            return derived
+        strides = [getattr(tag, "stride", None) for tag in variable.dim_tags]
+        own = strides[self.axis]
+        if any(stride is None or stride > own for stride in strides):
+            raise TransformError(
+                f"temporary '{variable.name}' cannot have {self.count} planes",
+                because=f"its layout has been changed, in which axis {self.axis} is not outermost",
+                hint="call pipeline before what changes the layout",
+            )
+        return variable.copy(shape=tuple(shape))
+
+
+def is_window(kernel: LoopKernel, loop: str, name: str) -> bool:
+    """Tell whether a temporary is a circular buffer through which a loop moves."""
+    accesses = collect_accesses_to(kernel, name)
+    axis = _circular_axis(kernel.temporary_variables[name], accesses)
+    if axis is None:
+        return False
+    fills = [a for a in accesses if a.is_write and loop in a.place.inames]
+    return bool(fills) and all(_step(loop, _plane(a, axis)) for a in fills)
+
+
+def planes_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Planes | None:
+    """Return the planes that a window needs to be filled ahead; ``None`` for what is no window.
+
+    A window is a temporary that has one axis with subscripts ``e % planes`` only. An iteration
+    fills planes that are up to *lead* ahead of one that it reads. Filled ``stages - 1`` iterations
+    earlier, they are further ahead, and none may come to be where another is still read.
+
+    Raises :class:`TransformError` for a window that is used otherwise.
+    """
+    if not is_window(kernel, loop, name):
+        return None
+    accesses = collect_accesses_to(kernel, name)
+    axis = _circular_axis(kernel.temporary_variables[name], accesses)
+    assert axis is not None
+    steps = {_step(loop, _plane(a, axis)) for a in accesses if loop in a.place.inames}
+    if len(steps) > 1 or None in steps:
+        shown = ", ".join(sorted({f"'{a}'" for a in accesses if loop in a.place.inames}))
+        raise _rejected(name, loop, f"{shown} do not move through it together")
+    (step,) = steps
+    assert step is not None
+    fills = [a for a in accesses if a.is_write and loop in a.place.inames]
+    reads = [a for a in accesses if not a.is_write]
+    for read in reads:
+        if loop not in read.place.inames:
+            raise _rejected(name, loop, f"'{read.insn_id}' reads it outside of the loop")
+    signs = Signs(kernel)
+    lead = 0
+    for fill in fills:
+        for read in reads:
+            apart = signs.interval(simplify(minus(_plane(fill, axis), _plane(read, axis))))
+            most = apart.high if step > 0 else (None if apart.low is None else -apart.low)
+            if most is None:
+                raise _rejected(name, loop, f"'{read}' may be any number of planes behind '{fill}'")
+            lead = max(lead, most)
+    return Planes(axis, lead + 1 + abs(step) * (stages - 1))
+
+
+def _circular_axis(variable: TemporaryVariable, accesses: Sequence[Access]) -> int | None:
+    """Return the axis whose subscripts are all remainders by its extent."""
+    shape = variable.shape if isinstance(variable.shape, tuple) else ()
+    for axis, extent in enumerate(shape):
+        parts = [None if a.index is None else a.index[axis] for a in accesses]
+        if all(isinstance(part, p.Remainder) and part.denominator == extent for part in parts):
+            return axis
+    return None
+
+
+def _plane(access: Access, axis: int) -> Expr:
+    """Return the number of the plane of an access, which is that in the array behind a window."""
+    assert access.index is not None
+    part = access.index[axis]
+    assert isinstance(part, p.Remainder)
+    return part.numerator
+
+
+def _step(loop: str, plane: Expr) -> int | None:
+    """Return by how much a plane moves in each iteration; ``None`` where that is not the same."""
+    terms = linear_form(plane).terms
+    steps = [factor for factor, atom in terms if atom == p.Variable(loop)]
+    others = variable_names(*(atom for _, atom in terms if atom != p.Variable(loop)))
+    return None if loop in others else sum(steps)
+
+
+def _rejected(name: str, loop: str, because: str) -> TransformError:
+    return TransformError(
+        f"the window '{name}' cannot be fetched ahead in loop '{loop}'",
+        because=because,
+        hint=f"leave '{name}' out of fetches",
+    )
+
+
+def _outermost(variable: TemporaryVariable) -> FixedStrideArrayDimTag | ComputedStrideArrayDimTag:
+    """Return the layout of an axis along which a whole temporary is one step."""
+    tags = variable.dim_tags
+    levels = [getattr(tag, "layout_nesting_level", None) for tag in tags]
+    known = [level for level in levels if level is not None]
+    level = max(known) + 1 if known else (0 if not tags else None)
+    if any(isinstance(tag, ComputedStrideArrayDimTag) for tag in tags):
+        assert level is not None
+        return ComputedStrideArrayDimTag(level)
+    extents = variable.storage_shape or variable.shape
+    sizes = [tag.stride * extent for tag, extent in zip(tags, extents, strict=True)]
+    if not all(isinstance(size, int) for size in sizes):
+        raise TransformError(
+            f"temporary '{variable.name}' cannot have several buffers",
+            because="its size is no number",
+            hint=f"declare the shape of '{variable.name}'",
+        )
+    size = max(sizes, default=1)
+    return FixedStrideArrayDimTag(-(-size // _unit(variable)) * _unit(variable), level)
+
+
+def _unit(variable: TemporaryVariable) -> int:
+    """Return a number of elements: all buffers start where vectors of them are aligned."""
+    lanes: list[int] = [
+        1 << (extent - 1).bit_length()
+        for tag, extent in zip(variable.dim_tags, variable.shape, strict=True)
+        if isinstance(tag, VectorArrayDimTag)
+    ]
+    itemsize: int = variable.dtype.itemsize if isinstance(variable.dtype, NumpyType) else 1
+    aligned: int = (variable.alignment or 1) // itemsize
+    return max(aligned, 1, *lanes)
