@@ -176,6 +176,7 @@ NO_EXAMPLES = {
     "index.md",
     "install.md",
     "pocl.md",
+    "random_tests.md",
 }
 
 
@@ -197,7 +198,7 @@ def test_index_leads_to_every_page() -> None:
     assert found == set(PAGES)
 
 
-FOR_CONTRIBUTORS = {"files.md", "gpu.md"}  # lists of files, tables of tests
+FOR_CONTRIBUTORS = {"files.md", "gpu.md", "random_tests.md"}  # lists of files, tables of tests
 
 
 def test_index_has_every_page_for_users() -> None:
