@@ -167,12 +167,14 @@ class TranslationUnit(Digested):
                 )
 
     def copy(self, **changes: Any) -> TranslationUnit:
-        """Return this with some fields changed; a new target goes to every kernel."""
-        target = changes.get("target")
+        """Return this with some fields changed; a new ``target`` goes to every kernel.
+
+        So does ``origin=None``, which makes each kernel its own origin (:func:`verify`).
+        """
+        of_kernels = {name: changes[name] for name in ("target", "origin") if name in changes}
+        changes.pop("origin", None)
         unit = dataclasses.replace(self, **changes)
-        if target is None:
-            return unit
-        return unit.map_kernels(lambda kernel: kernel.copy(target=target))
+        return unit.map_kernels(lambda kernel: kernel.copy(**of_kernels)) if of_kernels else unit
 
     def code_digest(self) -> str:
         """Return the SHA-256 of what code follows from: all content but the kernels' origins."""

@@ -276,3 +276,13 @@ def test_scopes_of_atomic_accesses() -> None:
 def test_host_code_needs_nothing_in_front() -> None:
     code = lp.generate_code_v2(lp.add_dtypes(reader(), {"out": np.float32}))
     assert code.host_preambles == []
+
+
+def test_copies_of_a_program_are_origins_on_request() -> None:
+    data = [lp.GlobalArg("a, out", np.float32, shape=8)]
+    double, triple = (
+        lp.make_kernel("{ [i]: 0<=i<8 }", f"out[i] = {n}*a[i]", data, name="k") for n in (2, 3)
+    )
+    changed = triple.with_kernel(triple["k"].copy(origin=double["k"]))
+    assert not lp.verify(changed).ok
+    assert lp.verify(changed.copy(origin=None)).ok
