@@ -41,11 +41,11 @@ class CodeGenerationResult:
         return self.all_code()
 
     def device_code(self) -> str:
-        """Return what runs on the device."""
+        """Return the device code."""
         return "\n\n".join(module.device_source for module in self.modules)
 
     def host_code(self) -> str:
-        """Return what launches it."""
+        """Return the host code, which launches the device code."""
         return "\n\n".join(module.host_source for module in self.modules)
 
     def all_code(self) -> str:
@@ -61,12 +61,12 @@ class CodeGenerationResult:
 
     @property
     def device_preambles(self) -> list[tuple[str, str]]:
-        """What the device functions of each entry point need in front: its name, and the text."""
+        """The preamble of the device functions of each entry point: its name, and the text."""
         return [(module.name, module.preamble) for module in self.modules if module.preamble]
 
     @property
     def host_preambles(self) -> list[tuple[str, str]]:
-        """What host code needs in front, as ``device_preambles``: nothing, on all targets."""
+        """The preambles of host code, like ``device_preambles``: none, on all targets."""
         return []
 
     @property
@@ -159,8 +159,8 @@ def generate_header(
 ) -> list[str]:
     """Return a header for each entry point, with the declarations of its functions.
 
-    Those for C are complete files, for programs in C11 and C++17. Those for CUDA are for files
-    that nvcc compiles; to other compilers they are empty. Those for OpenCL and ISPC are only
+    Headers for C are complete files, for programs in C11 and C++17. Headers for CUDA are for files
+    that nvcc compiles; other compilers see an empty file. Headers for OpenCL and ISPC contain only
     declarations, in the language of the device.
 
     >>> import kgen as lp

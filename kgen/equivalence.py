@@ -15,11 +15,11 @@ __all__ = ["verify_equivalent"]
 def verify_equivalent(
     ref: TranslationUnit | LoopKernel, knl: TranslationUnit | LoopKernel
 ) -> Report:
-    """Compare the results of two kernels, as :func:`verify` does with a kernel and its origin.
+    """Compare the results of two kernels, as :func:`verify` compares a kernel with its origin.
 
-    Proved holds for all sizes and all data that the assumptions of both allow; violated is a
-    difference, with an element; unknown comes with the reason. The report has what
-    :func:`verify` finds to be violated in *knl*, too.
+    *Proved* holds for all sizes and all data that the assumptions of both kernels allow; *violated*
+    is a difference, with an element; *unknown* comes with the reason. The report also contains the
+    violations that :func:`verify` finds in *knl*.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]",

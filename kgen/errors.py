@@ -81,7 +81,7 @@ class _Labels(TypedDict, total=False):
 
 
 class KgenError(RuntimeError):
-    """Any error of kgen: the kernel, what is wrong, a counterexample, and a hint how to fix it.
+    """Any error of kgen: the kernel, what is wrong, a counterexample, and a suggested fix.
 
     Its text is a :func:`message` of the same arguments.
 
@@ -100,7 +100,7 @@ class KgenError(RuntimeError):
         self.kernel = labels.get("kernel")
 
     def name_kernel(self, kernel: str) -> None:
-        """Put the name of a kernel in front, if none is there yet.
+        """Prefix the message with the name of a kernel, unless it has one.
 
         >>> error = KgenError("two axes have the level 'N0'")
         >>> error.name_kernel("mxm")
@@ -132,7 +132,7 @@ def naming_kernel(kernel: str) -> Iterator[None]:
 class KgenSyntaxError(KgenError):
     """A text (domain, instruction, match expression) that does not parse.
 
-    ``line`` and ``column`` count from 1, where they are known.
+    ``line`` and ``column`` count from 1; they are ``None`` if unknown.
 
     >>> import kgen as lp
     >>> lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*(a[i]")
@@ -153,7 +153,7 @@ class KgenSyntaxError(KgenError):
         self.line, self.column = line, column
 
     def name_kernel(self, kernel: str) -> None:
-        """Change nothing: the text shows where it is wrong."""
+        """Change nothing: the message already shows the position in the text."""
 
 
 class KernelError(KgenError):
@@ -286,8 +286,8 @@ class DependencyCycleFound(ScheduleError):
 class UnscheduledInstructionError(ScheduleError):
     """An instruction that cannot be scheduled.
 
-    kgen says what is in the way: the other errors of schedules. Programs that handle this one
-    handle those as well when they name the base.
+    kgen raises the more specific errors of scheduling instead. Programs that handle this class
+    handle those as well if they name its base class.
 
     >>> issubclass(UnscheduledInstructionError, ScheduleError)
     True
@@ -330,7 +330,7 @@ class MissingBarrierError(ScheduleError):
         self.missing = tuple(missing)
 
     def name_kernel(self, kernel: str) -> None:
-        """Change nothing: the text has the name."""
+        """Change nothing: the message has the name of the kernel."""
 
 
 class MissingDefinitionError(ScheduleError):
@@ -372,7 +372,7 @@ class VariableAccessNotOrdered(ScheduleError):
 
 
 class ReductionIsNotTriangularError(TransformError):
-    """A reduction that is not a scan, with ``force_scan``.
+    """A reduction that is not a scan, although ``force_scan`` requires one.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -399,7 +399,7 @@ class CodegenError(KgenError):
 
 
 class CompilationError(KgenError):
-    """There is no compiler for generated code, or it rejects the code.
+    """There is no compiler for the generated code, or the compiler rejects it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -415,7 +415,7 @@ class CompilationError(KgenError):
 class InvocationError(KgenError, TypeError, ValueError):
     """A call of a kernel with a missing, unknown or invalid argument.
 
-    It is what Python raises for such calls, too: a ``TypeError`` and a ``ValueError``.
+    It is also a ``TypeError`` and a ``ValueError``, which Python raises for such calls.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -442,7 +442,7 @@ class AutomaticTestFailure(KgenError):
 
 
 class KgenWarning(UserWarning):
-    """Something that may be intended; incorrect code is never just a warning.
+    """Something that may be intended; incorrect code is an error, never just a warning.
 
     >>> import warnings
     >>> import kgen as lp
@@ -491,7 +491,8 @@ class VectorizationWarning(KgenWarning):
 class DirectCallUncachedWarning(KgenWarning):
     """A call of a kernel object that had to generate code again.
 
-    kgen's programs keep what their calls generate, so that it is never given; programs silence it.
+    kgen never issues it, because programs keep the code that their calls generate; programs
+    written for loopy silence it.
 
     >>> import warnings
     >>> with warnings.catch_warnings():

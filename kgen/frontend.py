@@ -71,9 +71,9 @@ def make_kernel(
     out: type: <auto/runtime>, shape: (n), dim_tags: (N0:stride:1) out aspace: global
 
     :arg domains: the values of the loop variables (*inames*): a set in isl's notation, an
-        islpy or namedisl set, or a list of these. Names that are no loop variables are
-        parameters. A domain that uses a loop variable, or a temporary, of another one as a
-        parameter is nested in that.
+        islpy or namedisl set, or a list of these. Names that are not loop variables are
+        parameters. A domain is nested in another one if it uses a loop variable, or a
+        temporary, of that domain as a parameter.
     :arg instructions: text, or a list of texts, :class:`Assignment` and other instruction
         objects, and :class:`SubstitutionRule`. One line holds one instruction::
 
@@ -93,30 +93,30 @@ def make_kernel(
         tags groups conflicts atomic mem_kind dup``.
     :arg kernel_data: arguments and temporaries in the order of the generated function: a list
         of :class:`GlobalArg`, :class:`ConstantArg`, :class:`ValueArg`,
-        :class:`TemporaryVariable`, names (the rest is inferred) and ``...`` (guess all
-        others); or a text of names. Everything is guessed when it is left out.
-    :arg name: of the kernel, and of the generated function
-    :arg target: what code is for; :func:`default_target` when left out
-    :arg assumptions: what holds for the parameters, such as ``"n >= 1 and n mod 4 = 0"``
+        :class:`TemporaryVariable`, names (whose other properties are inferred) and ``...`` (infer
+        all others); or a text of names. By default, all are inferred.
+    :arg name: the name of the kernel, and of the generated function
+    :arg target: the target of the code; by default :func:`default_target`
+    :arg assumptions: constraints on the parameters, such as ``"n >= 1 and n mod 4 = 0"``
     :arg options: an :class:`Options`, a dict, or text ``"return_dict,no_numpy"``
     :arg default_order: the layout of arrays without a declared one, ``"C"`` or ``"F"``
-    :arg default_offset: the offset of guessed arrays: 0, or ``auto`` for one passed in calls
+    :arg default_offset: the offset of inferred arrays: 0, or ``auto`` for one passed in calls
     :arg fixed_parameters: values of parameters and arguments, as :func:`fix_parameters` takes
-        them; names that the kernel does not have are left out
+        them; names that the kernel does not have are ignored
     :arg seq_dependencies: make every instruction depend on the one before it
-    :arg temporary_variables, substitutions: more declarations, by name
+    :arg temporary_variables, substitutions: additional declarations, by name
     :arg loop_priority: nestings, outer loops first: ``"i,j"`` or a set of tuples
-    :arg iname_slab_increments: ``{iname: (first, last)}`` iterations with code of their own
-    :arg index_dtype: the integer type of loop variables, ``int32`` when left out
-    :arg silenced_warnings: names of warnings not to give, or patterns of names (``"write_race*"``):
-        a list, or a text with semicolons
-    :arg preambles: ``(tag, code)`` pairs put before the code, each tag once
-    :arg lang_version: the version of the language that the text is written in: ``(2018, 2)``,
-        the one there is, or an older one, of which it understands all
+    :arg iname_slab_increments: ``{iname: (first, last)}`` iterations with their own code
+    :arg index_dtype: the integer type of loop variables, by default ``int32``
+    :arg silenced_warnings: names of warnings to silence, or patterns (``"write_race*"``):
+        a list, or a text separated by semicolons
+    :arg preambles: ``(tag, code)`` pairs inserted before the code, each tag once
+    :arg lang_version: the version of the language of the text: ``(2018, 2)``,
+        the only one, or an older version, all of which it includes
 
     Raises :class:`KgenSyntaxError` (with line and column) for text that does not parse,
     :class:`KernelError` for parts that contradict each other,
-    :class:`StaticValueFindingError` when an array has no single size for all parameters.
+    :class:`StaticValueFindingError` if an array has no single size for all parameters.
     """
     kernel = _make_checked(
         domains,
@@ -163,7 +163,7 @@ def make_function(
     >>> double["double"].name, sorted(double.entrypoints)
     ('double', [])
 
-    It takes what :func:`make_kernel` takes, and raises what that raises.
+    It takes the arguments of :func:`make_kernel`, and raises the same errors.
     """
     kernel = _make_checked(
         domains,

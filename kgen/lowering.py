@@ -120,10 +120,10 @@ def _prepare(
 
 @checked
 def preprocess_kernel(t_unit: TranslationUnit | LoopKernel) -> Any:
-    """Apply everything that precedes scheduling to every kernel of a program.
+    """Apply all steps before scheduling to every kernel of a program.
 
-    Called kernels are inlined, rules are expanded, shapes, types and
-    address spaces found, reductions made loops. Types that callers decide stay unknown, and
+    Inlines called kernels, expands rules, infers shapes, types and
+    address spaces, and lowers reductions to loops. Types that callers determine stay unknown, and
     reductions with operands of such types stay reductions, until code is generated.
 
     >>> import kgen as lp

@@ -257,7 +257,7 @@ class _Inference:
 def infer_unknown_types(t_unit: KernelOrUnit, expect_completion: bool = False) -> KernelOrUnit:
     """Infer types from declarations and instructions.
 
-    The rest stays unknown until a caller passes it; with *expect_completion* that is rejected:
+    Types that only a caller determines stay unknown; with *expect_completion* they are rejected:
     :class:`TypeInferenceFailure`.
 
     >>> import kgen as lp
@@ -306,10 +306,10 @@ def add_and_infer_dtypes(
     expect_completion: bool = False,
     kernel_name: str | None = None,
 ) -> KernelOrUnit:
-    """Set types of variables, and infer the remaining ones.
+    """Set the types of variables, and infer the remaining types.
 
-    ``add_and_infer_dtypes(knl, {"a,b": numpy.float32})`` types two arguments of the only
-    entry point, or of the kernel called *kernel_name*.
+    ``add_and_infer_dtypes(knl, {"a,b": numpy.float32})`` sets the types of two arguments of the
+    only entry point, or of the kernel called *kernel_name*.
 
     >>> import numpy as np
     >>> import kgen as lp

@@ -26,16 +26,15 @@ _GUESSES = (np.float64, np.int32)
 
 @checked
 def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUnit:
-    """Return a program with a schedule that analysis finds: nothing is measured.
+    """Return a program with a schedule found by analysis, without measurements.
 
-    Loops are spread over threads or work-items where it is proved that their iterations are
-    independent; arrays are read in tiles, sums computed in parts, short loops unrolled where
-    strides and reuse say that it pays. What already has a tag keeps it. What cannot be proved, and
-    what is too small to be worth it, stays as it is. Sums are added up in another order, which
-    rounds differently.
+    Loops are distributed over threads or work-items if their iterations are proved independent.
+    Where strides and reuse indicate that it pays, arrays are read in tiles, sums are computed in
+    parts, and short loops are unrolled. Tagged loops keep their tags. Loops that cannot be proved
+    independent, or are too small, stay as they are. Sums are reordered, which changes rounding.
 
-    :arg device: what the schedule is for: ``None`` for the target of the program; a target, which
-        the result has then; a ``pyopencl.Device``; or a description,
+    :arg device: the device to schedule for: ``None`` for the target of the program; a target,
+        which the result then has; a ``pyopencl.Device``; or a description,
         :class:`kgen.Device`, where a bandwidth of local memory means a GPU
 
     ::
@@ -44,7 +43,7 @@ def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUni
           out[i] = 2*a[i]                 for i_inner
         end i                               out[16384*i_outer + i_inner] = ...
 
-    :func:`find_schedule` returns the same as steps, which can be printed and changed.
+    :func:`find_schedule` returns the same schedule as steps that you can print and change.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
@@ -61,7 +60,7 @@ def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUni
 def find_schedule(program: TranslationUnit, device: Any = None) -> Schedule:
     """Return the transformations of :func:`autoschedule`, as calls that a user could write.
 
-    ``print(...)`` shows them for a program called ``knl``; calling the result with a program
+    ``print(...)`` prints them for a program called ``knl``; calling the result with a program
     applies them.
 
     >>> import kgen as lp

@@ -200,9 +200,9 @@ def _renamed(text: str, names: Mapping[str, Any], suffix: str) -> str:
 def auto_space(program: TranslationUnit, device: Any = None) -> AutoSpace:
     """Return the schedules of a kernel that are worth measuring on a device.
 
-    The space has parameters for the sizes of work-groups and tiles, orders of loops, what is
-    fetched into tiles, vectors, layouts, copies and independent sums: those that suit the kernel,
-    with values that are proved right. The kernel needs no schedule; loops that have tags keep them.
+    The space has parameters for the sizes of work-groups and tiles, loop orders, prefetched
+    tiles, vectors, layouts, unrolled copies and independent sums: those that suit the kernel,
+    with values that are proved right. The kernel needs no schedule; tagged loops keep their tags.
 
     :arg device: as for :func:`autoschedule`
 

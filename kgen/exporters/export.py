@@ -51,15 +51,15 @@ def export(
     """Write a library for programs without Python; return its files.
 
     Each entry point of *programs* becomes a function ``NAMESPACE_KERNEL`` in C for the host, and
-    ``NAMESPACE_KERNEL_opencl`` and ``NAMESPACE_KERNEL_cuda``, as *targets* say. Their arguments are
-    the kernel's; all sizes are passed, and everything is checked. The manifest, ``NAMESPACE.json``,
-    describes them as data.
+    ``NAMESPACE_KERNEL_opencl`` and ``NAMESPACE_KERNEL_cuda``, depending on *targets*. Their
+    arguments are the kernel's; callers pass all sizes, and the functions check all arguments. The
+    manifest, ``NAMESPACE.json``, describes the functions as data.
 
-    The files are all written or, in case of an error, none. Those of an earlier export to
-    *directory* are replaced, or removed where they are not made any more. Nothing else is touched:
+    Either all files are written or, in case of an error, none. The files of an earlier export to
+    *directory* are replaced, or removed if they are no longer generated. Nothing else changes:
     files that no export wrote, or that were changed since, are replaced only with *overwrite*.
 
-    With *fortran* there is a module with interfaces for Fortran 2003 as well, ``NAMESPACE.f90``.
+    With *fortran*, there is also a module with interfaces for Fortran 2003, ``NAMESPACE.f90``.
 
     *sources* are the names, ``FILE.py:NAME`` or ``module:NAME``, by which ``python -m kgen check
     DIRECTORY`` finds the programs again.
@@ -76,8 +76,8 @@ def export(
     ...             print(line)
     demo_status demo_axpy(float const *x, float *y, float a, int32_t n);
 
-    Raises :class:`CodegenError` for two kernels of one name, types that are not known, arguments
-    that no function in C has, and a directory with files that are not to be replaced.
+    Raises :class:`CodegenError` for two kernels with the same name, unknown types, arguments
+    that C functions cannot have, and a directory with files that must not be replaced.
     """
     root = Path(directory)
     named = [_seen_from(root, source) for source in sources]

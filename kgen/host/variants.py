@@ -20,9 +20,9 @@ __all__ = ["HasVariants", "Variant"]
 class Variant:
     """A program for some sizes and devices, among several that compute the same.
 
-    :func:`kgen.export` makes one function of them. ``when`` is a condition on integer arguments,
-    ``device`` a kind of device, as for :func:`kgen.per_device`. The first variant for the sizes and
-    the device of a call runs, so that the last one is for all.
+    :func:`kgen.export` combines variants to one function. ``when`` is a condition on integer
+    arguments, ``device`` a kind of device, as for :func:`kgen.per_device`. A call runs the first
+    variant that fits its sizes and device, so the last one must fit all.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*i", name="even")
@@ -30,7 +30,7 @@ class Variant:
     >>> print(large.condition, large.device)
     n >= 1000 *
 
-    Raises :class:`KgenError` for text that is no expression, and for a word that is no device.
+    Raises :class:`KgenError` for text that is not an expression, and for an unknown kind of device.
     """
 
     program: TranslationUnit

@@ -31,7 +31,7 @@ class InKernelCallable(Copyable):
     def get_called_callables(
         self, callables_table: Mapping[str, InKernelCallable], recursive: bool = True
     ) -> frozenset[str]:
-        """Return the names in *callables_table* that this calls; *recursive*: that these call, too.
+        """Return the names in *callables_table* that this calls, or with *recursive* reaches.
 
         >>> ScalarCallable("f").get_called_callables({})
         frozenset()
@@ -41,7 +41,7 @@ class InKernelCallable(Copyable):
     def get_used_hw_axes(
         self, callables_table: Mapping[str, InKernelCallable]
     ) -> tuple[frozenset[int], frozenset[int]]:
-        """Return the axes of work-groups and of work-items that this uses, and what it calls.
+        """Return the work-group and work-item axes that this and its callees use.
 
         >>> ScalarCallable("f").get_used_hw_axes({})
         (frozenset(), frozenset())
@@ -55,7 +55,7 @@ class ScalarCallable(InKernelCallable):
 
     :arg name: the name that calls use
     :arg arg_id_to_dtype: types by position: 0, 1... of arguments, -1, -2... of results
-    :arg name_in_target: what the generated code calls; *name* when left out
+    :arg name_in_target: the name in the generated code, by default *name*
 
     ::
 
@@ -63,9 +63,9 @@ class ScalarCallable(InKernelCallable):
 
     A function with several results returns the first one and takes pointers to the others
     after its arguments: ``s[i], c[i] = sincos(x[i])`` is ``s[i] = sincos(x[i], &c[i]);``. Parts of
-    arrays are passed as pointers to their first elements, results that are such after the
-    arguments: ``[j]: y[j] = scaled(2.0, [j]: x[j])`` is ``scaled(2.0, &x[0], &y[0]);``. Other calls
-    are up to ``emit_call`` and ``emit_call_insn``.
+    arrays are passed as pointers to their first elements; results that are parts of arrays come
+    after the arguments: ``[j]: y[j] = scaled(2.0, [j]: x[j])`` is ``scaled(2.0, &x[0], &y[0]);``.
+    For other calls, override ``emit_call`` and ``emit_call_insn``.
 
     >>> import numpy as np
     >>> from kgen.ir.types import NumpyType
@@ -98,8 +98,8 @@ class ScalarCallable(InKernelCallable):
     ) -> tuple[ScalarCallable, Any]:
         """Return ``(this for the given types of arguments, clbl_inf_ctx)``.
 
-        What is returned has the types of all arguments, as they are converted before the call,
-        and of all results. It is asked again for the types that it returned.
+        The returned callable has the types of all arguments, as they are converted before the call,
+        and of all results. It is called again with the types that it returned.
         """
         if self.arg_id_to_dtype is None:
             raise TypeInferenceFailure(
@@ -113,16 +113,16 @@ class ScalarCallable(InKernelCallable):
         """Return ``(this for the given shapes of arguments, clbl_inf_ctx)``.
 
         Numbers are a :class:`~kgen.ir.arg_descriptors.ValueArgDescriptor`, parts of arrays
-        an :class:`~kgen.ir.arg_descriptors.ArrayArgDescriptor`: shape and strides. This is
-        the place to reject what the function cannot do.
+        an :class:`~kgen.ir.arg_descriptors.ArrayArgDescriptor`: shape and strides. Reject
+        arguments that the function does not support here.
         """
         return self.copy(arg_id_to_descr=arg_id_to_descr), clbl_inf_ctx
 
     def emit_call(self, expression_to_code_mapper: Any, expression: Any, target: Any) -> Expr:
-        """Return what stands for the call *expression* in the code of *target*.
+        """Return the expression for the call *expression* in the code of *target*.
 
-        What is returned is made of pymbolic nodes, whose names are those of the code:
-        ``var("fma")(x, y, 1)``. *expression_to_code_mapper* brings in the kernel's expressions:
+        The result consists of pymbolic nodes, whose names are those of the code:
+        ``var("fma")(x, y, 1)``. *expression_to_code_mapper* converts the kernel's expressions:
         ``rec(argument, None, dtype)`` is an argument converted to *dtype*.
         """
         rec = expression_to_code_mapper.rec
@@ -135,10 +135,10 @@ class ScalarCallable(InKernelCallable):
     ) -> tuple[Any, bool]:
         """Return ``(call, assignee_is_returned)`` for an instruction that is a call.
 
-        Where the first result is returned, the code is ``a = f(x, &b);``, else ``f(x, &a, &b);``:
-        all but that are among the arguments of *call*, which is made as in :meth:`emit_call`.
-        ``expression_to_code_mapper(place).expr`` is a place as code, for a part of an array the
-        address of its first element; ``var("&")(...)`` is the address of another place.
+        If the first result is returned, the code is ``a = f(x, &b);``, else ``f(x, &a, &b);``:
+        all other results are among the arguments of *call*, which is built as in :meth:`emit_call`.
+        ``expression_to_code_mapper(place).expr`` is an assignee as code, for a part of an array the
+        address of its first element; ``var("&")(...)`` is the address of another assignee.
         """
         is_returned = bool(insn.assignees) and not isinstance(insn.assignees[0], SubArrayRef)
         stored = insn.assignees[1:] if is_returned else insn.assignees
@@ -168,7 +168,7 @@ class ScalarCallable(InKernelCallable):
         return self.arg_id_to_dtype is not None and self.arg_id_to_descr is not None
 
     def specialized(self, dtypes: tuple[NumpyType, ...]) -> ScalarCallable:
-        """Return what is called for arguments of the types *dtypes*, or raise an error."""
+        """Return the callable for arguments of the types *dtypes*, or raise an error."""
         result: Any = self.with_types(dict(enumerate(dtypes)), constantdict())
         if not (
             isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], ScalarCallable)

@@ -412,7 +412,7 @@ class ImageArg(ArrayArg):
 class ValueArg(Declaration, Taggable, KernelArgument):
     """A number argument: ``ValueArg("n", np.int32)``.
 
-    ``dtype=None`` is inferred: an integer of the kernel's index type when used in sizes.
+    ``dtype=None`` is inferred: an integer of the kernel's index type if used in sizes.
 
     >>> print(ValueArg("n", "int32"))
     n: ValueArg, type: np:dtype('int32')
@@ -438,9 +438,9 @@ class ValueArg(Declaration, Taggable, KernelArgument):
 
 @dataclass(frozen=True)
 class TemporaryVariable(ArrayBase):
-    """A temporary, which exists while a kernel runs.
+    """A temporary, which exists only while a kernel runs.
 
-    ``initializer`` (a numpy array) makes it a table; it is then ``read_only``.
+    ``initializer`` (a numpy array) makes it a constant table; it is then ``read_only``.
 
     >>> import numpy as np
     >>> import kgen as lp
@@ -524,10 +524,10 @@ class TemporaryVariable(ArrayBase):
 
     @property
     def nbytes(self) -> Any:
-        """The bytes that the elements take: a number, or an expression of parameters.
+        """The number of bytes of the elements: a number, or an expression of parameters.
 
-        Gaps between rows are counted where extents and strides are numbers. Raises
-        :class:`KernelError` where the shape or the type is still to be found.
+        Gaps between rows are included if extents and strides are numbers. Raises
+        :class:`KernelError` if the shape or the type is not inferred yet.
 
         >>> import numpy as np
         >>> TemporaryVariable("tile", np.float32, shape=(16, 17)).nbytes
@@ -552,7 +552,7 @@ class TemporaryVariable(ArrayBase):
 
     @property
     def n_stored(self) -> int | None:
-        """From the first to the last element of one array; ``None`` if that is no number."""
+        """The length from the first to the last element of one array; ``None`` if not a number."""
         if not isinstance(self.shape, tuple) or not isinstance(self.dim_tags, tuple):
             return None
         size = 1

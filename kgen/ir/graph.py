@@ -27,9 +27,9 @@ def get_dot_dependency_graph(
 ) -> str:
     r"""Return the dependency graph of a kernel as graphviz source.
 
-    Arrows go from what comes first to what waits for it. *iname_cluster* puts the
-    instructions inside the same loops into a frame; *use_insn_id* labels with ids instead
-    of instructions. Calls of what *callables_table* holds have a frame of two lines.
+    Arrows go from an instruction to those that wait for it. *iname_cluster* puts the
+    instructions inside the same loops into a frame; *use_insn_id* labels nodes with ids instead
+    of instructions. Calls of functions in *callables_table* have a frame of two lines.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{[i]: 0<=i<n}", "<> t = a[i] {id=get}\nb[i] = t {id=put}")
@@ -64,7 +64,7 @@ def get_dot_dependency_graph(
 def get_text_dependency_graph(kernel: LoopKernel | TranslationUnit) -> str:
     r"""Return the dependency graph of a kernel as text, a line for each instruction.
 
-    A line has the id of the instruction, the loops around it, and what it waits for.
+    A line has the id of the instruction, the enclosing loops, and the ids that it depends on.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{[i]: 0<=i<n}", "<> t = a[i] {id=get}\nb[i] = t {id=store}")
@@ -91,7 +91,7 @@ def get_text_dependency_graph(kernel: LoopKernel | TranslationUnit) -> str:
 def show_dependency_graph(kernel: LoopKernel | TranslationUnit, **options: Any) -> None:
     """Draw the dependency graph with graphviz, and open it.
 
-    *options* are those of :func:`get_dot_dependency_graph`, which returns what is drawn.
+    *options* are those of :func:`get_dot_dependency_graph`, which returns the source.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{[i]: 0<=i<n}", ["<> t = a[i] {id=get}", "b[i] = t {id=put}"])

@@ -70,10 +70,10 @@ class UniqueName:
 class HappensAfter:
     """Orders an instruction after another one; see :attr:`InstructionBase.happens_after`.
 
-    *variable_name* is the variable on whose account they are ordered, *instances_rel* a map from
-    the instances that come first to those that wait. ``None`` for both is what ``depends_on``
-    says: whatever the reason, within each iteration of the loops that the two share, all of
-    the first before any of the second.
+    *variable_name* is the variable that causes the order, *instances_rel* a map from
+    the instances that come first to those that wait. ``None`` for both has the meaning of
+    ``depends_on``: for any reason, within each iteration of the shared loops, all instances of
+    the first instruction run before any of the second.
 
     >>> insn = Assignment("out[i]", "t", depends_on="load")
     >>> insn.happens_after
@@ -185,21 +185,21 @@ class InstructionBase(Taggable):
 
     @cached_property
     def analyses(self) -> AnalysisCache:
-        """What analyses have found out about this instruction."""
+        """Cached analysis results of this instruction."""
         return AnalysisCache(InstructionBase)
 
     # -- what an instruction reads and writes ---------------------------------
 
     @property
     def assignees(self) -> tuple[Expr, ...]:
-        """The places written, as expressions."""
+        """The assignees, as expressions."""
         return ()
 
     @property
     def happens_after(self) -> dict[str, HappensAfter]:
-        """What ``depends_on`` says, as a :class:`HappensAfter` for each id.
+        """The dependencies of ``depends_on``, as a :class:`HappensAfter` for each id.
 
-        Instructions can be made and copied with either.
+        Instructions can be created and copied with either.
 
         >>> Assignment("out[i]", "t", happens_after=["load"]).depends_on
         frozenset({'load'})
@@ -208,7 +208,7 @@ class InstructionBase(Taggable):
 
     @cached_property
     def sorted_predicates(self) -> tuple[Expr, ...]:
-        """The predicates in an order that does not depend on hashes."""
+        """The predicates in an order that is the same for every hash seed."""
         return tuple(sorted(self.predicates, key=to_text))
 
     def assignee_var_names(self) -> tuple[str, ...]:
@@ -224,25 +224,25 @@ class InstructionBase(Taggable):
         return tuple(frozenset(variable_names(*index_of(lhs))) for lhs in self.assignees)
 
     def subscripts_of(self, array: str) -> frozenset[str]:
-        """Return the variables in the subscripts with which this writes *array*."""
+        """Return the variables in the subscripts of assignees of *array*."""
         places = zip(self._written, self.assignee_subscript_deps(), strict=True)
         return frozenset(name for written, names in places if written == array for name in names)
 
     def read_exprs(self) -> tuple[Expr, ...]:
-        """Return what is evaluated, without predicates and subscripts of assignees."""
+        """Return the expressions evaluated, except predicates and subscripts of assignees."""
         return ()
 
     def expressions(self) -> tuple[Expr, ...]:
-        """Return all expressions: what is read, the predicates, the places written."""
+        """Return all expressions: those evaluated, the predicates, and the assignees."""
         return (*self.read_exprs(), *self.sorted_predicates, *self.assignees)
 
     @cached_property
     def reads(self) -> Mentions:
-        """What is read: operands, predicates, subscripts of assignees; rules as they are called."""
+        """The names read: operands, predicates, subscripts of assignees; and the rules used."""
         return self.reads_through({})
 
     def reads_through(self, rules: Mapping[str, SubstitutionRule]) -> Mentions:
-        """Return what is read, a use of one of *rules* being what the rule mentions."""
+        """Return the names read, replacing uses of *rules* by the names in the rules."""
         found = Mentions(rules=rules)
         self._add_operands(found)
         found.add(*self.sorted_predicates)
@@ -287,7 +287,7 @@ class InstructionBase(Taggable):
 
     @cached_property
     def has_reductions(self) -> bool:
-        """Whether something is reduced, over inames or over none."""
+        """Whether an expression contains a reduction, over inames or over none."""
         return self.reads.has(Reduction)
 
     def sub_array_ref_inames(self) -> frozenset[str]:
@@ -297,9 +297,9 @@ class InstructionBase(Taggable):
     def with_transformed_expressions(
         self: Self_, f: Callable[[Expr], Expr], **changes: Any
     ) -> Self_:
-        """Apply *f* to every expression, assignees and predicates included; change more.
+        """Apply *f* to every expression, including assignees and predicates, and other *changes*.
 
-        The same object where nothing changes.
+        Returns the same object if nothing changes.
         """
         old = self.sorted_predicates
         new = tuple(f(condition) for condition in old)
@@ -353,9 +353,9 @@ class MultiAssignmentBase(InstructionBase):
 class Assignment(MultiAssignmentBase):
     """``assignee = expression``, with a single assignee.
 
-    ``temp_var_type``: an :class:`Optional`, empty when the assignee is declared elsewhere;
-    with a type, or ``None`` to have it inferred, when this instruction creates it as a
-    temporary. ``None``, ``auto`` and types by themselves say the same.
+    ``temp_var_type``: an :class:`Optional`, empty if the assignee is declared elsewhere;
+    if this instruction creates it as a temporary, its type, or ``None`` to infer the type.
+    ``None``, ``auto`` and types without :class:`Optional` mean the same.
 
     >>> print(Assignment("out[i, j]", "2*a[j, i]", id="swap", tags="setup"))
     out[i, j] = 2*a[j, i]  {id=swap, tags=setup}
@@ -381,7 +381,7 @@ class Assignment(MultiAssignmentBase):
 
     @property
     def assignees(self) -> tuple[Expr, ...]:
-        """The one place written."""
+        """The single assignee."""
         return (self.assignee,)
 
     @property
@@ -493,7 +493,7 @@ class CallInstruction(MultiAssignmentBase):
         )
 
     def arg_id_to_arg(self) -> dict[int | str, Expr]:
-        """Return what a call passes, by position or name, and where its results go: -1, -2...
+        """Return the arguments of a call, by position or name, and its assignees: -1, -2...
 
         >>> call = CallInstruction("s[i], c[i]", "sincos(x[i], n=2)").arg_id_to_arg()
         >>> {key: to_text(arg) for key, arg in call.items()}

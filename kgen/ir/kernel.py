@@ -182,8 +182,9 @@ class _Origin:
 class LoopKernel(Digested, Taggable):
     """Polyhedral loop domains and instructions, unordered except for dependencies.
 
-    A value: every transformation returns another one. ``domains`` form a forest: a domain
-    whose parameter is an iname of another one is nested in that. All sizes are in elements.
+    A kernel is an immutable value: every transformation returns another one. ``domains`` form a
+    forest: a domain whose parameter is an iname of another one is nested in it. All sizes are in
+    elements.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")["kgen_kernel"]
@@ -228,9 +229,9 @@ class LoopKernel(Digested, Taggable):
     def map_instructions(
         self, change: Callable[[InstructionBase], InstructionBase], **changes: Any
     ) -> LoopKernel:
-        """Return this with what *change* makes of each instruction, and with other changes.
+        """Return this kernel with *change* applied to each instruction, and with other changes.
 
-        The same object where nothing changes.
+        Returns the same object if nothing changes.
 
         >>> import kgen as lp
         >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]").default_entrypoint
@@ -253,10 +254,10 @@ class LoopKernel(Digested, Taggable):
             raise
 
     def copy(self, **changes: Any) -> LoopKernel:
-        """Return this with some fields changed.
+        """Return this kernel with some fields changed.
 
-        Loop variables are those of the domains: new ones are declared, and those whose domains
-        are gone are dropped, if *changes* has no ``inames``.
+        The loop variables follow the domains: if *changes* has no ``inames``, new ones are
+        declared, and those without a domain are dropped.
 
         >>> import islpy as isl
         >>> import kgen as lp
@@ -301,7 +302,7 @@ class LoopKernel(Digested, Taggable):
 
     @property
     def written(self) -> LoopKernel | Pending[LoopKernel]:
-        """The kernel as the user wrote it, maybe pending: the origin, or this one without."""
+        """The kernel as the user wrote it, possibly pending: the origin, or this without one."""
         held: LoopKernel | Pending[LoopKernel] | None = vars(self)["origin"]
         if isinstance(held, Pending):
             return held.or_else(self)
@@ -310,15 +311,15 @@ class LoopKernel(Digested, Taggable):
     def origin_after(
         self, change: Callable[[LoopKernel], LoopKernel], *, may_fail: bool
     ) -> Pending[LoopKernel] | None:
-        """Return what was written of what *change* makes of this: the same change to its origin.
+        """Return the origin of the kernel that *change* returns: the same change of the origin.
 
-        A kernel without one, or whose origin cannot be changed so, is written by the change.
+        Without an origin, or if the origin cannot be changed so, the result is its own origin.
         """
         held = vars(self)["origin"]
         return None if held is None else Pending(held, change, may_fail=may_fail)
 
     def with_declarations(self, changed: Mapping[str, Any]) -> LoopKernel:
-        """Put changed arguments and temporaries in the place of those of their names."""
+        """Replace the arguments and temporaries of the same names by changed ones."""
         changes: dict[str, Any] = {}
         if not self.arg_dict.keys().isdisjoint(changed):
             changes["args"] = tuple(changed.get(arg.name, arg) for arg in self.args)
@@ -328,7 +329,7 @@ class LoopKernel(Digested, Taggable):
         return self.copy(**changes) if changes else self
 
     def with_origin(self, origin: LoopKernel | Pending[LoopKernel] | None) -> LoopKernel:
-        """Return this kernel with another origin; all that is known of it stays."""
+        """Return this kernel with another origin; cached analyses are kept."""
         if vars(self)["origin"] is origin:
             return self
         changed = object.__new__(type(self))
@@ -342,7 +343,7 @@ class LoopKernel(Digested, Taggable):
         return digest((self._code_digest, self.origin))
 
     def code_digest(self) -> str:
-        """Return the SHA-256 of what code follows from: all content but the origin."""
+        """Return the SHA-256 of everything that determines code: all content but the origin."""
         return self._code_digest
 
     @cached_property
@@ -363,10 +364,10 @@ class LoopKernel(Digested, Taggable):
 
     @property
     def state(self) -> KernelState:
-        """``LINEARIZED`` for a kernel that has its order, ``INITIAL`` for any other.
+        """``LINEARIZED`` for a kernel that has a linearization, ``INITIAL`` for any other.
 
-        What comes before the order can be done, and is found done, at any time: no kernel is in
-        one of the states between.
+        Earlier stages can be computed, and are cached, at any time, so no kernel is in a state
+        between these two.
         """
         return KernelState.INITIAL if self.linearization is None else KernelState.LINEARIZED
 
@@ -414,13 +415,13 @@ class LoopKernel(Digested, Taggable):
 
     @derived("domains")
     def bounding_names(self) -> frozenset[str]:
-        """The parameters of all domains: sizes, data, and inames that bound others."""
+        """The parameters of all domains: sizes, data, and inames in bounds of other loops."""
         return frozenset(name for params in self._domain_params for name in params)
 
     outer_params = all_params
 
     def get_unwritten_value_args(self) -> frozenset[str]:
-        """Return the names of the value arguments, which nothing writes.
+        """Return the names of the value arguments, which no instruction writes.
 
         >>> import kgen as lp
         >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*b[i]").default_entrypoint
@@ -430,7 +431,7 @@ class LoopKernel(Digested, Taggable):
         return frozenset(arg.name for arg in self.args if isinstance(arg, ValueArg))
 
     def all_variable_names(self) -> frozenset[str]:
-        """Return every name that is taken."""
+        """Return every name that is in use."""
         return frozenset(self.inames).union(
             self.arg_dict,
             self.temporary_variables,
@@ -440,15 +441,15 @@ class LoopKernel(Digested, Taggable):
         )
 
     def get_var_name_generator(self) -> UniqueNameGenerator:
-        """Return a generator of names that are not taken."""
+        """Return a generator of unused names."""
         return UniqueNameGenerator(set(self.all_variable_names()))
 
     def get_instruction_id_generator(self) -> UniqueNameGenerator:
-        """Return a generator of instruction ids that are not taken."""
+        """Return a generator of unused instruction ids."""
         return UniqueNameGenerator(set(self.id_to_insn))
 
     def make_unique_instruction_id(self, based_on: str = "insn") -> str:
-        """Return an instruction id that is not taken."""
+        """Return an unused instruction id."""
         return str(self.get_instruction_id_generator()(based_on))
 
     def get_var_descriptor(self, name: str) -> ArrayBase | ValueArg:
@@ -474,7 +475,7 @@ class LoopKernel(Digested, Taggable):
 
     @derived("instructions", "args", "temporary_variables", "substitutions")
     def readers(self) -> Mapping[str, tuple[str, ...]]:
-        """Ids of the instructions that read each variable, be it by rules, in program order."""
+        """Ids of the instructions that read each variable, also through rules, in program order."""
         variables = {*self.arg_dict, *self.temporary_variables}
         found: dict[str, list[str]] = {}
         for insn in self.instructions:
@@ -521,11 +522,11 @@ class LoopKernel(Digested, Taggable):
         }
 
     def recursive_insn_dep_map(self) -> dict[str, frozenset[str]]:
-        """Return what each instruction depends on, directly or through others."""
+        """Return the direct and indirect dependencies of each instruction."""
         return dict(self._all_dependencies)
 
     def get_nosync_set(self, insn_id: str, scope: str) -> frozenset[str]:
-        """Return the instructions with which one needs no barrier of a scope.
+        """Return the instructions with which *insn_id* needs no barrier of a scope.
 
         :arg scope: ``"local"`` or ``"global"``
         """
@@ -611,7 +612,7 @@ class LoopKernel(Digested, Taggable):
         return self._domain_params[self.home_domain[iname]]
 
     def restricted(self, iname: str) -> Set:
-        """Return the values of *iname*, a named set over parameters and inames around it."""
+        """Return the values of *iname*, a named set over parameters and enclosing inames."""
         return self._domain_facts[self.home_domain[iname]].restricted((iname,))
 
     def with_outer_inames(self, inames: frozenset[str]) -> frozenset[str]:
@@ -654,10 +655,10 @@ class LoopKernel(Digested, Taggable):
         return frozenset(self.home_domain[name] for name in outer) - {index}
 
     def parents_per_domain(self) -> list[int | None]:
-        """Return, for each domain, the index of the one that it is nested in, or ``None``.
+        """Return the index of the parent of each domain, or ``None``.
 
-        A domain is nested in that of a loop variable, or of the loops around what sets a
-        temporary, on which its bounds depend.
+        If its bounds depend on a loop variable, or on a temporary, a domain is nested in the domain
+        of that variable, or of the loops around the instruction that sets the temporary.
 
         >>> import kgen as lp
         >>> knl = lp.make_kernel(["{[i]: 0<=i<n}", "{[j]: 0<=j<i}"], "a[i,j] = 1")
@@ -667,7 +668,7 @@ class LoopKernel(Digested, Taggable):
         return list(self._parents_per_domain)
 
     def all_parents_per_domain(self) -> list[list[int]]:
-        """Return, for each domain, all that it is nested in, the innermost first."""
+        """Return all ancestors of each domain, innermost first."""
         found = []
         for parent in self._parents_per_domain:
             parents: list[int] = []
@@ -685,29 +686,29 @@ class LoopKernel(Digested, Taggable):
         return self.home_domain[iname]
 
     def get_leaf_domain_indices(self, inames: Iterable[str]) -> list[int]:
-        """Return the innermost domains that, with those around them, declare *inames*."""
+        """Return the innermost domains that, with their ancestors, declare *inames*."""
         homes = {self.get_home_domain_index(name) for name in inames}
         parents = self.all_parents_per_domain()
         return sorted(homes - {outer for home in homes for outer in parents[home]})
 
     @cached_property
     def analyses(self) -> AnalysisCache:
-        """What analyses have found out about this kernel."""
+        """Cached analysis results of this kernel."""
         return AnalysisCache(LoopKernel)
 
     @derived()
     def typed(self) -> Any:
-        """What a typer has left of the types of expressions, for typers of copies to check."""
+        """The cached types of expressions, which typers of copies check before reuse."""
         return None
 
     def keep_typed(self, typed: Any) -> None:
-        """Leave the types of expressions to typers of this kernel and of its copies."""
+        """Cache the types of expressions for typers of this kernel and of its copies."""
         vars(self)["typed"] = typed
 
     def domain_of(self, inames: tuple[str, ...]) -> Set:
-        """Return the values that *inames* take together: ``[params] -> { [inames] }``.
+        """Return the joint values of *inames*: ``[params] -> { [inames] }``.
 
-        Bounds that depend on other inames hold for some value of those.
+        Other inames in the bounds are projected out.
         """
         result = self._domain_memo.get(inames)
         if result is None:
@@ -715,7 +716,7 @@ class LoopKernel(Digested, Taggable):
         return result
 
     def deciding(self, inames: tuple[str, ...], names: frozenset[str]) -> tuple[str, ...]:
-        """Return those of *inames* on which it depends what values *names* take together."""
+        """Return those of *inames* that the joint values of *names* depend on."""
         homes = {self.home_domain[iname] for iname in inames}
         kept = {
             home
@@ -760,9 +761,9 @@ class LoopKernel(Digested, Taggable):
         return self.domain_of(tuple(sorted(names, key=self.iname_order.__getitem__)))
 
     def get_iname_bounds(self, iname: str, constants_only: bool = False) -> LoopRange:
-        """Return the bounds of a loop under the assumptions, in parameters and loops around it.
+        """Return the bounds of a loop under the assumptions, in parameters and enclosing inames.
 
-        With *constants_only* the bounds are numbers that hold for all parameters.
+        With *constants_only*, the bounds are numbers that are valid for all parameters.
 
         >>> import kgen as lp
         >>> knl = lp.make_kernel("{ [i]: 2 <= i < n }", "a[i] = 1").default_entrypoint
@@ -776,9 +777,9 @@ class LoopKernel(Digested, Taggable):
         return LoopRange(domain, iname, self.assumptions, self.inames.keys())
 
     def get_constant_iname_length(self, iname: str) -> int:
-        """Return how many values a loop has at most, for all parameters.
+        """Return the maximum trip count of a loop, for all parameters.
 
-        Raises :class:`StaticValueFindingError` where there is no limit.
+        Raises :class:`StaticValueFindingError` if there is no maximum.
 
         >>> import kgen as lp
         >>> knl = lp.make_kernel("{ [i]: 0 <= i < 12 }", "a[i] = 1").default_entrypoint
@@ -806,8 +807,8 @@ class LoopKernel(Digested, Taggable):
     ) -> tuple[Sizes[PwAff], Sizes[PwAff]]:
         """Return the numbers of work-groups, and of work-items per group, along each axis.
 
-        They are tuples, or with *return_dict* ``{axis: size}``. Loops of the kernels that this
-        one calls, found in *callables_table*, count only after they have been inlined.
+        They are tuples, or with *return_dict* ``{axis: size}``. Loops of called kernels, found in
+        *callables_table*, count only after inlining.
 
         Raises :class:`KernelError` for loops tagged ``l.auto``, which have no axis yet, unless
         *ignore_auto*; and for a called kernel with loops on hardware axes.
@@ -821,7 +822,7 @@ class LoopKernel(Digested, Taggable):
         ignore_auto: bool = False,
         return_dict: bool = False,
     ) -> tuple[Sizes[Expr], Sizes[int]]:
-        """Return what :meth:`get_grid_size_upper_bounds` does, as expressions of arguments."""
+        """Return :meth:`get_grid_size_upper_bounds`, as expressions of arguments."""
         self._reject_unknown_axes(callables_table, ignore_auto)
         return _sizes(self.grid.groups, self.grid.locals, return_dict)
 
@@ -844,13 +845,13 @@ class LoopKernel(Digested, Taggable):
         ignore_auto: bool = False,
         return_dict: bool = False,
     ) -> tuple[Sizes[Expr], Sizes[int]]:
-        """Return what :meth:`get_grid_sizes_for_insn_ids` does, as expressions of arguments."""
+        """Return :meth:`get_grid_sizes_for_insn_ids`, as expressions of arguments."""
         self._reject_unknown_axes(callables_table, ignore_auto)
         grid = self.grid_of_launch(insn_ids)
         return _sizes(grid.groups, grid.locals, return_dict)
 
     def mangled_symbol(self, name: str) -> tuple[KgenType, str] | None:
-        """Return the type of a name and its text in the code, where a symbol mangler knows it."""
+        """Return the type and the code of a name, if a symbol mangler knows it, else ``None``."""
         for mangler in self.symbol_manglers:
             found = mangler(self, name)
             if found is None:
@@ -908,7 +909,7 @@ class LoopKernel(Digested, Taggable):
         return {iname: axis for iname, axis in self.axes.items() if iname in used}
 
     def warn(self, text: str, silencer: str, category: type[KgenWarning] = KgenWarning) -> None:
-        """Give a warning, unless ``silenced_warnings`` has its *silencer*."""
+        """Issue a warning, unless ``silenced_warnings`` contains its *silencer*."""
         warn(text, category, silencer=silencer, silenced=self.silenced_warnings, stacklevel=4)
 
     # -- text -----------------------------------------------------------------------------

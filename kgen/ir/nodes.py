@@ -71,7 +71,7 @@ class TaggedVariable(p.Variable):
 class TypeCast(_Node):
     """``cast(type, child)``: *child* converted to *type*, a number or a vector of numbers.
 
-    Raises :class:`KgenError` for other types, such as records, and where there is none.
+    Raises :class:`KgenError` for other types, such as records, and if the type is missing.
 
     >>> from kgen.ir.language.expressions import parse
     >>> parse("cast(np.float32, x)").type
@@ -137,16 +137,16 @@ class Reduction(_Node):
 
     @property
     def is_tuple_typed(self) -> bool:
-        """Tell whether this has several results."""
+        """Tell whether the reduction has several results."""
         return self.operation.arg_count > 1
 
     @property
     def exprs(self) -> tuple[Expr, ...]:
-        """The operands of one step, as a tuple always."""
+        """The operands of one step, always as a tuple."""
         return self.expr if isinstance(self.expr, tuple) else (self.expr,)
 
     def over(self, inames: tuple[str, ...], exprs: tuple[Expr, ...]) -> Reduction:
-        """Return the reduction of other operands, over other inames."""
+        """Return the reduction with other operands, over other inames."""
         expr = exprs if isinstance(self.expr, tuple) else exprs[0]
         return Reduction(self.operation, inames, expr, self.allow_simultaneous)
 

@@ -28,33 +28,33 @@ class _Named(type):
 class Options(metaclass=_Named):
     """Settings of a kernel, changed with ``set_options(kernel, name=value)``.
 
-    Those that a kernel has are constant. ``kernel.options.copy()`` gives options that can be
-    assigned to (``options.no_numpy = True``) until a kernel is made with them.
+    The options of a kernel are constant. ``kernel.options.copy()`` returns options that you can
+    assign to (``options.no_numpy = True``) until a kernel is made with them.
 
     * ``return_dict``: a call returns its outputs as a dict by name
     * ``no_numpy``: reject numpy arrays on devices (no hidden transfers); device arrays only
     * ``cl_exec_manage_array_events``: wait for and record events of device arrays
     * ``write_code``, ``write_wrapper``: print the generated code / the Python that calls it
     * ``edit_code``: path of a file that replaces the generated code, for experiments; with
-      ``True`` the editor ``EDITOR`` opens in the first call
+      ``True``, the first call opens the code in the editor ``EDITOR``
     * ``build_options``: list of flags for the compiler
-    * ``skip_arg_checks``: trust the caller; no checks of dtypes and shapes in calls
+    * ``skip_arg_checks``: do not check types and shapes of arguments in calls
     * ``trace_assignments``, ``trace_assignment_values``: print from within the kernel
     * ``annotate_inames``: a comment at the start of each loop
     * ``enforce_variable_access_ordered``: reject unordered accesses; ``"no_check"`` skips
     * ``enforce_array_accesses_within_bounds``: reject out-of-bounds; ``"no_check"`` skips
-    * ``guard_accesses``: look at subscripts that cannot be proved while the kernel runs; a call
-      with a stray one raises ``KgenIndexError``
+    * ``guard_accesses``: check unproved subscripts at run time; a call
+      with an out-of-bounds one raises ``KgenIndexError``
     * ``fill_value``: the value of the elements that a kernel leaves unwritten in outputs that a
       call allocates; a number, such as ``nan``
-    * ``check_dep_resolution``: reject ``dep=name`` that matches no instruction, else ignore it
-    * ``insert_gbarriers``: put in missing global barriers instead of rejecting
-    * ``disable_global_barriers``, ``allow_fp_reordering``: for programs that pass them. A
-      ``... gbarrier`` always ends a launch, and sums are reordered by transformations alone
-    * ``ignore_boostable_into``: for programs that pass it; loops are chosen without such hints
+    * ``check_dep_resolution``: reject a ``dep=name`` that matches no instruction, else ignore it
+    * ``insert_gbarriers``: insert missing global barriers instead of rejecting the kernel
+    * ``disable_global_barriers``, ``allow_fp_reordering``: accepted, without effect. A
+      ``... gbarrier`` always ends a launch, and only transformations reorder sums
+    * ``ignore_boostable_into``: accepted, without effect; loops are chosen without such hints
     * ``cooperative``: on CUDA, a kernel with global barriers is one launch, whose work-groups wait
       for each other; without it, and on other targets, a global barrier ends a launch
-    * ``restrict``: promise the compiler that array arguments do not overlap
+    * ``restrict``: declare to the compiler that array arguments do not overlap
     * ``allow_terminal_colors``: colour printed code
 
     >>> Options(return_dict=True).copy(build_options="-O2 -g").build_options
@@ -97,7 +97,7 @@ class Options(metaclass=_Named):
         object.__setattr__(self, name, _read(name, value))
 
     def held(self) -> Options:
-        """Return these options for a kernel to hold: they are constant from then on."""
+        """Return these options as constants, for a kernel."""
         if "_is_held" in vars(self):
             return self
         held = copy.copy(self)
@@ -105,7 +105,7 @@ class Options(metaclass=_Named):
         return held
 
     def copy(self, **changes: Any) -> Options:
-        """Return this with some settings changed; rejects a name that does not exist."""
+        """Return these options with some settings changed; rejects unknown names."""
         return dataclasses.replace(self, **_by_current_names(changes))
 
 

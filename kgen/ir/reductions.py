@@ -35,12 +35,12 @@ _NO_CALLABLES: Final[Mapping[str, Any]] = constantdict()
 class ReductionOperation(ABC):
     """An associative operation on ``arg_count`` operands, with a neutral element.
 
-    Make a subclass for an operation of your own and register what finds it by its name,
+    To define an operation, derive a class and register a parser that finds it by its name,
     see :func:`register_reduction_parser`. ``str(operation)`` is that name. Operations are
-    equal when their types and names are.
+    equal if their types and names are.
 
-    Operands are expressions where ``arg_count`` is 1, else tuples of expressions. Functions
-    in the results are found by their names, so the *callables_table* is returned as it came.
+    Operands are expressions if ``arg_count`` is 1, else tuples of expressions. Functions
+    in the results are found by their names, so the *callables_table* is returned unchanged.
 
     >>> argmin = parse_reduction_op("argmin")
     >>> isinstance(argmin, ReductionOperation), argmin.arg_count
@@ -56,7 +56,7 @@ class ReductionOperation(ABC):
         """The number of operands of one step, and of results."""
 
     def update_persistent_hash(self, key_hash: Any, key_builder: Any) -> None:
-        """Make expressions with the operation keys of pytools' persistent dictionaries."""
+        """Hash this for pytools' persistent dictionaries."""
         key_builder.rec(key_hash, (type(self).__module__, type(self).__qualname__, str(self)))
 
     @abstractmethod
@@ -93,7 +93,7 @@ class ReductionOperation(ABC):
         return hash((ReductionOperation, str(self)))
 
     def content(self) -> Any:
-        """Return what tells operations of one class and one name apart: their attributes."""
+        """Return what distinguishes operations of one class and name: their attributes."""
         return vars(self)
 
     # -- the same, always with tuples ---------------------------------------------------
@@ -103,18 +103,18 @@ class ReductionOperation(ABC):
         return tuple(self.result_dtypes(*dtypes))
 
     def accumulators(self, dtypes: _Types) -> tuple[KgenType, ...]:
-        """Return the types in which results of the types *dtypes* are computed: their own."""
+        """Return the types in which results of the types *dtypes* are accumulated: the same."""
         return tuple(dtypes)
 
     def neutral(self, dtypes: _Types) -> tuple[Expr, ...]:
-        """Return the start values of accumulators of the types *dtypes*."""
+        """Return the initial values of accumulators of the types *dtypes*."""
         found, _ = self.neutral_element(*dtypes, callables_table=_NO_CALLABLES, target=TargetBase())
         return _parts(found)
 
     def combine(
         self, a: Sequence[Expr], b: Sequence[Expr], dtypes: _Types = ()
     ) -> tuple[Expr, ...]:
-        """Return one step: *a* combined with what comes after it, *b*."""
+        """Return one step: *a* combined with the following value *b*."""
         one, other = (tuple(a), tuple(b)) if self.arg_count > 1 else (a[0], b[0])
         found, _ = self(dtypes, one, other, _NO_CALLABLES, TargetBase())
         return _parts(found)
@@ -125,9 +125,9 @@ def _parts(found: Any) -> tuple[Expr, ...]:
 
 
 class ScalarReductionOperation(ReductionOperation):
-    """An operation on one operand; its result type is given, or that of the operand.
+    """An operation on one operand, whose result has a given type or that of the operand.
 
-    :arg forced_result_type: the type of the result, whatever the operand's is
+    :arg forced_result_type: the type of the result, whatever the type of the operand
 
     >>> class Norm1(ScalarReductionOperation):
     ...     def neutral_element(self, *dtypes, callables_table, target):
@@ -147,7 +147,7 @@ class ScalarReductionOperation(ReductionOperation):
         return 1
 
     def result_dtypes(self, *dtypes: KgenType) -> tuple[KgenType, ...]:
-        """Return the type that was asked for, or that of the operand."""
+        """Return the forced result type, or the type of the operand."""
         if self.forced_result_type is not None:
             return (self.forced_result_type,)
         return tuple(dtypes)
@@ -379,7 +379,7 @@ def register_reduction_parser(parser: Callable[[str], ReductionOperation | None]
     """Register reduction operations by name, for all kernels made from now on.
 
     :arg parser: a function that takes a name and returns a :class:`ReductionOperation`, or
-        ``None`` where the name means nothing to it; the last one registered is asked first
+        ``None`` for an unknown name; the parser registered last is tried first
 
     ::
 

@@ -55,8 +55,8 @@ def _signature_of(init: Callable[..., None]) -> inspect.Signature:
 class TargetBase(metaclass=_TargetMeta):
     """The base class of targets.
 
-    A target that can run code names the module that does so; it is loaded on the first
-    call, so that code generation needs no driver and no optional package.
+    A target that can run code names the module that does so; the module is loaded on the first
+    call, so code generation needs no driver and no optional package.
 
     >>> import kgen as lp
     >>> lp.OpenCLTarget() == lp.OpenCLTarget(), lp.OpenCLTarget().has_hardware_axes
@@ -101,17 +101,17 @@ class TargetBase(metaclass=_TargetMeta):
 
     @property
     def has_hardware_axes(self) -> bool:
-        """Tell whether work-groups exist; where they do not, hardware axes are loops."""
+        """Tell whether there are work-groups; otherwise, hardware axes are loops."""
         return False
 
     @property
     def has_work_items(self) -> bool:
-        """Tell whether work-groups have work-items; where they do not, their axes are loops."""
+        """Tell whether work-groups have work-items; otherwise, work-item axes are loops."""
         return self.has_hardware_axes
 
     @property
     def exchange_width(self) -> int | None:
-        """The number of neighbouring work-items that exchange values; ``None`` for none."""
+        """The number of adjacent work-items that exchange values in registers, or ``None``."""
         return self.warp_size if self.exchanged_kinds else None
 
     @property
@@ -122,13 +122,13 @@ class TargetBase(metaclass=_TargetMeta):
     def with_work_items(self) -> TargetBase | None:
         """Return the target for kernels whose work-items wait for each other.
 
-        Another one for targets on which axes of work-items can be loops like others.
+        This differs from the target itself if its work-item axes can be ordinary loops.
         """
         return None
 
     @property
     def known_callables(self) -> Mapping[str, Any]:
-        """The functions that only this target has, or has in its own way, as ScalarCallables."""
+        """The functions that this target adds or overrides, as ScalarCallables."""
         return {}
 
     def load_runtime(self) -> Any:

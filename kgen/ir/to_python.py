@@ -37,11 +37,11 @@ def t_unit_to_python(
 ) -> tuple[str, str] | str:
     """Return Python code that creates a program equal to *t_unit*.
 
-    :arg var_name: the variable that holds the program in the end
+    :arg var_name: the variable that finally holds the program
     :arg return_preamble_and_body_separately: return the imports and the rest as two texts
 
-    Raises :class:`KgenError` for a part without a name that could be imported, such as a
-    function defined inside of another one.
+    Raises :class:`KgenError` for a part that cannot be imported by name, such as a
+    function defined inside another one.
 
     >>> from kgen.frontend import make_kernel
     >>> text = t_unit_to_python(make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*b[i]"), var_name="knl")

@@ -49,9 +49,9 @@ class _Absent(Enum):
 
 @dataclass(frozen=True, repr=False)
 class Optional:
-    """A value that may be missing, where ``None`` is a value too.
+    """A value that may be missing, where ``None`` is also a value.
 
-    ``temp_var_type`` of instructions is one: ``Optional()`` creates no temporary,
+    An example is ``temp_var_type`` of instructions: ``Optional()`` creates no temporary,
     ``Optional(None)`` one whose type is inferred, ``Optional(np.float32)`` one of that type.
 
     >>> Optional(), Optional(None), Optional(3).value, Optional().has_value

@@ -65,7 +65,7 @@ class CallableKernel(InKernelCallable):
     def arg_id_to_dtype(self) -> Mapping[int | str, Any] | None:
         """Types by name and by position: 0, 1... of inputs, -1, -2... of outputs.
 
-        ``None`` until the kernel itself has all: the types of a call are known when it is inlined.
+        ``None`` until the kernel has all types; the types of a call are known when it is inlined.
 
         >>> import kgen as lp
         >>> data = [lp.GlobalArg("x, y", "f4", shape=4)]
@@ -104,7 +104,7 @@ class CallableKernel(InKernelCallable):
     def get_called_callables(
         self, callables_table: Mapping[str, InKernelCallable], recursive: bool = True
     ) -> frozenset[str]:
-        """Return the names in *callables_table* that this calls; *recursive*: that these call, too.
+        """Return the names in *callables_table* that this calls, or with *recursive* reaches.
 
         >>> import kgen as lp
         >>> inner = lp.make_function("{ [i]: 0<=i<4 }", "y[i] = 2*x[i]", name="double")
@@ -127,7 +127,7 @@ class CallableKernel(InKernelCallable):
     def get_used_hw_axes(
         self, callables_table: Mapping[str, InKernelCallable]
     ) -> tuple[frozenset[int], frozenset[int]]:
-        """Return the axes of work-groups and of work-items that this uses, and what it calls."""
+        """Return the work-group and work-item axes that this and its callees use."""
         tags = [tag for iname in self.subkernel.inames.values() for tag in iname.tags]
         groups = frozenset(tag.axis for tag in tags if isinstance(tag, GroupInameTag))
         items = frozenset(tag.axis for tag in tags if isinstance(tag, LocalInameTag))
@@ -139,7 +139,7 @@ class CallableKernel(InKernelCallable):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TranslationUnit(Digested):
-    """Kernels and functions by name; callers can start the ``entrypoints``.
+    """Kernels and functions by name; callers can launch the ``entrypoints``.
 
     ``unit["name"]`` is a kernel, ``unit(queue, a=...)`` runs the only entry point.
 
@@ -167,7 +167,7 @@ class TranslationUnit(Digested):
                 )
 
     def copy(self, **changes: Any) -> TranslationUnit:
-        """Return this with some fields changed; a new ``target`` goes to every kernel.
+        """Return this program with some fields changed; a new ``target`` is set for every kernel.
 
         So does ``origin=None``, which makes each kernel its own origin (:func:`verify`).
         """
@@ -177,7 +177,7 @@ class TranslationUnit(Digested):
         return unit.map_kernels(lambda kernel: kernel.copy(**of_kernels)) if of_kernels else unit
 
     def code_digest(self) -> str:
-        """Return the SHA-256 of what code follows from: all content but the kernels' origins."""
+        """Return the SHA-256 of everything that determines code: all but the kernels' origins."""
         table = {
             name: item.subkernel.code_digest() if isinstance(item, CallableKernel) else item
             for name, item in self.callables_table.items()
@@ -203,14 +203,14 @@ class TranslationUnit(Digested):
         return name in self.callables_table
 
     def kernels(self) -> Iterator[LoopKernel]:
-        """Return all kernels, entry points and called ones, by name."""
+        """Return all kernels by name, entry points and called ones."""
         for _, item in sorted(self.callables_table.items()):
             if isinstance(item, CallableKernel):
                 yield item.subkernel
 
     @property
     def default_entrypoint(self) -> LoopKernel:
-        """The only entry point; rejects when there are several."""
+        """The only entry point; raises an error if there are several."""
         if not self.entrypoints:
             raise KernelError(
                 "the program has no entry point, only functions that kernels call\n"
@@ -226,18 +226,18 @@ class TranslationUnit(Digested):
         return self[name]
 
     def with_kernel(self, kernel: LoopKernel) -> TranslationUnit:
-        """Put *kernel* in, in the place of the one of its name if there is one."""
+        """Add *kernel*, replacing a kernel of the same name."""
         table = dict(self.callables_table)
         table[kernel.name] = CallableKernel(kernel)
         return dataclasses.replace(self, callables_table=table)
 
     def with_entrypoints(self, entrypoints: Any) -> TranslationUnit:
-        """Choose what a caller may start."""
+        """Set the entry points, which callers may launch."""
         names = entrypoints.split(",") if isinstance(entrypoints, str) else entrypoints
         return dataclasses.replace(self, entrypoints=frozenset(n.strip() for n in names))
 
     def map_kernels(self, change: Callable[[LoopKernel], LoopKernel]) -> TranslationUnit:
-        """Apply *change* to every kernel; the same unit when nothing changed."""
+        """Apply *change* to every kernel; returns the same unit if nothing changes."""
         table = dict(self.callables_table)
         changed = False
         for name, item in self.callables_table.items():
@@ -270,10 +270,10 @@ class TranslationUnit(Digested):
         return {}
 
     def executor(self, *args: Any, entrypoint: Any = None, **kwargs: Any) -> Any:
-        """Return what runs one entry point; *args* are the target's: a queue, a context...
+        """Return the executor of one entry point; *args* are the target's: a queue, a context...
 
-        The same arguments give the same executor, which keeps what it has compiled. It is for all
-        calls, so the keyword arguments of one, which may be given as well, are only checked to be
+        The same arguments give the same executor, which keeps its compiled code. It serves all
+        calls; the keyword arguments of a call may be given as well, and are only checked to be
         arguments of the kernel.
         """
         name = entrypoint or self.default_entrypoint.name

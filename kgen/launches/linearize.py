@@ -61,15 +61,15 @@ def linearize(t_unit: TranslationUnit) -> TranslationUnit:
 def get_one_linearized_kernel(
     kernel: LoopKernel, callables_table: Mapping[str, Any] | None = None
 ) -> LoopKernel:
-    """Prepare and linearize a kernel; printing then shows the order.
+    """Prepare and linearize a kernel; printing the result shows the order.
 
-    The order is always the same one. It belongs to just this kernel: one that a
-    transformation makes of it has none, until this is called again.
+    The order is deterministic. Only this kernel has it: transformations
+    discard it, until this is called again.
 
-    :arg callables_table: the kernels that it may call, ``program.callables_table``: they are
-        put in the place of their calls
+    :arg callables_table: the kernels that it may call, ``program.callables_table``, which
+        are inlined
 
-    Raises :class:`ScheduleError` and its kin where there is no order.
+    Raises :class:`ScheduleError`, or a subclass, if there is no order.
 
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel
@@ -189,7 +189,7 @@ def _linearization(kernel: LoopKernel) -> tuple[ScheduleItem, ...]:
 def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the ids of the global barriers, in dependency order.
 
-    Raises :class:`ScheduleError` for two of which neither waits for the other.
+    Raises :class:`ScheduleError` for two barriers of which neither depends on the other.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [
@@ -218,7 +218,7 @@ def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
 def find_most_recent_global_barrier(kernel: LoopKernel, insn_id: str) -> str | None:
     """Return the last global barrier on which an instruction depends, if there is one.
 
-    Raises :class:`ScheduleError` where the barriers have no order.
+    Raises :class:`ScheduleError` if the barriers have no order.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i, j]: 0<=i,j<n }", [

@@ -37,11 +37,11 @@ __all__ = ["save_and_reload_temporaries"]
 def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = None) -> LoopKernel:
     """Save private and local values that later launches need in global memory.
 
-    A global barrier ends a launch, and with it the private and local memory. Each temporary
-    with a value that is needed behind a barrier gets a slot in global memory: an entry per
-    work-item (per work-group, if it is local) that writes it. It is saved in launches that
-    write it, and reloaded in those that need it; where a launch writes a part of what it
-    saves, it reloads the rest before. Launches in a loop on the host are followed by those of the
+    A global barrier ends a launch, and the contents of private and local memory are lost. Each
+    temporary with a value that is live across a barrier gets a slot in global memory: one entry
+    per work-item (per work-group, if it is local) that writes it. It is saved in launches that
+    write it, and reloaded in those that need it; a launch that overwrites only a part of
+    the slot reloads the rest first. Launches in a host loop are followed by those of the
     next iteration. The kernel is prepared first, as for scheduling.
 
     ::
@@ -53,11 +53,11 @@ def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = Non
                                              tmp = tmp_save_slot[i]
                                              arr[(i + 1) % n] = tmp
 
-    Raises :class:`TransformError` on targets without work-items where instructions of a
-    launch use a value in different loops, for work-items of which each iteration of a loop
-    on the host makes others, and whatever scheduling raises.
+    Raises :class:`TransformError` on targets without work-items if instructions of a
+    launch use a value in different loops, if the work-items that a value belongs to change
+    between the iterations of a host loop; and raises the errors of scheduling.
 
-    :arg entrypoint: the kernel of a program that is changed, by default each
+    :arg entrypoint: the kernel of a program to change, by default all kernels
 
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel

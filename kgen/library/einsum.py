@@ -25,17 +25,17 @@ def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any)
     :arg spec: the axes of the factors and of the result: ``"ij,jk->ik"``. Without an arrow the
         result has the axes that occur once, in alphabetical order.
     :arg arg_names: the names of the factors; the result is ``out``
-    :arg knl_creation_kwargs: for :func:`make_kernel`
+    :arg knl_creation_kwargs: further arguments of :func:`make_kernel`
 
-    The loop over axis ``i`` is called ``i``, its length ``Ni``; axes of one array in one place have
-    the length of the first of them. The kernel is called ``einsum3to2_kernel`` where three axes
-    become two.
+    The loop over axis ``i`` is called ``i``, its length ``Ni``; axes of one array with the same
+    position have the length of the first one. The kernel is called ``einsum3to2_kernel`` if three
+    axes become two.
 
     >>> knl = make_einsum("mij,j->mi", ["mat", "vec"])
     >>> print(knl.default_entrypoint.instructions[0])
     out[m, i] = reduce(sum, [j], mat[m, i, j]*vec[j])  {id=insn}
 
-    Raises :class:`InvalidValueError`, a ``ValueError``, for a specification that does not fit the
+    Raises :class:`InvalidValueError`, a ``ValueError``, for a specification that does not match the
     names, or repeats an axis of the result.
     """
     left, arrow, right = spec.replace(" ", "").partition("->")
@@ -108,11 +108,11 @@ def make_copy_kernel(
     """Make a kernel that copies ``input`` to ``output``, an array with another layout.
 
     :arg new_dim_tags: the layout of the output, as in :func:`tag_array_axes`
-    :arg old_dim_tags: the layout of the input; rows one after the other when left out
+    :arg old_dim_tags: the layout of the input; row-major by default
 
     The loop over axis 0 is called ``i0``, its length ``n0``, and so on. Loops over separate
-    arrays (``sep``) are unrolled; fix their lengths with :func:`fix_parameters`. The lanes of
-    vectors (``vec``) have to be fixed before :func:`tag_array_axes`, so that is rejected here.
+    arrays (``sep``) are unrolled; fix their lengths with :func:`fix_parameters`. Vector axes
+    (``vec``) are rejected, because their lengths must be fixed before :func:`tag_array_axes`.
 
     >>> knl = make_copy_kernel("N0,N1")
     >>> print(*knl.default_entrypoint.arg_dict["output"].dim_tags)

@@ -14,7 +14,7 @@ __all__ = ["load_ipython_extension"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Register the cell magic ``%%kgen``, by which a cell of a notebook is a kernel.
+    """Register the cell magic ``%%kgen``, which turns a notebook cell into a kernel.
 
     ::
 
@@ -24,7 +24,7 @@ def load_ipython_extension(shell: Any) -> None:
         { [i]: 0 <= i < n }
         out[i] = 2*a[i]
 
-    The kernel is the variable ``scale`` then, and is shown. ``%%kgen?`` lists the options.
+    The cell defines the variable ``scale`` and shows the kernel. ``%%kgen?`` lists the options.
 
     >>> from types import SimpleNamespace
     >>> def register(function, kind, name):
@@ -32,7 +32,7 @@ def load_ipython_extension(shell: Any) -> None:
     >>> load_ipython_extension(SimpleNamespace(register_magic_function=register))
     cell kgen
 
-    Raises :class:`KgenError` for what is no shell of IPython.
+    Raises :class:`KgenError` if *ipython* is not an IPython shell.
     """
     if not hasattr(shell, "register_magic_function"):
         raise KgenError(

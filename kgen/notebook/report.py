@@ -57,7 +57,7 @@ _TARGETS: Mapping[str, Callable[[], TargetBase]] = {
 
 @dataclass(frozen=True)
 class KernelReport:
-    """A page of HTML that needs no other file; ``str()`` is its text, and notebooks show it.
+    """A self-contained HTML page; ``str()`` is its text, and notebooks display it.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<4 }", "a[i] = 2*i", target=lp.CTarget())
@@ -91,15 +91,15 @@ def report(
 ) -> KernelReport:
     """Put all that is known about a kernel on one page of HTML.
 
-    The page has the kernel and its code, whose lines light up with their instructions; the
-    schedule; the code for other targets; what ``explain`` says; counts of operations, accesses
-    and barriers; the checks of ``verify``; and, where *arguments* are given, the roofline and the
-    times of calls. What a kernel does not have is said in its place: no part stops the others.
+    The page has the kernel and its code, with highlighting of corresponding lines; the
+    schedule; the code for other targets; the output of ``explain``; counts of operations, accesses
+    and barriers; the checks of ``verify``; and, if *arguments* are given, the roofline and the
+    times of calls. A part that cannot be computed is replaced by the reason.
 
-    :arg arguments: those of a call, or numbers alone: :func:`bench` makes up arrays then
+    :arg arguments: those of a call, or only the numbers: arrays are then generated
     :arg file: where to write the page; by default nowhere, :meth:`KernelReport.save` does that
-    :arg device: a :class:`Device` with the limits for the roofline; else they are measured
-    :arg queue: that of OpenCL, for kernels that run there
+    :arg device: a :class:`Device` with the limits for the roofline; by default they are measured
+    :arg queue: an OpenCL queue, for kernels that run there
 
     >>> import numpy as np
     >>> import kgen as lp

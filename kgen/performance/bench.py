@@ -26,10 +26,10 @@ __all__ = ["Timing", "bench", "place_arguments"]
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """The time of one call of a kernel, and that of a copy that moves as many bytes.
+    """The time of one call of a kernel, and of a copy that moves as many bytes.
 
-    ``bytes`` are those of the arrays that a call reads, and of those that it writes; an array that
-    is read and written counts twice, as it does in a copy.
+    ``bytes`` are those of the arrays that a call reads, plus those of the arrays that it writes; an
+    array that is read and written counts twice, as in a copy.
 
     >>> time = Timing(
     ...     kernel_name="axpy", device="host", seconds=(2e-3, 3e-3, 4e-3), bytes=12_000_000,
@@ -57,7 +57,7 @@ class Timing:
 
     @property
     def of_copy(self) -> float:
-        """The speed as a part of that of the copy: 1 is as fast."""
+        """The speed relative to the copy: 1 is as fast."""
         return self.copy_s / self.median_s
 
     def to_json(self) -> str:
@@ -77,8 +77,8 @@ def bench(
 ) -> Timing:
     """Time a kernel, and a copy of as many bytes on the same device.
 
-    *arguments* are those of a call, or numbers alone: arrays that are left out are made up
-    (:func:`place_arguments`). *queue* is that of OpenCL.
+    *arguments* are those of a call, or only the numbers: missing arrays are generated
+    (:func:`place_arguments`). *queue* is an OpenCL queue.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -88,7 +88,7 @@ def bench(
     >>> time.bytes, len(time.seconds), time.of_copy > 0
     (8000, 3, True)
 
-    Raises :class:`InvocationError` for fewer than one round, and what calls raise.
+    Raises :class:`InvocationError` for fewer than one round, and the errors of calls.
     """
     if rounds < 1:
         raise InvocationError(f"a kernel is timed in one round or more, not in {rounds}")

@@ -13,13 +13,13 @@ __all__ = ["Device"]
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """The limits of a device: measured by :func:`measure_device`, or as a user knows them.
+    """The limits of a device: measured by :func:`measure_device`, or given by a user.
 
-    ``bandwidth`` and ``cache_bandwidth`` are in bytes per second: of the memory, and of what
-    keeps data that is used again near; ``local_bandwidth`` is that of memory that a work-group
-    shares, ``None`` where there is none; ``flops`` are operations per second by type.
-    ``item_rate`` are the work-items per second of a kernel in which each reads and writes one
-    number: they wait for memory, and only so many are there at a time.
+    ``bandwidth`` and ``cache_bandwidth`` are in bytes per second: of the memory, and of the
+    caches; ``local_bandwidth`` is the bandwidth of local memory, ``None`` if there is none;
+    ``flops`` are operations per second by type.
+    ``item_rate`` is the number of work-items per second of a kernel in which each reads and writes
+    one number: it is limited by the number of work-items that can wait for memory at once.
 
     >>> host = Device(
     ...     name="host", bandwidth=1e10, cache_bandwidth=1e11, flops={"float32": 1e11})

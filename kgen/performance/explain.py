@@ -65,11 +65,11 @@ def explain(
 ) -> Explanation:
     """Report how a kernel is implemented on its target, like a compiler.
 
-    Loop by loop: the hardware axis that runs it, and its trip count; for each access
-    how it steps from work-item to work-item; barriers with their reasons; the bytes of
-    temporaries; and what is worth trying. Nothing is compiled or run.
+    The report lists, for each loop, the hardware axis that runs it, and its trip count; for each
+    access, its stride between work-items; barriers with their reasons; the bytes of
+    temporaries; and suggestions. Nothing is compiled or run.
 
-    :arg dtypes: types of arguments that the kernel leaves open
+    :arg dtypes: types of arguments that the kernel does not declare
 
     >>> import numpy as np
     >>> import kgen as lp
@@ -84,7 +84,7 @@ def explain(
           load   a[i_vector + i_gang*128]    coalesced along i_vector
           store  out[i_vector + i_gang*128]  coalesced along i_vector
 
-    Raises what code generation raises.
+    Raises the errors of code generation.
     """
     given = inlined_kernel(program, entrypoint)
     lowered = lower(given, dtypes)

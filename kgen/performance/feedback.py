@@ -150,10 +150,10 @@ class Explanation:
         return "\n".join(_report(self))
 
     def show(self, file: IO[str] | None = None) -> None:
-        """Print the report to stdout, or to *file*: as tables in colour where that is a terminal.
+        """Print the report to stdout, or to *file*: as coloured tables if that is a terminal.
 
-        What is fast is green, what is worth a look yellow. ``rich.print(explanation)`` prints the
-        same tables.
+        Fast accesses are green, those worth improving yellow. ``rich.print(explanation)`` prints
+        the same tables.
         """
         load("kgen.performance.coloured", "rich").show(self, file)
 

@@ -50,11 +50,11 @@ _MOST = 1.25
 
 @dataclass(frozen=True, kw_only=True)
 class Roofline:
-    """The work of a kernel in one call, and the time that its device takes at least.
+    """The work of a kernel in one call, and a lower bound of its time on a device.
 
-    Numbers that depend on data are the largest that they can be, and listed in ``uncertain``.
-    Bytes are those of global memory ``issued`` by work-items, moved in ``sectors``, and of the
-    ``footprint``, which is what no cache can spare; and of local memory.
+    Numbers that depend on data are upper bounds, and listed in ``uncertain``. Bytes of global
+    memory are those ``issued`` by work-items, those moved in ``sectors``, and those of the
+    ``footprint``, which even a perfect cache must move; further, bytes of local memory.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -84,7 +84,7 @@ class Roofline:
 
     @property
     def intensity(self) -> float:
-        """Operations on floating-point numbers for each byte of the footprint."""
+        """Floating-point operations per byte of the footprint."""
         return sum(self.flops.values()) / max(1, self.bytes["footprint"])
 
     @property
@@ -94,17 +94,17 @@ class Roofline:
 
     @property
     def predicted_s(self) -> float:
-        """The time by the slowest level, and of the calls themselves."""
+        """The time of the slowest level, plus that of the calls themselves."""
         return max(self.times_s[self.limit], self.launches * self.device.overhead)
 
     @property
     def rate(self) -> float:
-        """Operations on floating-point numbers per second, as measured or else as predicted."""
+        """Floating-point operations per second, measured if timed, else predicted."""
         return sum(self.flops.values()) / (self.measured_s or self.predicted_s or 1)
 
     @property
     def achieved(self) -> float | None:
-        """The predicted part of the time that was measured: 1 is all that the device has."""
+        """The predicted time divided by the measured one: 1 means at the limit of the device."""
         return None if self.measured_s is None else self.predicted_s / self.measured_s
 
     def to_json(self) -> str:
@@ -155,16 +155,16 @@ def roofline(
 ) -> Roofline:
     """Compare the work of a kernel with the limits of its device.
 
-    *params* are the values of its sizes, and of the trip counts that are data (``n_j``).
+    *params* are the values of the sizes, and of trip counts that depend on data (``n_j``).
     *device* is an OpenCL queue; ``None`` for CUDA, in the current context, and for C on the
     host; these are measured once (:func:`measure_device`). Or it is a :class:`Device`, and
-    nothing runs. With *arguments*, those of a call, the kernel is timed.
+    nothing is measured. With *arguments*, those of a call, the kernel is timed.
 
     ::
 
         print(lp.roofline(knl, {"n": 4096}, queue, {"a": a_dev, "out": out_dev}))
 
-    Raises :class:`KernelError` where a count needs a parameter that *params* lacks.
+    Raises :class:`KernelError` if a count needs a parameter that *params* lacks.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

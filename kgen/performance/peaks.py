@@ -39,11 +39,11 @@ def measure_device(
 ) -> Device:
     """Measure the limits of a device with kernels for *target*, or read them from disk.
 
-    *queue*: that of OpenCL, which may stand alone, ``measure_device(queue)``; CUDA runs in the
-    current context, C on the host. The arrays have 128 MiB times *scale*; a cache keeps a
-    sixteenth of that. *again*: measure in any case.
+    *queue* is an OpenCL queue, which may be the only argument, ``measure_device(queue)``; CUDA
+    runs in the current context, C on the host. The arrays have 128 MiB times *scale*; those that
+    measure caches have a sixteenth of that. *again*: measure even if the limits are on disk.
 
-    Raises :class:`InvocationError` for a target that does not run its code here.
+    Raises :class:`InvocationError` for a target that does not run its code on this machine.
 
     >>> from kgen.targets.c import ExecutableCTarget
     >>> measure_device(ExecutableCTarget(), scale=1e-3).bandwidth > 0
