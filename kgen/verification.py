@@ -82,7 +82,7 @@ class Finding:
 class Report:
     """All findings of :func:`verify`, in the order of the checks.
 
-    ``print(report)`` shows a table, and the messages of what is violated below it.
+    ``print(report)`` shows a table, and below it the messages of violations.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -96,17 +96,17 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Tell whether nothing is violated; something may be unknown."""
+        """Tell whether no check is violated; some may be unknown."""
         return not self.violated
 
     @property
     def violated(self) -> tuple[Finding, ...]:
-        """What is wrong."""
+        """The violations."""
         return self._with(Status.VIOLATED)
 
     @property
     def unknown(self) -> tuple[Finding, ...]:
-        """What depends on data, or was taken on trust."""
+        """The checks that depend on data, or on unchecked assumptions."""
         return self._with(Status.UNKNOWN)
 
     def _with(self, status: Status) -> tuple[Finding, ...]:
@@ -143,24 +143,24 @@ def verify(
 ) -> Report:
     """Run all checks of a kernel, without stopping at the first violation, and report.
 
-    Code generation runs what of this is quick, and raises at the first violation. The checks::
+    Code generation runs the quick ones of these checks, and raises at the first violation::
 
-        kernel      types, shapes, tags, ends of loops: what all others start from
-        bounds      subscripts are inside of their arrays
-        order       two accesses to one element have an order, which is the same whatever
-                    priorities say of loops
+        kernel      types, shapes, tags, finite loops: the basis of all other checks
+        bounds      subscripts are inside their arrays
+        order       two accesses to one element have an order, which does not depend on loop
+                    priorities
         races       no instruction writes one element from several work-items
-        schedule    loops nest, dependencies form no circle, all hardware axes are used;
-                    work-groups that look back wait for what earlier ones have published
-        barriers    between accesses of two work-items to one element there is a barrier
-        definition  what is read from a temporary was written before
-        assignment  the code sets what it reads, guards and ends of loops included
-        divergence  all work-items of a group meet the same barriers
+        schedule    loops nest, dependencies have no cycle, all hardware axes are used;
+                    work-groups that look back wait only for earlier ones
+        barriers    a barrier separates accesses of two work-items to one element
+        definition  temporaries are written before they are read
+        assignment  the code assigns every variable before it reads it, also in guards and bounds
+        divergence  all work-items of a group reach the same barriers
         outputs     every element of an output is written; a call that allocates it fills others
         device      the device has room for the work-groups and their memory
-        origin      each result is computed as in the kernel that the user wrote, before
-                    transformations: compared for all sizes, by where values come from, and
-                    else for a few sizes, by evaluation
+        origin      each result is the same as in the kernel that the user wrote, before
+                    transformations: proved for all sizes by tracing values backwards, or
+                    else tested for a few sizes by evaluation
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]",

@@ -49,29 +49,29 @@ def auto_test_vs_ref(
     """Run a reference and a transformed kernel on the same random data and compare.
 
     :arg ctx: a pyopencl context, or a queue; ``None`` for targets that need none
-    :arg parameters: the value arguments, such as ``{"n": 1024}``; names that are no value arguments
-        of a kernel (any more) are ignored there
+    :arg parameters: the value arguments, such as ``{"n": 1024}``; names that are not value
+        arguments of a kernel (any more) are ignored there
     :arg op_count: operations of one run, in billions, one per *op_label*: rates are printed
     :arg check_result: ``f(result, reference) -> (is_good, explanation)``; by default results
         must agree to a tolerance that fits their type
 
-    :arg max_test_kernel_count: at least 1: there is one schedule, which is tested
+    :arg max_test_kernel_count: at least 1; there is one schedule, which is tested
     :arg blacklist_ref_vendors: parts of the names of vendors and platforms on whose devices the
-        reference may not run, as a text with commas or a list
+        reference must not run, as a text separated by commas, or a list
 
-    An array that the transformed kernel has in another shape (:func:`split_array_axis`) gets the
-    elements of the reference's in the order in which they are stored, and zeros behind them; its
+    If an array has another shape in the transformed kernel (:func:`split_array_axis`), it gets the
+    elements of the reference's array in storage order, followed by zeros; its
     results are compared in that order.
 
     *fills_entire_output* is deprecated: both kernels start with the same outputs. *dump_binary*
-    is not offered; ``generate_code_v2`` has the code.
+    is not supported; ``generate_code_v2`` returns the code.
 
     Returns the seconds of one run, without compilation and copies to the device, as a dict:
 
     * ``elapsed_wall``, ``ref_elapsed_wall``: on the host, until the results are there
     * ``elapsed_event_marker``: on the device, from before the first launch to the end
-    * ``elapsed_event``, ``ref_elapsed_event``: likewise; in OpenCL that of the launch alone, where
-      there is one
+    * ``elapsed_event``, ``ref_elapsed_event``: likewise; in OpenCL that of the launch alone, if
+      there is only one
     * ``timing_rounds``: the number of runs that are timed, 1
 
     Raises :class:`AutomaticTestFailure` naming the first output that differs, and where.

@@ -302,7 +302,7 @@ def clear_in_mem_caches() -> None:
 
 
 class CacheMode:
-    """Use the disk cache, or not, within a ``with`` block.
+    """Enable or disable the disk cache within a ``with`` block.
 
     >>> with CacheMode(False):
     ...     process_caches.disk.enabled

@@ -81,14 +81,14 @@ _CONSTANTS: Final = ("None", "True", "False", "__debug__")
 
 
 class ExecutorBase:
-    """Runs one entry point of a program; made by ``knl.executor(...)``.
+    """Runs one entry point of a program; created by ``knl.executor(...)``.
 
     The first call with arguments of certain types generates and compiles code for them; later
     calls with the same types only check and launch.
 
     Each executor is the only instance of a class of its own. Python looks ``__call__`` up in
-    the class, so that the wrapper of the types that were called last can be just that: to go
-    through a method that passes on its arguments takes a tenth of a launch.
+    the class, so the class can hold the wrapper for the argument types of the last call directly.
+    Forwarding the arguments through a method would take a tenth of a launch.
 
     >>> import numpy as np
     >>> import kgen as lp
@@ -172,7 +172,7 @@ class ExecutorBase:
 
     @property
     def program(self) -> TranslationUnit:
-        """The program: ``t_unit`` by its earlier name."""
+        """The program: an earlier name of ``t_unit``."""
         return self.t_unit
 
     def leading_arguments(self) -> tuple[Any, ...]:
@@ -180,17 +180,17 @@ class ExecutorBase:
         return ()
 
     def bind(self, /, *args: Any, **kwargs: Any) -> BoundCall:
-        """Check a call once, and return what makes its launches: see :class:`BoundCall`.
+        """Check a call once, and return its launcher: see :class:`BoundCall`.
 
-        Outputs that are not passed are allocated once. Raises what a call with these arguments
-        raises, and :class:`kgen.errors.InvocationError` where it would copy arrays to a device.
+        Outputs that are not passed are allocated once. Raises the errors of a call with these
+        arguments, and :class:`kgen.errors.InvocationError` if it would copy arrays to a device.
         """
         calls: Calls = []
         outputs, kept = self.recording(calls).recorded(*args, **kwargs)
         return BoundCall(self.launcher(calls, *args), outputs, kept)
 
     def recorded(self, /, *args: Any, **kwargs: Any) -> tuple[Mapping[str, Any], Any]:
-        """Note the launches of a call; return its outputs by name, and what the launches use."""
+        """Record the launches of a call; return its outputs by name, and what the launches use."""
         kept, results = self(*args, **kwargs)
         names = (arg.name for arg in next(iter(self._generated.values()))[1].outputs)
         outputs = results if isinstance(results, dict) else dict(zip(names, results, strict=True))
@@ -199,7 +199,7 @@ class ExecutorBase:
     def capture(self, /, *args: Any, **kwargs: Any) -> Any:
         """Check a call once, and return its launches as a CUDA graph.
 
-        See :class:`kgen.runtime.cuda_graphs.CudaGraph`. Raises what :meth:`bind` raises, and
+        See :class:`kgen.runtime.cuda_graphs.CudaGraph`. Raises the errors of :meth:`bind`, and
         :class:`kgen.errors.InvocationError` on other targets, which have no graphs.
         """
         self._reject(
@@ -211,31 +211,31 @@ class ExecutorBase:
     # -- for the backends -------------------------------------------------------------------
 
     def compile(self, module: Module, source: str) -> Any:
-        """Build *source*, from disk where that was done before; return what a wrapper calls."""
+        """Compile *source*, or load it from disk; return what a wrapper calls."""
         raise NotImplementedError
 
     def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
-        """Return the maker of wrappers for what :meth:`compile` returned."""
+        """Return the factory of wrappers for the result of :meth:`compile`."""
         raise NotImplementedError
 
     def recording(self, calls: Calls) -> ExecutorBase:
-        """Return an executor that notes in *calls* what this one would launch."""
+        """Return an executor that records in *calls* what this one would launch."""
         raise NotImplementedError
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
-        """Return what makes *calls*; *args* are the positional arguments that they had."""
+        """Return a launcher of *calls*; *args* are the positional arguments that they had."""
         raise NotImplementedError
 
     def mark(self, *leading: Any) -> Any:
-        """Note the time on the device, after all that was enqueued."""
+        """Record a timestamp on the device, after everything enqueued."""
         raise NotImplementedError
 
     def seconds_since(self, mark: Any, event: Any) -> float:
-        """Wait for a call; return the time on the device from a mark to its end."""
+        """Wait for a call; return the time on the device from a timestamp to its end."""
         raise NotImplementedError
 
     def seconds_of(self, event: Any) -> float | None:
-        """Return the time on the device of a launch that is done, where its event has one."""
+        """Return the time on the device of a finished launch, if its event has one."""
         raise NotImplementedError
 
     # -- code ------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class ExecutorBase:
         return host_array(value)
 
     def prepare(self, /, **arguments: Any) -> None:
-        """Generate and compile what a call with arguments of these types runs, without a call.
+        """Generate and compile the code for a call with arguments of these types, without a call.
 
         >>> import numpy as np
         >>> import kgen as lp

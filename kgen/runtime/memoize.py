@@ -27,9 +27,9 @@ def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> 
         def transform(knl, tile):
             return split_iname(knl, "i", tile)
 
-    The function's result must follow from its arguments and its own source, and from kgen.
-    Kernels, expressions, numbers, texts, arrays and containers of these are kept; where an
-    argument or a result is something else, the function is called, as if without this.
+    The function's result must depend only on its arguments, its own source, and kgen.
+    Kernels, expressions, numbers, texts, arrays and containers of these are cached; with any
+    other argument or result, the function is called as if without this decorator.
 
     >>> import kgen as lp
     >>> @memoize_on_disk

@@ -25,7 +25,7 @@ Scheduler: TypeAlias = Callable[[TranslationUnit], TranslationUnit]
 
 @dataclass(frozen=True, eq=False)
 class DeviceSchedules:
-    """A program with one schedule per kind of device; made by :func:`per_device`.
+    """A program with one schedule per kind of device; created by :func:`per_device`.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
@@ -58,9 +58,9 @@ class DeviceSchedules:
         return found
 
     def for_call(self, *args: Any) -> TranslationUnit:
-        """Return the program that a call with these leading arguments runs, such as a queue.
+        """Return the program that a call with these leading arguments, such as a queue, runs.
 
-        Raises :class:`KernelError` where no entry of the table is for the device.
+        Raises :class:`KernelError` if no entry of the table is for the device.
         """
         device = self.device_of(*args)
         for k, (test, _) in enumerate(self.table):
@@ -74,7 +74,7 @@ class DeviceSchedules:
     def variants(self) -> tuple[Variant, ...]:
         """Return the program for each entry of the table, with its kind of device.
 
-        Raises :class:`KernelError` for an entry that is a test: only Python can call that.
+        Raises :class:`KernelError` for an entry that is a test, which only Python can evaluate.
         """
         for test, _ in self.table:
             if not isinstance(test, str):
@@ -105,13 +105,13 @@ class DeviceSchedules:
 def per_device(program: TranslationUnit, table: Mapping[DeviceTest, Scheduler]) -> DeviceSchedules:
     """Attach a schedule for each kind of device to a program, like OpenACC's ``device_type``.
 
-    The first entry of *table* that is for the device of a call is what runs; its function makes
-    the scheduled program of the general one, when it is first needed. Keys are ``"nvidia"``,
+    A call runs the first entry of *table* that is for its device; the function of the entry
+    schedules the general program, when first needed. Keys are ``"nvidia"``,
     ``"radeon"``, ``"intel"``, ``"host"``, ``"gpu"``, ``"cpu"``, ``"c"``, ``"opencl"``, ``"cuda"``,
     ``"*"`` for any, or tests of a :class:`kgen.runtime.devices.RunningOn`. The device is that of
-    the queue; the current one for CUDA; without a queue it is the host.
+    the queue, the current one for CUDA, and the host without a queue.
 
-    ``choices(queue, a=x)`` runs the program; ``choices["nvidia"](queue, a=x)`` does that with the
+    ``choices(queue, a=x)`` runs the program; ``choices["nvidia"](queue, a=x)`` runs it with the
     schedule for another device.
 
     >>> import numpy as np
@@ -128,7 +128,7 @@ def per_device(program: TranslationUnit, table: Mapping[DeviceTest, Scheduler]) 
     >>> sorted(choices["radeon"].default_entrypoint.inames)
     ['i_gang', 'i_vector']
 
-    Raises :class:`KernelError` for a word that is no kind of device.
+    Raises :class:`KernelError` for an unknown kind of device.
     """
     for test in table:
         if isinstance(test, str) and test not in DEVICE_TYPES:

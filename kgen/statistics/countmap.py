@@ -122,8 +122,8 @@ class NotCountedError(KernelError, KeyError):
 class ToCountMap(Mapping[Any, Any]):
     """A map from keys to counts.
 
-    Maps can be added, subtracted, and multiplied by numbers; each operation makes a new one.
-    A key in which fields are not set stands for all that agree with it in the others:
+    Maps can be added, subtracted, and multiplied by numbers; each operation returns a new map.
+    A key with unset fields stands for all keys that agree with it in the other fields:
     ``counts[Op(np.float32, "add")]``. A key for which nothing was counted is a ``KeyError``, and
     ``counts.get(key, 0)`` is 0. A field, or a value, that no key can have is an error.
 
@@ -148,7 +148,7 @@ class ToCountMap(Mapping[Any, Any]):
         self.known_keys = known_keys or Keys.found_in(self.count_map)
 
     def copy(self: Self_, count_map: Mapping[Any, Any] | None = None) -> Self_:
-        """Return a copy, with other counts where they are given."""
+        """Return a copy, optionally with other counts."""
         return self._copied(count_map, self.known_keys)
 
     def _copied(self: Self_, count_map: Mapping[Any, Any] | None, known_keys: Keys | None) -> Self_:
@@ -183,7 +183,7 @@ class ToCountMap(Mapping[Any, Any]):
         return len(self.count_map)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return ``map[key]``, or *default* where nothing was counted for *key*."""
+        """Return ``map[key]``, or *default* if nothing was counted for *key*."""
         try:
             return self[key]
         except NotCountedError:
@@ -253,10 +253,10 @@ class ToCountMap(Mapping[Any, Any]):
         return self.known_keys
 
     def filter_by(self: Self_, **allowed: Any) -> Self_:
-        """Keep the keys whose fields have one of the values given: ``dtype=[np.float32]``.
+        """Keep the keys whose fields have one of the given values: ``dtype=[np.float32]``.
 
-        A single value may stand without a list: ``name="mul"``. Raises :class:`KernelError` for
-        a field that the keys do not have, and for a value that is none of its values.
+        A single value may be given without a list: ``name="mul"``. Raises :class:`KernelError` for
+        a field that the keys do not have, and for a value that the field cannot have.
         """
         if not allowed or (self.known_keys is None and not self):
             return self.copy()
@@ -275,7 +275,7 @@ class ToCountMap(Mapping[Any, Any]):
         )
 
     def filter_by_func(self: Self_, func: Callable[[Any], bool]) -> Self_:
-        """Keep the keys for which *func* holds."""
+        """Keep the keys for which *func* returns true."""
         if not callable(func):
             raise KernelError(
                 f"{func!r} is not a function of a key\n"
@@ -284,7 +284,7 @@ class ToCountMap(Mapping[Any, Any]):
         return self.copy({key: count for key, count in self.items() if func(key)})
 
     def group_by(self: Self_, *names: str) -> Self_:
-        """Add up what agrees in the fields *names*; in the new keys the others are not set.
+        """Sum the counts of keys that agree in the fields *names*; the new keys have only these.
 
         Raises :class:`KernelError` for a field that the keys do not have.
         """
@@ -297,7 +297,7 @@ class ToCountMap(Mapping[Any, Any]):
         return self._copied(result, dataclasses.replace(known, fields=names))
 
     def with_set_attributes(self: Self_, **values: Any) -> Self_:
-        """Set fields of all keys, and add up what has become equal."""
+        """Set fields of all keys, and sum the counts of keys that become equal."""
         known = self._keys()
         known.check_fields(values)
         result = sums_of((key.copy(**values), count) for key, count in self.items())
@@ -305,7 +305,7 @@ class ToCountMap(Mapping[Any, Any]):
         return self._copied(result, dataclasses.replace(known, names=names))
 
     def to_bytes(self: Self_) -> Self_:
-        """Count bytes rather than accesses: multiply each count by the size of its type."""
+        """Count bytes instead of accesses: multiply each count by the size of its type."""
         for key in self:
             if not isinstance(key, MemAccess):
                 raise KernelError(
@@ -324,7 +324,7 @@ class ToCountMap(Mapping[Any, Any]):
 class ToCountPolynomialMap(ToCountMap):
     """A map to counts that are functions of parameters: :class:`islpy.PwQPolynomial`.
 
-    A count that depends on data is an :class:`~kgen.statistics.interval.Interval` of two.
+    A count that depends on data is an :class:`~kgen.statistics.interval.Interval` of two functions.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -348,7 +348,7 @@ class ToCountPolynomialMap(ToCountMap):
     def of(
         cls, counts: Iterable[tuple[Any, Any]], space: isl.Space, known_keys: Keys
     ) -> ToCountPolynomialMap:
-        """Return the sums of the counts of equal keys, sorted by these."""
+        """Return the sums of the counts of equal keys, sorted by key."""
         sums = sums_of(counts)
         return cls({key: sums[key] for key in sorted(sums, key=str)}, space, known_keys=known_keys)
 

@@ -24,7 +24,7 @@ __all__ = ["CountGranularity", "Descriptor", "MemAccess", "Op", "Sync"]
 class CountGranularity:
     """The unit of a count: per work-item, sub-group or work-group.
 
-    A sub-group is what runs in step: a warp on NVIDIA devices.
+    The work-items of a sub-group run in lockstep: a warp on NVIDIA devices.
 
     >>> from kgen.statistics.descriptors import Op
     >>> Op("float32", "add", CountGranularity.WORKITEM).count_granularity
@@ -99,11 +99,11 @@ def _stride(field: str, step: Any) -> Expr:
 
 @dataclass(frozen=True)
 class Op(Copyable):
-    """A kind of arithmetic operation; ``None`` where a map is grouped regardless of a field.
+    """A kind of arithmetic operation; a field is ``None`` if a map is grouped without it.
 
-    ``name``: ``add`` (subtractions too), ``mul``, ``div`` (remainders too), ``pow``, ``shift``,
+    ``name``: ``add`` (also subtractions), ``mul``, ``div`` (also remainders), ``pow``, ``shift``,
     ``bw`` (bitwise), ``maxmin``, ``cmp``, ``convert``, ``func:sin``..., and ``unknown:...`` for
-    code that kgen does not see into.
+    code that kgen does not analyze.
 
     >>> import numpy as np
     >>> print(Op(np.float32, "add", CountGranularity.SUBGROUP, "knl"))
@@ -137,11 +137,11 @@ class Op(Copyable):
 
 @dataclass(frozen=True)
 class MemAccess(Copyable):
-    """A kind of access to memory; ``None`` where a map is grouped regardless of a field.
+    """A kind of memory access; a field is ``None`` if a map is grouped without it.
 
-    ``lid_strides`` and ``gid_strides`` say by how many elements the accessed place moves from
-    one work-item, or work-group, to the next along each axis; axes that do not occur in the
-    subscripts, or do not matter, are left out, and ``None`` stands for a step that is not
+    ``lid_strides`` and ``gid_strides`` are the strides of the access, in elements, from
+    one work-item, or work-group, to the next along each axis. Axes that do not occur in the
+    subscripts, or do not matter, are omitted; ``None`` means a stride that is not
     constant. Strides may be given as text; ``"m*8"`` and ``"8*m"`` are the same key.
 
     >>> import numpy as np
@@ -173,7 +173,7 @@ class MemAccess(Copyable):
 
     @property
     def itemsize(self) -> int:
-        """The bytes that one access moves."""
+        """The number of bytes that one access moves."""
         if not isinstance(self.dtype, NumpyType):
             raise KernelError(
                 f"{self} has no type, so it has no size\n"

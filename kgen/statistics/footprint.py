@@ -33,10 +33,10 @@ def gather_access_footprints(
     >>> print(gather_access_footprints(knl)["a", "read"])
     [n] -> { [i0] : (i0) mod 2 = 0 and n > 0 and 0 <= i0 <= 2n }
 
-    Arrays in global memory only. With *ignore_uncountable*, accesses whose elements depend on
-    data are left out.
+    Only arrays in global memory are included. With *ignore_uncountable*, accesses with
+    data-dependent subscripts are omitted.
 
-    Raises :class:`KernelError` for those otherwise.
+    Raises :class:`KernelError` for such accesses otherwise.
     """
     return _gathered(prepared_kernel(program, entrypoint), ignore_uncountable)
 
@@ -79,7 +79,7 @@ def gather_access_footprint_bytes(
     >>> print(gather_access_footprint_bytes(knl)["a", "read"])
     [n] -> { (4 + 4 * n) : n > 0 }
 
-    Takes the same options, and raises the same, as :func:`gather_access_footprints`.
+    Takes the options, and raises the errors, of :func:`gather_access_footprints`.
     """
     kernel = prepared_kernel(program, entrypoint)
     footprints = gather_access_footprints(kernel, ignore_uncountable)

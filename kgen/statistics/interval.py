@@ -15,7 +15,7 @@ __all__ = ["Interval", "sum_of", "sums_of"]
 class Interval:
     """A count between *low* and *high*, both included: numbers, or functions of parameters.
 
-    *reasons* say why it is not known exactly. Sums with, and products by, what is not negative
+    *reasons* explain why it is not known exactly. Sums and products with non-negative values
     are intervals again.
 
     >>> print(Interval(2, 5, ("a[i] > 0 is data",)) + 1)
@@ -43,7 +43,7 @@ class Interval:
     __rmul__ = __mul__
 
     def eval_with_dict(self, values: Mapping[str, int]) -> Any:
-        """Return the bounds for these parameters, a single number if they agree."""
+        """Return the bounds for these parameters, or a single number if they are equal."""
         low, high = self.low.eval_with_dict(values), self.high.eval_with_dict(values)
         return low if low == high else Interval(low, high, self.reasons)
 

@@ -51,14 +51,14 @@ def get_mem_access_map(
     load a 1 workitem [n] -> { n : n > 0 }
     store out 1 workitem [n] -> { n : n > 0 }
 
-    An access counts once for each work-item that does it; once for each sub-group where its
-    work-items all access the same element of global memory, and in local memory. The field
-    ``count_granularity`` says which. *count_redundant_work*: also what groups or work-items do
-    again since an instruction uses fewer axes than there are. *within*: count matching
-    instructions only (see :func:`find_instructions`). An access under a condition on data is an
-    interval, from never to always.
+    An access counts once per work-item that executes it; it counts once per sub-group if
+    all work-items access the same element of global memory, or if it is to local memory. The field
+    ``count_granularity`` gives the unit. *count_redundant_work*: include the repeated work of
+    groups or work-items along axes that an instruction does not use. *within*: count only matching
+    instructions (see :func:`find_instructions`). The count of an access under a data-dependent
+    condition is an interval, from never to always.
 
-    Raises :class:`KernelError` where *subgroup_size* is needed and unknown.
+    Raises :class:`KernelError` if *subgroup_size* is needed and unknown.
     """
     kernel = prepared_kernel(program, entrypoint)
     size = resolve_subgroup_size(kernel, subgroup_size)

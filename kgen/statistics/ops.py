@@ -52,16 +52,16 @@ def get_op_map(
     Op(np:dtype('float64'), mul, subgroup, "kgen_kernel"): [n] -> { (1/2 * n + 1/2 * n^2) : n > 0 }
     Op(np:dtype('int32'), add, subgroup, "kgen_kernel"): [n] -> { (1/2 * n + 1/2 * n^2) : n > 0 }
 
-    They count once for each sub-group that does them. *count_redundant_work*: also what groups
-    or work-items do again since an instruction uses fewer axes than there are.
-    *count_within_subscripts*: also the arithmetic of subscripts, as they are written.
-    *within*: count matching instructions only (see :func:`find_instructions`).
-    *count_madds*: a product that is added to something is one ``madd`` and not a ``mul`` and an
-    ``add``. *count_conversions*: also conversions of types, as ``convert`` of the type that is
-    converted to; they are no arithmetic of that type. An operation under a condition on data is an
-    interval, from never to always.
+    They count once per sub-group that executes them. *count_redundant_work*: include the repeated
+    work of groups or work-items along axes that an instruction does not use.
+    *count_within_subscripts*: include the arithmetic of subscripts, as written.
+    *within*: count only matching instructions (see :func:`find_instructions`).
+    *count_madds*: a product and the addition of its result are one ``madd`` instead of a ``mul``
+    and an ``add``. *count_conversions*: include type conversions, as ``convert`` with the type of
+    the result; they are not arithmetic of that type. The count of an operation under a
+    data-dependent condition is an interval, from never to always.
 
-    Raises :class:`KernelError` where *subgroup_size* is needed and unknown.
+    Raises :class:`KernelError` if *subgroup_size* is needed and unknown.
     """
     kernel = prepared_kernel(program, entrypoint)
     size = resolve_subgroup_size(kernel, subgroup_size)

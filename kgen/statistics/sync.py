@@ -38,8 +38,8 @@ def get_synchronization_map(
     >>> print(get_synchronization_map(lp.add_dtypes(knl, {"a": np.float32})))
     Sync(kernel_launch, kgen_kernel): [n] -> { 1 }
 
-    Where work-groups may meet different numbers of barriers, theirs is an interval. What
-    launches need has no work-items, so *subgroup_size* makes no difference.
+    If work-groups may reach different numbers of barriers, the count is an interval. Launches
+    do not depend on work-items, so *subgroup_size* has no effect.
     """
     kernel = prepared_kernel(program, entrypoint)
     if subgroup_size is not None:

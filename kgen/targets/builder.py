@@ -48,10 +48,10 @@ def _has_else(body: cgen.Generable) -> bool:
 class ASTBuilderBase:
     """Builds the syntax tree of a target's code: declarations, statements, preambles.
 
-    One emitter walks the code of a kernel for all targets. What it finds it writes as text, types
-    and casts included, and hands to the methods here, which return nodes of :mod:`cgen`. A target
-    of your own derives from one that exists, and its ``get_device_ast_builder`` returns one of a
-    class that derives from the builder of that.
+    One emitter traverses the code of a kernel for all targets. It passes expressions as text, with
+    types and casts, to the methods of this class, which return nodes of :mod:`cgen`. To define a
+    target, derive from an existing one; its ``get_device_ast_builder`` returns a builder whose
+    class derives from the builder of that target.
 
     >>> import cgen
     >>> import kgen as lp
@@ -83,9 +83,9 @@ class ASTBuilderBase:
 
     @property
     def known_callables(self) -> Mapping[str, ScalarCallable]:
-        """The functions of the target that expressions can call, beside those of all targets.
+        """The functions of the target that expressions can call, in addition to the common ones.
 
-        One of a name that all targets have takes its place.
+        A function with the name of a common one overrides it.
         """
         return {}
 
@@ -96,7 +96,7 @@ class ASTBuilderBase:
     def get_expression_to_code_mapper(
         self, kernel: DeviceKernel, preamble: Preamble
     ) -> ExpressionWriter:
-        """Return what writes the expressions of *kernel*; what they need goes to *preamble*."""
+        """Return the writer of expressions of *kernel*, which adds its needs to *preamble*."""
         return ExpressionWriter(kernel, self.target, preamble)
 
     # -- functions -----------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class ASTBuilderBase:
     def get_function_declaration(
         self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
-        """Declare a function that is launched."""
+        """Declare a device function."""
         return cgen.FunctionDeclaration(cgen.Value("void", function.name), parameters)
 
     def get_function_definition(
@@ -114,37 +114,37 @@ class ASTBuilderBase:
         return cgen.FunctionBody(declaration, body)
 
     def get_function_name(self, function: DeviceFunction) -> str:
-        """Return what a function that is launched is called in the code."""
+        """Return the name of a device function in the code."""
         return function.name
 
     def get_header(self, module: Module) -> str:
-        """Return what programs include to call the functions of *module*."""
+        """Return the header that programs include to call the functions of *module*."""
         return c_header(module, self.target)
 
     def has_host_function(self, launches: Sequence[Launch], *, is_single: bool) -> bool:
         """Tell whether a function makes the launches, or, if it *is_single*, the only launch.
 
-        Where the host's compiler compiles the code, that is one where there are several.
+        If the host's compiler compiles the code, there is such a function for several launches.
         """
         return not is_single and not self.target.has_work_items
 
     def get_build_options(
         self, launches: Sequence[Launch], *, has_simd_loops: bool, has_halves: bool
     ) -> tuple[str, ...]:
-        """Return the flags of the compiler that the code needs."""
+        """Return the compiler flags that the code needs."""
         return ()
 
     def get_host_function_declaration(
         self, name: str, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
-        """Declare the function of the host that makes all launches."""
+        """Declare the host function that makes all launches."""
         return cgen.FunctionDeclaration(cgen.Value("void", name), parameters)
 
     #: A negative number of work-groups makes no launch.
     takes_negative_counts: ClassVar[bool] = False
 
     def get_host_function_start(self, launches: Sequence[Launch]) -> list[cgen.Generable]:
-        """Return what the host does before all *launches*."""
+        """Return the statements of the host before all *launches*."""
         return []
 
     def get_kernel_call(
@@ -157,7 +157,7 @@ class ASTBuilderBase:
         return [cgen.Statement(f"{launch.function}({', '.join(arguments)})")]
 
     def get_kernel_call_needs(self, launch: Launch, groups: Sequence[str]) -> tuple[Need, ...]:
-        """Return what must stand before the code for a call of a function."""
+        """Return the preamble that the code for a call of a function needs."""
         return ()
 
     def get_array_arg_decl(
@@ -178,7 +178,7 @@ class ASTBuilderBase:
     def get_temporary_decl(
         self, temporary: TemporaryVariable, declaration: cgen.Declarator
     ) -> cgen.Declarator:
-        """Declare a temporary, or the storage that several share."""
+        """Declare a temporary, or the storage that several temporaries share."""
         if temporary.address_space == AddressSpace.LOCAL and self.target.local_qualifier:
             return cgen.DeclSpecifier(declaration, self.target.local_qualifier)
         return declaration
@@ -186,20 +186,20 @@ class ASTBuilderBase:
     def emit_initializer(
         self, type_name: str, name: str, value: str, *, is_const: bool
     ) -> cgen.Generable:
-        """Declare a variable with its first or, if it *is_const*, only value."""
+        """Declare a variable with its initial or, if it *is_const*, only value."""
         declaration: cgen.Declarator = cgen.Value(type_name, name)
         return cgen.Initializer(cgen.Const(declaration) if is_const else declaration, value)
 
     # -- statements ----------------------------------------------------------------------------
 
     def emit_assignment(self, insn: InstructionBase, place: str, value: str) -> cgen.Generable:
-        """Assign a value; *insn* says where it comes from, and has tags."""
+        """Assign a value; *insn* is the source instruction, with its tags."""
         return cgen.Assign(place, value)
 
     def emit_update(
         self, insn: InstructionBase, place: str, operator: str, value: str
     ) -> cgen.Generable:
-        """Change a value: ``place += value``."""
+        """Update a variable: ``place += value``."""
         return cgen.Statement(f"{place} {operator}= {value}")
 
     def emit_sequential_loop(
@@ -211,7 +211,7 @@ class ASTBuilderBase:
         step: int,
         body: cgen.Generable,
     ) -> cgen.Generable:
-        """Make a loop over *iname* from *first* on, in steps, as long as *condition* holds."""
+        """Make a loop over *iname* from *first*, with a step, while *condition* is true."""
         ahead = f"++{iname}" if step == 1 else f"{iname} += {step}"
         start = cgen.Line(f"{type_name} {iname} = {first}")
         return cgen.For(start, cgen.Line(condition), cgen.Line(ahead), body)
@@ -219,7 +219,7 @@ class ASTBuilderBase:
     def emit_if(
         self, condition: str, body: cgen.Generable, orelse: cgen.Generable | None = None
     ) -> cgen.Generable:
-        """Make statements that run under a condition, and others that run otherwise."""
+        """Make an ``if`` with statements, and optionally an ``else``."""
         if orelse is None:
             # braces say which 'if' an else is of; NVIDIA's OpenCL compiler rejects it without
             return cgen.If(cgen.Line(condition), cgen.Block([body]) if _has_else(body) else body)
@@ -228,17 +228,17 @@ class ASTBuilderBase:
         return _If(cgen.Line(condition), body, orelse)
 
     def emit_barrier(self, text: str, reason: str) -> cgen.Generable:
-        """Make the work-items of a group wait by the target's *text* for that."""
+        """Make a barrier of the work-items of a group, by the target's *text*."""
         return cgen.Line(f"{text};  // {reason}" if reason else f"{text};")
 
     def emit_comment(self, text: str) -> cgen.Generable:
-        """Say something to the reader."""
+        """Make a comment."""
         return cgen.LineComment(text)
 
 
 @dataclass(frozen=True)
 class CFamilyTarget(CFamilyLanguage):
-    """A target whose language is of the C family; its code comes from one emitter.
+    """A target whose language is of the C family; a common emitter generates its code.
 
     Two targets are equal when their types and fields are.
 
@@ -248,10 +248,10 @@ class CFamilyTarget(CFamilyLanguage):
     """
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
-        """Return what makes the code of functions: an :class:`ASTBuilderBase`."""
+        """Return the builder of the code of functions: an :class:`ASTBuilderBase`."""
         raise NotImplementedError
 
     @property
     def known_callables(self) -> Mapping[str, ScalarCallable]:
-        """The functions that only this target has, or has in its own way."""
+        """The functions that this target adds or overrides."""
         return self.get_device_ast_builder().known_callables

@@ -71,16 +71,16 @@ _COMPLEX = (include("complex.h"),)
 
 @dataclass(frozen=True)
 class CTarget(CFamilyTarget):
-    """C functions, as C11 has it, to be compiled elsewhere.
+    """C11 functions, to be compiled elsewhere.
 
-    ``function_specifiers`` stand in front of each function: ``"static inline"``, for code that is
-    included in a program. ``threads``: how many run the work-groups of loops tagged ``g.N``, by
-    OpenMP; ``None`` leaves the number to that, 1 makes plain loops. ``schedule``: how they share
-    the work-groups, in OpenMP's words: ``"static"``, ``"dynamic"``, ``"guided"``, ``"runtime"``, or
-    ``"dynamic, 4"`` for four at a time; ``None`` is dynamic where bounds of loops are computed, and
-    static elsewhere. ``fast_math``: compilers may
-    compute sums in another order, multiply by reciprocals, approximate roots, and take it that no
-    number is infinite or none; without it they may only contract ``a*b + c``.
+    ``function_specifiers`` precede each function: ``"static inline"``, for code that is
+    included in a program. ``threads``: the number of OpenMP threads that run the work-groups of
+    loops tagged ``g.N``; ``None`` leaves it to OpenMP, 1 generates plain loops. ``schedule``: the
+    OpenMP schedule of the work-groups: ``"static"``, ``"dynamic"``, ``"guided"``, ``"runtime"``, or
+    ``"dynamic, 4"`` for four at a time; ``None`` is dynamic if bounds of loops are computed, and
+    static otherwise. ``fast_math``: compilers may
+    reorder sums, multiply by reciprocals, approximate roots, and assume that no
+    number is infinite or ``nan``; without it they may only contract ``a*b + c``.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -174,17 +174,17 @@ class CTarget(CFamilyTarget):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """Ask for what makes arithmetic fast, where that is wanted."""
+        """The preamble for fast arithmetic, if *fast_math* asks for it."""
         return (_FAST_MATH,) if self.fast_math else ()
 
     @property
     def has_hardware_axes(self) -> bool:
-        """Threads run work-groups, or their work-items are told apart."""
+        """Work-groups exist if threads run them, or if their work-items are distinguished."""
         return self.threads != 1 or self.work_items
 
     @property
     def has_work_items(self) -> bool:
-        """Work-items are loops like others, or such between barriers."""
+        """Work-items are ordinary loops, or loops between barriers."""
         return self.work_items
 
     @property
@@ -193,18 +193,18 @@ class CTarget(CFamilyTarget):
         return True
 
     def with_work_items(self) -> CTarget:
-        """Return the target that tells work-items apart."""
+        """Return the target that distinguishes work-items."""
         return replace(self, work_items=True)
 
     def alignment_of(self, temporary: TemporaryVariable) -> int | None:
-        """Let tiles begin where lines of the cache do."""
+        """Align tiles to cache lines."""
         is_tile = temporary.address_space == AddressSpace.LOCAL or _is_large(temporary)
         if temporary.shape and is_tile:
             return max(CACHE_LINE, temporary.alignment or 1)
         return temporary.alignment
 
     def describe_threads(self, function: DeviceFunction) -> str | None:
-        """Say whether threads run the work-groups, and why not."""
+        """Describe whether threads run the work-groups, and if not, why."""
         if function.is_serial:
             return "one after the other: whether they write the same elements depends on data"
         if self.threads == 1:
@@ -213,16 +213,16 @@ class CTarget(CFamilyTarget):
         return f"{threads} ({self.schedule})" if self.schedule else threads
 
     def describe_axis(self, function: DeviceFunction) -> str:
-        """Say whether threads share the work-groups."""
+        """Describe whether threads share the work-groups."""
         is_loop = function.is_serial or self.threads == 1
         return "a loop" if is_loop else "threads"
 
     def independent_loop_pragma(self) -> str | None:
-        """Return what gcc is told; others take no notice of it."""
+        """Return the pragma for gcc, which other compilers ignore."""
         return "GCC ivdep"
 
     def simd_loop_pragma(self, lanes: int | None) -> str | None:
-        """Return the pragma of OpenMP for vectors."""
+        """Return OpenMP's pragma for vectorization."""
         return "omp simd" if lanes is None else f"omp simd simdlen({lanes})"
 
     def lane_function(self, function: str) -> Need | None:
@@ -230,12 +230,12 @@ class CTarget(CFamilyTarget):
         return lane_function_need(function)
 
     def axis_name(self, tag: AxisTag) -> str:
-        """Return what the index of a work-group, or work-item, is called."""
+        """Return the name of the index of a work-group, or work-item."""
         is_group = isinstance(tag, GroupInameTag)
         return self.group_index[tag.axis] if is_group else f"lid{tag.axis}"
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
-        """Return what makes the code of functions."""
+        """Return the builder of the code of functions."""
         return CASTBuilder(self)
 
 
@@ -360,12 +360,12 @@ def _is_large(temporary: TemporaryVariable) -> bool:
 class CCompiler:
     """A compiler of the host and its flags, for :class:`ExecutableCTarget`.
 
-    ``cc`` is a command, with arguments if need be; without it, that of ``$CC``, or ``cc``, ``gcc``
-    or ``clang``. ``cflags`` replace the flags of optimization, ``-O3 -march=native -fno-math-errno
-    -fno-trapping-math``; those of a C11 shared library are always there. ``defines`` are names, or
-    texts ``NAME=VALUE``. Each list may be one text.
+    ``cc`` is a command, optionally with arguments; by default ``$CC``, or ``cc``, ``gcc``
+    or ``clang``. ``cflags`` replace the optimization flags, ``-O3 -march=native -fno-math-errno
+    -fno-trapping-math``; the flags for a C11 shared library are always set. ``defines`` are names,
+    or texts ``NAME=VALUE``. Each list may be given as one text.
 
-    Raises :class:`KgenError` for values that are no texts.
+    Raises :class:`KgenError` for values that are not texts.
 
     >>> CCompiler("gcc", cflags="-O2 -g", defines=["N=3"], libraries=["m"]).compile_flags
     ('-O2', '-g', '-DN=3')
@@ -395,14 +395,14 @@ class CCompiler:
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
-        """What stands before the source: flags, macros, folders of headers."""
+        """The arguments before the source: flags, macros, include folders."""
         flags = _OPTIMIZED if self.cflags is None else self.cflags
         macros = (f"-D{name}" for name in self.defines)
         return (*flags, *macros, *(f"-I{folder}" for folder in self.include_dirs))
 
     @property
     def link_flags(self) -> tuple[str, ...]:
-        """What stands behind the source: flags of the linker, folders and names of libraries."""
+        """The arguments after the source: linker flags, folders and names of libraries."""
         folders = (f"-L{folder}" for folder in self.library_dirs)
         return (*self.ldflags, *folders, *(f"-l{name}" for name in self.libraries))
 
@@ -416,11 +416,11 @@ _OPTIMIZED: Final = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-m
 class ExecutableCTarget(CTarget):
     """C functions that the host's compiler builds and this process calls.
 
-    ``compiler``: a :class:`CCompiler`; ``None`` is one of no arguments. ``threads``: how many run
-    the work-groups of loops tagged ``g.N``; ``None``: as many as OpenMP has, 1: plain loops.
-    ``fast_math``: see :class:`CTarget`.
+    ``compiler``: a :class:`CCompiler`; ``None`` is the default one. ``threads``: the number of
+    threads that run the work-groups of loops tagged ``g.N``; ``None``: as many as OpenMP has, 1:
+    plain loops. ``fast_math``: see :class:`CTarget`.
 
-    Raises :class:`KgenError` for another compiler, and for less than one thread.
+    Raises :class:`KgenError` for another kind of compiler, and for fewer than one thread.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<4 }", "out[i] = i*i", target=ExecutableCTarget())
@@ -449,7 +449,7 @@ class ExecutableCTarget(CTarget):
 
 @dataclass(frozen=True)
 class CWithGNULibcTarget(CTarget):
-    """C11 with the functions of GNU's library: Bessel functions of any order.
+    """C11 with the functions of GNU's library, such as Bessel functions of any order.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

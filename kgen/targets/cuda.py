@@ -86,11 +86,11 @@ class CUDACASTBuilder(ASTBuilderBase):
 class CudaTarget(CFamilyTarget):
     """CUDA C++. With *extern_c* the names of the functions are not mangled.
 
-    ``min_groups``: how many work-groups a multiprocessor is to hold at once, the second number of
-    ``__launch_bounds__``; the compiler keeps to the registers that this leaves. ``max_registers``:
-    the most registers of a work-item, ``-maxrregcount``. ``capability``: the compute capability of
-    the device, ``(9, 0)``; :func:`kgen.autoschedule` and :func:`kgen.auto_space` use tensor cores
-    where it is known. Raises :class:`KgenError` for others than positive numbers.
+    ``min_groups``: how many work-groups a multiprocessor should hold at once, the second number of
+    ``__launch_bounds__``; the compiler limits registers accordingly. ``max_registers``:
+    the maximum registers of a work-item, ``-maxrregcount``. ``capability``: the compute capability
+    of the device, ``(9, 0)``; if it is given, :func:`kgen.autoschedule` and :func:`kgen.auto_space`
+    use tensor cores. Raises :class:`KgenError` for numbers that are not positive.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -213,24 +213,24 @@ class CudaTarget(CFamilyTarget):
         return True
 
     def limits(self) -> DeviceLimits:
-        """Return what the largest devices have room for, compute capability 9.0 and 10.0."""
+        """Return the limits of the largest devices, compute capability 9.0 and 10.0."""
         return replace(LIMITS, capability=self.capability)
 
     def axis_name(self, tag: AxisTag) -> str:
-        """Return what the language's manual calls the index along a hardware axis."""
+        """Return CUDA's name of the index along a hardware axis."""
         return f"{'block' if isinstance(tag, GroupInameTag) else 'thread'}Idx.{'xyz'[tag.axis]}"
 
     def table_qualifier_for(self, size: int, *, is_uniform: bool) -> str:
-        """Return the words before the declaration of a table.
+        """Return the qualifiers of the declaration of a table.
 
-        Constant memory is small, and the work-items of a warp that read different entries wait
-        for each other.
+        Constant memory is small, and serializes work-items of a warp that read different
+        entries.
         """
         fits = is_uniform and size <= _CONSTANT_MEMORY
         return self.table_qualifier if fits else "static __device__"
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
-        """Return what makes the code of functions."""
+        """Return the builder of the code of functions."""
         return CUDACASTBuilder(self)
 
 

@@ -135,16 +135,16 @@ class OpenCLCASTBuilder(ASTBuilderBase):
 class OpenCLTarget(CFamilyTarget):
     """OpenCL C. Complex numbers use pyopencl's header, ``pyopencl-complex.h``.
 
-    ``atomics_flavor`` names the functions of atomic updates: ``"cl1"``, those of OpenCL 1.1, which
-    every later version has. Raises :class:`KgenError` for another.
+    ``atomics_flavor`` selects the functions of atomic updates: ``"cl1"``, those of OpenCL 1.1,
+    which every later version has. Raises :class:`KgenError` for another value.
 
-    ``suits_pocl``: write what PoCL 3.1 compiles rightly, see ``docs/pocl.md``. Begin and end
-    branches that have barriers with one, begin such loops with one and write one behind them;
-    declare variables with a value; do not promise that arrays that are written overlap no others;
-    keep loops scalar that vectors would take beyond private arrays; and compute some subscripts
-    in 64 bits, which is faster there. Calls on PoCL's devices ask for it.
+    ``suits_pocl``: generate code that PoCL 3.1 compiles correctly, see ``docs/pocl.md``: add
+    barriers at the start and end of branches with barriers, and at the start of and after such
+    loops; initialize variables in their declaration; do not declare written arrays ``restrict``;
+    do not vectorize loops whose vectors would exceed private arrays; and compute some subscripts
+    in 64 bits, which is faster there. Calls on PoCL's devices set this.
 
-    ``sub_group_size``: work-items of this number, a power of two, exchange values in reductions and
+    ``sub_group_size``: so many work-items, a power of two, exchange values in reductions and
     scans without local memory, by ``cl_khr_subgroup_shuffle``; kernels are compiled for sub-groups
     of that size (``intel_reqd_sub_group_size``), of consecutive work-items. Calls on devices
     without these extensions use local memory. Raises :class:`KgenError` for other numbers.
@@ -245,36 +245,36 @@ class OpenCLTarget(CFamilyTarget):
 
     @property
     def exchange_width(self) -> int | None:
-        """The work-items of a sub-group."""
+        """The number of work-items of a sub-group."""
         return self.sub_group_size
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """Ask for what lets sub-groups exchange values."""
+        """The preamble for exchanges of values in sub-groups."""
         return () if self.sub_group_size is None else (_SHUFFLES,)
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
-        """Return what makes the code of functions."""
+        """Return the builder of the code of functions."""
         return OpenCLCASTBuilder(self)
 
     def adapt_tree(self, body: Node) -> Node:
-        """Return the code tree of a function, its barriers kept apart where that is asked for."""
+        """Return the code tree of a function, with barriers separated if ``suits_pocl``."""
         return separate_barriers(body) if self.suits_pocl else body
 
     @property
     def has_long_split_groups(self) -> bool:
-        """PoCL's compiler finds no neighbours by sums of 32 bits with the number of a group."""
+        """PoCL's compiler does not find contiguous accesses by 32-bit sums with a group's index."""
         return self.suits_pocl
 
     def scalar_loop_pragma(self) -> str | None:
-        """Return what asks PoCL's compiler not to vectorize a loop."""
+        """Return the pragma that keeps PoCL's compiler from vectorizing a loop."""
         return "clang loop vectorize(disable)" if self.suits_pocl else None
 
     def first_value(self, temporary: TemporaryVariable) -> str | None:
-        """Return a value for what a work-item has for itself, where barriers are kept apart.
+        """Return an initial value for a private variable, if ``suits_pocl``.
 
-        Where a variable is set and read under one condition, with barriers between, the value
-        that it has beside that makes the difference. A vector has no list of one value.
+        PoCL miscompiles a variable that is set and read under one condition, with barriers between,
+        unless it has an initial value. A vector has no list of one value.
         """
         is_private = temporary.address_space == AddressSpace.PRIVATE
         kind = temporary.dtype.kind
@@ -298,8 +298,8 @@ class OpenCLTarget(CFamilyTarget):
 class PyOpenCLTarget(OpenCLTarget):
     """OpenCL C that this process runs through pyopencl, on *device* or that of a queue.
 
-    ``limit_arg_size_nbytes``: the bytes that the arguments of one function may take; code with
-    more is rejected.
+    ``limit_arg_size_nbytes``: the maximum bytes of the arguments of one function; code that
+    exceeds it is rejected.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=PyOpenCLTarget())
@@ -336,9 +336,9 @@ class PyOpenCLTarget(OpenCLTarget):
         return {name: getattr(self, name) for name in stored_fields(type(self))}
 
     def structure_name(self, dtype: Dtype) -> str | None:
-        """Return the name by which pyopencl knows a structure: ``get_or_register_dtype``.
+        """Return pyopencl's name of a structure: ``get_or_register_dtype``.
 
-        Preambles declare those.
+        Preambles declare these structures.
         """
         if dtype.fields is None:
             return None
@@ -347,11 +347,11 @@ class PyOpenCLTarget(OpenCLTarget):
 
     @property
     def argument_limit(self) -> int | None:
-        """The bytes that the arguments of a function may take."""
+        """The maximum bytes of the arguments of a function."""
         return self.limit_arg_size_nbytes
 
     def limits(self) -> DeviceLimits | None:
-        """Return what *device* has room for, if it is known already."""
+        """Return the limits of *device*, if it is known already."""
         return self.device_limits
 
 

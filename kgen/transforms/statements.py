@@ -88,7 +88,7 @@ def map_instructions(
 
 @transform
 def set_instruction_priority(kernel: LoopKernel, insn_match: Any, priority: int) -> LoopKernel:
-    """Set which instructions run first where dependencies leave a choice: high priorities.
+    """Set priorities: where dependencies leave a choice, higher ones run first.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {id=two}"])
@@ -100,7 +100,7 @@ def set_instruction_priority(kernel: LoopKernel, insn_match: Any, priority: int)
 
 @transform
 def tag_instructions(kernel: LoopKernel, new_tag: TagLike, within: Any = None) -> LoopKernel:
-    """Add a tag to the matching instructions, for ``within="tag:..."`` later.
+    """Add a tag to the matching instructions, for later use in ``within="tag:..."``.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -123,7 +123,7 @@ def add_dependency(kernel: LoopKernel, insn_match: Any, depends_on: Any) -> Loop
         a[i] = 0   {id=one}      add_dependency(kernel,       a[i] = 0   {id=one}
         b[i] = 1   {id=two}        "id:two", "id:one")   =>   b[i] = 1   {id=two,dep=one}
 
-    Raises :class:`TransformError` when one of the two selects nothing.
+    Raises :class:`TransformError` if one of the two selects nothing.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {id=two}"])
@@ -221,8 +221,8 @@ def replace_instruction_ids(
 ) -> LoopKernel:
     """Rename instructions: ``{"old": ["new"]}``.
 
-    Whatever waits for ``old`` waits for all ids in the list, of which the first one is the
-    new name.
+    Instructions that depend on ``old`` then depend on all ids in the list, of which the first is
+    the new name.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {dep=one}"])

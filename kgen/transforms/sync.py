@@ -37,12 +37,12 @@ def add_nosync(
 ) -> LoopKernel:
     """State that no barrier is needed between two groups of instructions.
 
-    It is said where *sink* depends on *source*, or the two are in conflicting groups.
+    It is added where *sink* depends on *source*, or the two are in conflicting groups.
 
-    :arg scope: ``"local"``, ``"global"`` or ``"any"``: the memory that it is about
+    :arg scope: ``"local"``, ``"global"`` or ``"any"``: the memory that it applies to
     :arg source, sink: instruction ids or match expressions
-    :arg bidirectional: say it at the sources as well
-    :arg force: say it of all pairs, whether or not they depend on each other
+    :arg bidirectional: also add it at the sources
+    :arg force: add it for all pairs, whether or not they depend on each other
     :arg empty_ok: accept that there is no such pair
 
     ::
@@ -109,10 +109,10 @@ def add_barrier(
 ) -> LoopKernel:
     """Insert a barrier between two groups of instructions.
 
-    :arg insn_before, insn_after: match expressions; none when empty
-    :arg id_based_on: the barrier is called ``g_barrier`` or ``l_barrier`` by default
+    :arg insn_before, insn_after: match expressions; an empty one matches no instruction
+    :arg id_based_on: the base of the id, by default ``g_barrier`` or ``l_barrier``
     :arg synchronization_kind: ``"global"`` for all work-items, ``"local"`` for a work-group
-    :arg mem_kind: which memory a local barrier makes consistent, its own kind by default
+    :arg mem_kind: which memory a local barrier makes consistent, by default local
     :arg within_inames: the loops around the barrier; none by default
 
     ::

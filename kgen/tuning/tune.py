@@ -77,43 +77,43 @@ def tune(
     """Find the fastest configuration of a kernel, by measurement on its device.
 
     :arg build: ``build(**configuration)`` returns a transformed kernel, or a kernel and a function
-        of it; or a pair ``(kernel, function)``, of which ``function(kernel, **configuration)``
-        returns one; or what :func:`kgen.auto_space` returns, which has all of the space
-    :arg tune_params: for each parameter the list of its values; or a :class:`SearchSpace`
+        of it; or a pair ``(kernel, function)``, where ``function(kernel, **configuration)``
+        returns one; or a result of :func:`kgen.auto_space`, which contains the whole space
+    :arg tune_params: the list of values of each parameter; or a :class:`SearchSpace`
     :arg restrictions: expressions such as ``"block % tile == 0"``, or functions
     :arg sizes: numbers of a call, such as ``{"n": 1024}``; a list of dicts for several problems.
-        What *build* has parameters for is passed to it, too
+        Sizes that are parameters of *build* are passed to it, too
     :arg types: types of arguments that have none, such as ``{"a": "float32"}``; a list for several
-    :arg arguments: arrays of a call, or a function of sizes that makes them; others are made up
-    :arg reference: what results are compared with: a kernel, or a function of arguments that
-        returns outputs; by default the kernel before its transformations, run once on the host
-    :arg target: the target of all kernels, if not their own
-    :arg device: a number, a part of a name, or a queue of OpenCL; a list: one measures on each
+    :arg arguments: arrays of a call, or a function from sizes to arrays; others are generated
+    :arg reference: what results are compared with: a kernel, or a function from arguments to
+        outputs; by default the kernel before its transformations, run once on the host
+    :arg target: the target of all kernels, instead of their own
+    :arg device: a number, a part of a name, or an OpenCL queue; a list to measure on several
     :arg strategy: a name, such as ``"random"``, or a :class:`kgen.tuning.Strategy`
     :arg strategy_options: for the strategy: ``{"groups": [["block_x", "block_y"], ["tile"]]}``
     :arg evaluations: the search ends after so many configurations
     :arg seconds: ... after so many seconds
-    :arg stagnation: ... after so many without a better one
-    :arg gap: ... when the best is so near to the roofline: 0.1 is 10 % slower
-    :arg roofline: the limits of the device, a :class:`kgen.Device`; ``True`` measures them; by
-        default that is done for GPUs. What they show to be slower than the best is skipped
-    :arg records: a file that records are appended to, and read from: a killed tune goes on
+    :arg stagnation: ... after so many configurations without improvement
+    :arg gap: ... when the best time is close to the roofline: 0.1 is within 10 %
+    :arg roofline: the limits of the device, a :class:`kgen.Device`; ``True`` measures them, as is
+        the default for GPUs. Configurations that cannot be as fast as the best are skipped
+    :arg records: a file that records are appended to, and read from, to continue a killed tune
     :arg executor: where it runs: any :class:`concurrent.futures.Executor`, for *workers* at once
     :arg timeout: seconds of one configuration, measured and verified
     :arg verify: prove what can be proved, before compilation
     :arg check: compare results with those of the reference
-    :arg tolerance: of real numbers, on the scale of the largest one
+    :arg tolerance: of real numbers, relative to the largest one
     :arg flush_caches: write other memory before each sample
     :arg metrics: of ``"time"``, ``"energy"``, ``"registers"``: for ``result.pareto()``
-    :arg progress: show a bar, where there is a terminal
+    :arg progress: show a progress bar in a terminal
 
-    The first configuration is the one that runs without a tune: that which :func:`kgen.auto_space`
-    starts from, the defaults of *build*, or else the first one of the space. The result is never
-    slower than that.
+    The search first measures the configuration that would run without tuning: the start of
+    :func:`kgen.auto_space`, the defaults of *build*, or else the first one of the space. The result
+    is never slower than that.
 
-    Every kernel is made in a process, verified before it is timed, and measured alone on its device
-    in another process, so that one that crashes or never ends costs one configuration. A Ctrl-C
-    ends the tune, and returns what it has.
+    Every kernel is built in one process, then verified, timed and measured alone on its device
+    in another process, so that one that crashes or never ends costs only one configuration. Ctrl-C
+    ends the tune, which returns the results so far.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel(
@@ -124,7 +124,7 @@ def tune(
     >>> result.best.configuration
     {'block': 64}
 
-    Raises :class:`KgenError` for arguments that make no sense, and where no kernel can be made.
+    Raises :class:`KgenError` for invalid arguments, and if no kernel can be built.
     """
     require_posix("tune")
     space = _space(build, tune_params, restrictions)

@@ -96,7 +96,7 @@ class Wisdom:
 
 @checked
 def load_wisdom(file: str | os.PathLike[str]) -> Wisdom:
-    """Read the records of tunes; a file that is not there has none.
+    """Read the records of tunes; a missing file has none.
 
     >>> wisdom = load_wisdom("no such file")
     >>> len(wisdom.records)

@@ -194,8 +194,8 @@ class ISPCASTBuilder(ASTBuilderBase):
 class ISPCTarget(CFamilyTarget):
     """ISPC: the loop tagged ``l.0`` runs in the lanes of a gang, those tagged ``g.N`` as tasks.
 
-    The code is to be compiled for gangs of as many lanes as the loop ``l.0`` has iterations: 4, 8,
-    16, 32 or 64. The exported function, which has the kernel's name, makes sure of that.
+    Compile the code for gangs of as many lanes as the loop ``l.0`` has iterations: 4, 8,
+    16, 32 or 64. The exported function, which has the kernel's name, checks this.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -273,7 +273,7 @@ class ISPCTarget(CFamilyTarget):
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
 
     def vector_of(self, dtype: Dtype) -> VectorType | None:
-        """Return no type for values of several numbers, which ISPC's arrays do not have."""
+        """Return no vector types, because ISPC's arrays cannot contain these."""
         return None
 
     @property
@@ -282,9 +282,9 @@ class ISPCTarget(CFamilyTarget):
         return True
 
     def limits(self) -> DeviceLimits:
-        """Return how many lanes a gang has at most."""
+        """Return the limits of a gang: its lanes."""
         return _LIMITS
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
-        """Return what makes the code of functions."""
+        """Return the builder of the code of functions."""
         return ISPCASTBuilder(self)

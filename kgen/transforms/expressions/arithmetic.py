@@ -39,9 +39,9 @@ __all__ = ["collect_common_factors_on_increment", "fold_constants"]
 def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
     """Evaluate constant subexpressions in instructions and substitution rules.
 
-    The numbers that a sum or product begins with are combined, and those in its parentheses.
-    With *fast_math* all of its numbers are, wherever they stand, which rounds otherwise; in
-    subscripts they always are. Numbers with a type are left.
+    The leading numbers of a sum or product are combined, and so are those inside parentheses.
+    With *fast_math*, all of its numbers are combined, wherever they stand, which changes rounding;
+    in subscripts they always are. Numbers with a type are left.
 
     ::
 
@@ -148,11 +148,11 @@ def _with_first_numbers(
 def collect_common_factors_on_increment(
     kernel: LoopKernel, var_name: str, vary_by_axes: Sequence[int] | int | str = ()
 ) -> LoopKernel:
-    """Move common factors of all increments of a temporary to where it is read.
+    """Move common factors of all increments of a temporary to the instructions that read it.
 
-    A factor consists of numbers and of what no instruction writes. It is the same for the
+    A factor consists of numbers and of variables that no instruction writes. It is the same for the
     whole temporary; along *vary_by_axes* it may vary with the subscript, and a temporary
-    without axes may have another one in each iteration of loops that set it to 0 anew.
+    without axes may have a different factor in each iteration of loops that reset it to 0.
 
     ::
 
@@ -161,8 +161,8 @@ def collect_common_factors_on_increment(
         t = t + c*b[j]                  =>       t = t + b[j]
         out = t                                  out = c*t
 
-    The sums are rounded otherwise. Raises :class:`TransformError` when an instruction writes
-    the temporary that neither adds to it nor sets it to 0.
+    This changes the rounding of the sums. Raises :class:`TransformError` if an instruction that
+    writes the temporary neither adds to it nor sets it to 0.
 
     >>> from kgen.frontend import make_kernel
     >>> text = ["<> t = 0 {id=z}", "t = t + c*a[j] {id=u, dep=z}", "out = t {dep=u}"]

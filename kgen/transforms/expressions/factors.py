@@ -50,19 +50,19 @@ def hoist_invariant_multiplicative_terms_in_sum_reduction(
     reduction_inames: str | Iterable[str],
     reduction_filter: Callable[[Reduction], bool] | None = None,
 ) -> LoopKernel:
-    """Multiply a sum by the factors that are the same in all of its terms, once.
+    """Move the factors that all terms of a sum share out of the sum.
 
-    :arg reduction_inames: the loops of the sums that are changed, all of them
-    :arg reduction_filter: tells which of these sums are; all where it is left out
+    :arg reduction_inames: all loops of the sums to change
+    :arg reduction_filter: a predicate that selects among these sums; by default all
 
     ::
 
         y[i] = sum(j, x[i]*a[i, j])   =>   y[i] = x[i]*sum(j, a[i, j])
 
-    Sums of floating-point numbers are rounded otherwise then. Where the types are known, what is
-    added up keeps the type that it had. A product of such factors alone stays in its sum.
+    This changes the rounding of floating-point sums. If the types are known, the terms keep their
+    type. A term that consists of such factors alone stays in its sum.
 
-    Raises :class:`TransformError` where no such sum has a factor to take out.
+    Raises :class:`TransformError` if no such sum has a factor to move.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i, j]: 0<=i,j<4 }", "y[i] = sum(j, x[i]*a[i, j])")
@@ -155,16 +155,16 @@ def extract_multiplicative_terms_in_sum_reduction_as_subst(
 
     :arg within: matches the instruction that has the sum; it is the only one there
     :arg subst_name: the name of the rule
-    :arg arguments: what of these factors the rule takes as arguments, as text or nodes
-    :arg terms_filter: tells which factors are put into the rule
+    :arg arguments: subexpressions of the factors that become arguments, as text or nodes
+    :arg terms_filter: a predicate that selects the factors for the rule
 
     ::
 
         y[i] = sum(j, a[i, j]*w[j]*x[i])   =>   f(i, j) := a[i, j]*w[j]
                                                 y[i] = sum(j, f(i, j)*x[i])
 
-    Raises :class:`TransformError` where there is no sum, or more than one, where no factor is
-    chosen, and where the chosen ones have no such argument in them.
+    Raises :class:`TransformError` unless there is exactly one sum, if no factor is
+    selected, and if an argument does not occur in the selected factors.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i, j]: 0<=i,j<4 }", "y[i] = sum(j, a[i, j]*w[j]*x[i])")

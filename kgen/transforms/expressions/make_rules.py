@@ -49,8 +49,8 @@ def assignment_to_subst(
 ) -> LoopKernel:
     """Turn the assignments to a variable into a rule, used wherever the variable is read.
 
-    The subscripts of the assigned place become the arguments of the rule. The assignment
-    and the variable go when nothing reads them any more, nor bounds of loops do.
+    The subscripts of the assignee become the arguments of the rule. The assignment
+    and the variable are removed if no instruction and no loop bound reads the variable any more.
 
     :arg extra_arguments: further loop variables that the rule takes as arguments
     :arg within: use the rule in the instructions that match
@@ -62,7 +62,7 @@ def assignment_to_subst(
         b[i] = t[i] + 1               b[i] = t_subst(i) + 1
 
     Raises :class:`TransformError` for an assignment that is conditional or reads what it
-    writes, and where what it reads may have changed when the variable is read.
+    writes, and if variables that it reads may have changed when the variable is read.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t[i] = 2*a[i]", "b[i] = t[i] + 1"])
@@ -252,7 +252,7 @@ def extract_subst(
     """Make a rule of the expressions that match a template, and use it instead of them.
 
     :arg template: the expression of the rule, as text or nodes
-    :arg parameters: the variables in it that stand for anything: the rule's arguments
+    :arg parameters: the variables in it that match any expression: the rule's arguments
     :arg within: use the rule in the instructions that match
 
     ::
@@ -260,7 +260,7 @@ def extract_subst(
         a[i] = sin(2*b[i]) + sin(2*i)   =>   f(x) := sin(2*x)
                                              a[i] = f(b[i]) + f(i)
 
-    Raises :class:`TransformError` when nothing looks like the template.
+    Raises :class:`TransformError` if nothing matches the template.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = sin(2*b[i]) + sin(2*i)")
@@ -291,20 +291,20 @@ def reduction_arg_to_subst_rule(
     insn_match: Any = None,
     subst_rule_name: str | None = None,
 ) -> LoopKernel:
-    """Make rules of the operands of reductions over some loops, whose variables they take.
+    """Turn the operands of reductions over some loops into rules of the loop variables.
 
-    Precomputing such a rule stores what is to be added up.
+    Precomputing such a rule stores the operands.
 
-    :arg inames: one loop, or several; of a reduction over more, the others stay variables
+    :arg inames: one loop, or several; other loops of the reductions stay variables
     :arg insn_match: only in the instructions that match
-    :arg subst_rule_name: of the rule, where only one is made; ``red_i_arg`` when left out
+    :arg subst_rule_name: the name of the rule, if there is only one; by default ``red_i_arg``
 
     ::
 
         a = sum(i, 2*b[i])   =>   red_i_arg(i) := 2*b[i]
                                   a = sum(i, red_i_arg(i))
 
-    Raises :class:`TransformError` where no reduction runs over the loops, and where one name is
+    Raises :class:`TransformError` if no reduction runs over the loops, and if one name is
     given for several rules.
 
     >>> from kgen.frontend import make_kernel

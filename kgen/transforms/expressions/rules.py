@@ -41,15 +41,15 @@ def expand_subst(kernel: LoopKernel, within: Any = None) -> LoopKernel:
     """Expand uses of substitution rules.
 
     :arg within: which uses; a stack match such as ``id:insn > id:rule``. Rules that are used
-        elsewhere stay. A use inside of another rule is expanded in a copy of that rule,
-        where it is not meant for all uses of it.
+        elsewhere stay. A use inside another rule is expanded in a copy of that rule,
+        unless it is selected for all uses of that rule.
 
     ::
 
         f(x) := 2*x            =>  a[i] = 2*b[i]
         a[i] = f(b[i])
 
-    Raises :class:`TransformError` for rules that use each other in a circle, and for a use
+    Raises :class:`TransformError` for rules that use each other cyclically, and for a use
     with a wrong number of arguments.
 
     >>> from kgen.frontend import make_kernel

@@ -48,9 +48,8 @@ def affine_map_inames(
         for i  {0<=i<4}    affine_map_inames(kernel, "i", "z", "z = 3 - i")   for z  {0<=z<4}
           a[i] = 0                                  =>                          a[3 - z] = 0
 
-    Raises :class:`TransformError` when the equations do not give each new point one old
-    point and the other way round, and where iterations that depend on each other change
-    places, as :func:`map_domain` does.
+    Raises :class:`TransformError` if the equations are not a one-to-one map between old and new
+    points, and if dependent iterations would be reordered, as :func:`map_domain` does.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -102,11 +101,11 @@ def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
         for i                map_domain(kernel, "{[i] -> [z]: z = i + 2}")       for z
           a[i] = 0                                =>                               a[z - 2] = 0
 
-    Where iterations depend on each other, those that came first still do: priorities of the
-    new loops say which have to be around which. Where nothing says in which order the old ones
-    are, and the map is right for another one than that of their declaration, there is a
-    warning. Dependences follow from what is read and written; there is a warning where that
-    cannot be told, as for ``a[b[i]]``.
+    The order of dependent iterations is preserved: priorities of the
+    new loops determine which must enclose which. If nothing determines the order of the old loops,
+    and the map is only valid for another order than that of their declaration, there is a
+    warning. Dependences follow from the elements read and written; there is a warning if they
+    cannot be determined, as for ``a[b[i]]``.
 
     ::
 
@@ -114,9 +113,9 @@ def map_domain(kernel: LoopKernel, transform_map: Any) -> LoopKernel:
           u[i,j] = u[i-1,j] + u[i,j-1]   "{[i,j] -> [w,x]: w = i + j       u[w-x,x] = ...
                                            and x = j}")              =>
 
-    Raises :class:`TransformError` when the map is not one to one, with an iteration for which
-    it has no new one, and, with two iterations, when it turns the order of what depends on each
-    other around.
+    Raises :class:`TransformError` if the map is not one to one, with an iteration that
+    has no image, and if it reverses a dependence, with the two
+    iterations.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")

@@ -114,9 +114,9 @@ def remove_unused_inames(
 ) -> LoopKernel:
     """Remove loop variables that no instruction uses and that bound no loop.
 
-    What they imply for the others stays in the domain.
+    The constraints that they imply for other inames are kept.
 
-    :arg inames: only those of them; all by default
+    :arg inames: remove only these; all by default
 
     ::
 
@@ -171,9 +171,9 @@ def get_iname_duplication_options(
 ) -> Iterator[tuple[str, Or]]:
     """Yield pairs ``(iname, within)`` for :func:`duplicate_inames` that may let loops nest.
 
-    There are none for a kernel whose loops do. It may take several of them, one after the
-    other. For each loop of those that do not nest there is every way to leave some of the
-    instructions in it, and not all; instructions in the same loops stay together.
+    A kernel whose loops nest has no options. Several options may be needed, one after the
+    other. For each loop that does not nest, every proper subset of its instructions is
+    an option; instructions in the same loops stay together.
 
     >>> from kgen.frontend import make_kernel
     >>> text = ["a[i,j] = 0", "b[j] = 0 {inames=j}", "c[i] = 0 {inames=i}"]
@@ -234,17 +234,17 @@ def _torn_nests(kernel: LoopKernel) -> Iterator[_Nests]:
 
 @transform
 def add_inames_for_unused_hw_axes(kernel: LoopKernel, within: Any = None) -> LoopKernel:
-    """Put instructions inside the loops on hardware axes that only others are in.
+    """Put instructions inside the loops on hardware axes that they do not use.
 
-    An instruction that is not on an axis runs on all of it; inside of the axis' loop it is
-    held to the loop's bounds.
+    An instruction that does not use an axis runs on the whole axis; inside the loop of the axis, it
+    runs only for the values of the loop.
 
     ::
 
         a[i] = 0        {id=one}              a[i] = 0     {id=one, inames=i:j}
         b[i,j] = 1      i: l.0, j: l.1   =>   b[i,j] = 1
 
-    Raises :class:`TransformError` when several inames are on an axis that is missing.
+    Raises :class:`TransformError` if several inames are on a missing axis.
 
     >>> from kgen.frontend import make_kernel
     >>> from kgen.transforms.loops.tag import tag_inames

@@ -35,12 +35,12 @@ def get_kennedy_unweighted_fusion_candidates(
 ) -> Mapping[str, Collection[str]]:
     """Return loops that can be fused, for :func:`rename_inames_in_batch`; of reductions, too.
 
-    Loops are put together greedily, in the order of the program, after Kennedy and McKinley
-    (1994): those that have the same values, tags and loops around them, between which nothing
-    else has to run, and of which no iteration needs a later one of a loop before it. A loop that
-    is no candidate runs as a whole: what waits for a part of it waits for all of it. Loops of
-    reductions are put together where neither of their instructions waits for the other; outer
-    ones with outer ones, and those inside of these likewise.
+    Loops are grouped greedily, in program order, after Kennedy and McKinley
+    (1994). Fusable loops have the same values, tags and enclosing loops, nothing else must
+    run between them, and no iteration needs a later iteration of an earlier loop. A loop that
+    is not a candidate runs as a whole: what depends on a part of it waits for all of it. Loops of
+    reductions are grouped if neither of their instructions depends on the other: outer loops with
+    outer loops, inner ones with inner ones.
 
     :arg prefix: the new loops are called ``prefix``, ``prefix_0``, ...
 
@@ -51,7 +51,7 @@ def get_kennedy_unweighted_fusion_candidates(
         for j                         c[ifused] = b[ifused]
           c[j] = b[j]
 
-    Raises :class:`TransformError` when one of the loops is inside of another.
+    Raises :class:`TransformError` if one of the loops is inside another.
 
     >>> from kgen.frontend import make_kernel
     >>> from kgen.transforms.loops.rename import rename_inames_in_batch

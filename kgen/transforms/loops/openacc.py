@@ -35,21 +35,21 @@ def parallelize(
     """Distribute loops over gangs (work-groups), workers and vectors (work-items).
 
     :arg levels: the levels of each loop, of ``gang``, ``worker``, ``vector``, or ``seq``. A
-        length may stand with a level, ``vector(64)``. Several loops, ``"i, j"`` or
-        ``("i", "j")``, the fastest varying last, are collapsed: into one, if all but the first
+        level may have a length, ``vector(64)``. Several loops, ``"i, j"`` or
+        ``("i", "j")``, the fastest varying last, are collapsed into one, if all but the first
         have constant bounds
     :arg num_gangs: the number of work-groups; by default as many as there is work for
     :arg num_workers: work-items along the axis ``l.1``
-    :arg vector_length: work-items along the axis ``l.0``, next to each other
+    :arg vector_length: work-items along the axis ``l.0``, whose work-items are adjacent
 
     A loop of several levels is split: for ``gang worker vector`` its pieces are ``i_gang``
-    (``g.0``), ``i_worker`` (``l.1``) and ``i_vector`` (``l.0``). What a level does not take at
-    once is ``i_turn``, a plain loop. A loop with a constant length of at most that of its only
-    level is not split, and keeps its name.
+    (``g.0``), ``i_worker`` (``l.1``) and ``i_vector`` (``l.0``). If a level has fewer
+    instances than iterations, the plain loop ``i_turn`` runs the rest. A loop with a constant
+    length of at most that of its only level is not split, and keeps its name.
 
-    Of collapsed loops whose bounds are no constants, each but the last takes an axis of gangs
-    (``g.0``, ``g.1``), and the last one all levels: no index has to be divided. A triangle
-    takes the gangs of its box.
+    If the bounds of collapsed loops are not constant, each loop but the last takes an axis of gangs
+    (``g.0``, ``g.1``), and the last one takes all levels, so no index is divided. A triangle
+    takes the gangs of its bounding box.
     With ``num_gangs``, the first loop is distributed cyclically over the gangs.
 
     ::
@@ -61,8 +61,8 @@ def parallelize(
           for j                   vector_length=32                  ... j_vector + j_turn*32
             ...                        =>
 
-    Raises :class:`TransformError` for levels that there are not, ``seq`` with others, and loops
-    of one instruction that are on one level.
+    Raises :class:`TransformError` for unknown levels, ``seq`` with other levels, and loops
+    of one instruction on the same level.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = parallelize(make_kernel("{ [i]: 0<=i<n }", "a[i] = 0"), {"i": "gang vector"})

@@ -53,9 +53,9 @@ def duplicate_inames(
     suffix: str | None = None,
     tags: Mapping[str, TagLike] | None = None,
 ) -> LoopKernel:
-    """Give the matching instructions copies of loops.
+    """Give the matching instructions their own copies of loops.
 
-    :arg new_inames: their names; ``<old><suffix>`` by default, ``<old>_0`` without a suffix
+    :arg new_inames: the new names; ``<old><suffix>`` by default, ``<old>_0`` without a suffix
     :arg tags: tags of the new inames, by the names of the old ones; they inherit none
 
     ::
@@ -66,10 +66,10 @@ def duplicate_inames(
         end i                                         for i
         duplicate_inames(kernel, "i", "id:one")         b[i] = 1
 
-    Raises :class:`TransformError` when the bounds of a loop depend on a copied one, and
-    instructions that match share it with others: it has to be copied too. And when they need the
-    value of a temporary that the next iteration of the others overwrites, or the other way around;
-    for arguments, and where that depends on data, there is a warning.
+    Raises :class:`TransformError` if the bounds of a loop depend on a copied one, and
+    matching instructions share it with others: it must be copied too. Also raised if one side needs
+    the value of a temporary that the next iteration of the other side overwrites;
+    for arguments, and if that depends on data, there is a warning.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1"])
@@ -139,7 +139,7 @@ def rename_iname(
         for j                     end j
           b[j] = 1
 
-    Raises :class:`TransformError` for a name that is taken, and for loops that differ.
+    Raises :class:`TransformError` for a name that is in use, and for loops that differ.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", ["a[i] = 0", "b[j] = 1"])
@@ -165,7 +165,7 @@ def rename_inames(
 ) -> LoopKernel:
     """Give several loop variables one name, which fuses the loops; see :func:`rename_iname`.
 
-    The new loop has no tags of the old ones.
+    The new loop does not inherit the tags of the old ones.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", ["a[i] = 0", "b[j] = 1"])

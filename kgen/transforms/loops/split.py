@@ -50,8 +50,8 @@ def split_iname(
 
     :arg outer_iname: the new names are ``<old>_outer`` and ``<old>_inner`` by default;
         neither inherits the tags of the old iname
-    :arg slabs: how many first and last iterations of the outer loop get code of their own,
-        so that the others need no check of the bounds
+    :arg slabs: how many first and last iterations of the outer loop get their own code,
+        so that the others need no bounds checks
     :arg do_tagged_check: reject splitting a loop that has an implementation tag
     :arg within: split for the instructions that match; the others keep the old loop
 
@@ -89,7 +89,7 @@ def chunk_iname(
 ) -> LoopKernel:
     """Split a loop into a given number of pieces, whose lengths differ by at most one.
 
-    The arguments are those of :func:`split_iname`. Of ``n`` iterations the first ``n % count``
+    The arguments are those of :func:`split_iname`. For ``n`` iterations, the first ``n % count``
     pieces have one more than the others.
 
     ::
@@ -97,11 +97,11 @@ def chunk_iname(
         for i  {0<=i<64}  =>  for i_outer, i_inner   {0<=i_outer<4, 0<=i_inner<16}
           a[i] = 0              a[i_inner + i_outer*16] = 0
 
-    Where the number of iterations is a parameter, a piece starts behind the lengths of those
-    before it, which is a sum of as many terms. Where bounds of other loops depend on this one,
-    or it has steps, pieces of one length are made, the last ones shorter or empty.
+    If the trip count is a parameter, a piece starts at the sum of the lengths of the pieces
+    before it, with as many terms. If bounds of other loops depend on this one,
+    or it is strided, all pieces have the same length, except shorter or empty last ones.
 
-    Raises :class:`TransformError` for those where the number of iterations is not a constant:
+    Raises :class:`TransformError` for such loops if the trip count is not constant:
     the bounds of the other loops would not be affine.
 
     >>> from kgen.frontend import make_kernel
@@ -338,9 +338,9 @@ def join_inames(
         for i, j  {0<=i<n, 0<=j<8}  =>  for j_and_i   {0<=j_and_i<8*n}
           a[i, j] = 0                     a[j_and_i // 8, j_and_i % 8] = 0
 
-    Raises :class:`TransformError` for an instruction inside of some but not all of them, and for
-    bounds that are no constants: the new loop's would be products of parameters, which are not
-    affine.
+    Raises :class:`TransformError` for an instruction inside some but not all of them, and for
+    bounds that are not constant: the bound of the new loop would be a product of parameters, which
+    is not affine.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<8 }", "a[i,j] = 0")

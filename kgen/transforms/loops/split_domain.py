@@ -32,24 +32,24 @@ def split_domain(
     suffixes: Sequence[str] = ("interior", "boundary"),
     into: Literal["instructions", "launches", "kernels"] = "instructions",
 ) -> Program:
-    """Give the iterations in a set loops and instructions of their own: index-set splitting.
+    """Give the iterations in a set their own loops and instructions: index-set splitting.
 
     The other iterations are divided into disjoint convex pieces, such as the four sides of a
-    square, each with loops and instructions of its own. Together, they are the iterations that
-    there were, each once.
+    square, each with its own loops and instructions. Together, the pieces execute each original
+    iteration once.
 
-    :arg subset: an affine set of inames, as text or as a set of islpy's; it may have several
-        pieces, quotients, parameters and integer arguments of the kernel, and loops around those
-        that are split
+    :arg subset: an affine set of inames, as text or as an islpy set; it may have several
+        pieces, quotients, parameters and integer arguments of the kernel, and loops around the
+        split ones
     :arg within: split for the instructions that match; the others keep the old loops
-    :arg suffixes: what the names of copies end in, for iterations in *subset* and for the
-        others: of loops, of instructions, and of temporaries that no piece leaves to another.
-        A side of several pieces has numbers: ``i_boundary_0``, ``i_boundary_1``...
-    :arg into: ``"instructions"`` of one launch, ``"launches"`` for either side, between which are
+    :arg suffixes: the endings of the names of copies, for iterations in *subset* and for the
+        others: of loops, of instructions, and of temporaries that pieces do not share.
+        The pieces of a side are numbered: ``i_boundary_0``, ``i_boundary_1``...
+    :arg into: ``"instructions"`` of one launch, ``"launches"`` for either side, separated by
         global barriers, or ``"kernels"``: entry points ``<kernel>_<suffix>`` of the program, with
         the arguments of the kernel, to be called one after the other in any order
 
-    Loops around those that are split stay around all pieces; those inside of them are copied.
+    Loops around the split ones enclose all pieces; loops inside them are copied.
     Copies have the tags, slabs and priorities of the old loops.
 
     ::
@@ -61,12 +61,12 @@ def split_domain(
                                                              for i_boundary_1  {i_boundary_1=n-1}
                                                                b[i_boundary_1] = ...
 
-    What depends on other pieces waits for them: instructions get dependencies where an element
-    is written in one piece and used in another. Where the pieces need each other's values in
-    both directions, there is a :class:`TransformError` that names two iterations; and a warning,
-    where that cannot be told, as for ``a[b[i]]``. There are errors, too, for a set that holds all
-    or none of the iterations, for instructions in some but not all of its loops, and for kernels
-    that would have to run in some order.
+    Instructions get dependencies if an element is written in one piece and used in another. If
+    the pieces need each other's values in both directions, there is a :class:`TransformError` that
+    names two iterations; if that cannot be determined, as for ``a[b[i]]``, there is a
+    warning. There are errors, too, for a set that contains all or none of the iterations, for
+    instructions in some but not all of its loops, and for kernels that would have to run in a
+    certain order.
 
     Source: M. Griebl, P. Feautrier, C. Lengauer, Index Set Splitting, International Journal of
     Parallel Programming 28 (2000), for the term; the pieces are those of set difference.

@@ -58,13 +58,13 @@ def tag_inames(
     force: bool = False,
     ignore_nonexistent: bool = False,
 ) -> Program:
-    """Set tags, which say how loops are implemented.
+    """Set tags, which select how loops are implemented.
 
-    :arg iname_to_tag: ``{"i": "g.0", "j": ["l.0", my_tag]}``, pairs of such, or the text
-        ``"i:g.0, j:l.0"``. Inames may be patterns with ``*`` and ``?``; a pattern that fits
+    :arg iname_to_tag: ``{"i": "g.0", "j": ["l.0", my_tag]}``, such pairs, or the text
+        ``"i:g.0, j:l.0"``. Inames may be patterns with ``*`` and ``?``; a pattern that matches
         none changes nothing.
-    :arg force: replace an implementation tag that is there already
-    :arg ignore_nonexistent: pass over inames that do not exist
+    :arg force: replace an existing implementation tag
+    :arg ignore_nonexistent: ignore inames that do not exist
 
     ::
 
@@ -73,8 +73,8 @@ def tag_inames(
         end i
 
     Raises :class:`TransformError` for a second implementation tag, two loops of one reduction
-    on one hardware axis, and a reduction over ``g.N``, ``ilp`` or ``vec``. That no instruction is
-    inside of two loops on one axis is checked when code is generated.
+    on one hardware axis, and a reduction over ``g.N``, ``ilp`` or ``vec``. Code generation checks
+    that no instruction is inside two loops on one axis.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -266,8 +266,8 @@ def untag_inames(
 def prioritize_loops(kernel: Program, loop_priority: str | Sequence[str]) -> Program:
     """Set the nesting order of loops, outermost first, where instructions leave a choice.
 
-    What several calls say must agree; together they order the loops. Names of no loop are left
-    out, with a warning; ``i_outer`` is the loop over strides of a loop ``i`` tagged ``l.auto``.
+    The orders of several calls are combined and must agree. Names that are not loops are
+    ignored, with a warning; ``i_outer`` is the loop over strides of a loop ``i`` tagged ``l.auto``.
 
     ::
 

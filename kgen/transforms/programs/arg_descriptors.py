@@ -25,17 +25,17 @@ __all__ = ["infer_arg_descr"]
 def infer_arg_descr(program: TranslationUnit) -> TranslationUnit:
     """Set shapes and strides of called kernels' array arguments to those of the calls.
 
-    A shape is filled in where it is open, and strides where they are but those of an array
-    that lies alone; if all calls pass the same, written in what the called kernel knows:
-    numbers, and its own scalar arguments. Callers come before what they call.
-    Entry points stay as they are: what they get is up to whoever starts them.
+    An open shape is filled in, and so are strides that are only the default of a contiguous array,
+    if all calls pass the same ones, expressed in what the called kernel knows:
+    numbers, and its own scalar arguments. Callers are processed before their callees.
+    Entry points stay as they are, because their callers are unknown.
 
     ::
 
         for i                                   f(x):  x has stride 1
           [k]: b[i,k] = f([j]: a[j,i])    =>    f(x):  x has stride 16
 
-    Raises :class:`TransformError` for calls that do not fit what they call.
+    Raises :class:`TransformError` for calls whose arguments do not match the callee.
 
     >>> from kgen.frontend import make_function, make_kernel
     >>> from kgen.ir.data import GlobalArg

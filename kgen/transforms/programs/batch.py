@@ -37,14 +37,14 @@ def to_batched(
     batch_iname_prefix: str = "ibatch",
     sequential: bool = False,
 ) -> LoopKernel:
-    """Apply a kernel to several sets of data, in a loop around all of it.
+    """Apply a kernel to several sets of data, in a loop around all instructions.
 
-    :arg nbatches: how many; a name is that of an integer argument, which is added
-    :arg batch_varying_args: the arguments of which each set of data has its own. Arrays get
-        another axis, their first one; numbers become arrays.
+    :arg nbatches: the number of sets; a name is that of an integer argument, which is added
+    :arg batch_varying_args: the arguments that differ between sets. Arrays get
+        a new first axis; numbers become arrays.
     :arg batch_iname_prefix: the new loop; its name is made unique
-    :arg sequential: run one set after the other. Temporaries are used again then; otherwise,
-        those that are declared as local or global get an axis, too.
+    :arg sequential: run one set after the other, reusing temporaries; otherwise,
+        temporaries that are declared as local or global get an axis, too.
 
     ::
 
@@ -52,8 +52,8 @@ def to_batched(
           b[i] = c*a[i]       =>      for i
                                         b[ibatch, i] = c*a[ibatch, i]
 
-    Raises :class:`TransformError` for arguments on which loops or shapes depend, and for
-    those that C code names.
+    Raises :class:`TransformError` for arguments that loops or shapes depend on, and for
+    those that C code uses.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = to_batched(make_kernel("{ [i]: 0<=i<n }", "b[i] = c*a[i]"), "m", "a, b")

@@ -27,10 +27,10 @@ def merge(translation_units: Sequence[TranslationUnit]) -> TranslationUnit:
     ::
 
         caller: y[i] = f(x[i])
-        f: out = 2*a                =>  both in one program, which starts what either starts
+        f: out = 2*a                =>  both in one program, with the entry points of either
 
-    Raises :class:`TransformError` for two different kernels of one name, for different
-    targets, and for kernels that call themselves.
+    Raises :class:`TransformError` for two different kernels with the same name, for different
+    targets, and for recursive kernels.
 
     >>> from kgen.frontend import make_function, make_kernel
     >>> f = make_function("{ [i]: 0<=i<4 }", "y[i] = 2*x[i]", name="f")
@@ -75,14 +75,14 @@ def rename_callable(
 ) -> TranslationUnit:
     """Rename a kernel or function, and its calls.
 
-    :arg new_name: a new one is found when this is left out
-    :arg existing_ok: there may be an equal one of the new name, which it becomes
+    :arg new_name: by default, a new name is generated
+    :arg existing_ok: an equal callable with the new name may exist, and is then used
 
     ::
 
         y[i] = f(x[i])  =>  y[i] = g(x[i])
 
-    Raises :class:`TransformError` where there is no *old_name*, or a *new_name* already.
+    Raises :class:`TransformError` if *old_name* does not exist, or *new_name* does.
 
     >>> from kgen.frontend import make_function
     >>> f = make_function("{ [i]: 0<=i<4 }", "y[i] = 2*x[i]", name="f")
@@ -117,13 +117,13 @@ def register_callable(
 
     :arg callable_: an instance of a subclass of :class:`ScalarCallable`, a
         :class:`CallableKernel`, or a :class:`CallMangleInfo`
-    :arg redefining_not_ok: reject a name that something else has in the program
+    :arg redefining_not_ok: reject a name that is already in use in the program
 
     ::
 
         y[i] = f(x[i])    # f is not known  =>  y[i] = my_f(x[i]);
 
-    Raises :class:`TransformError` for a name that is taken.
+    Raises :class:`TransformError` for a name that is in use.
 
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel

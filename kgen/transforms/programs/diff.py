@@ -44,25 +44,25 @@ def diff_kernel(
     """Return a kernel that computes derivatives, and their names.
 
     :arg diff_outputs: arguments that are written. The derivative of ``z`` by ``x``, ``z_dx``, has
-        the axes of ``z``, then those of ``x``.
-    :arg by: the argument by which they are differentiated, an array or a number
+        the axes of ``z``, followed by those of ``x``.
+    :arg by: the argument to differentiate by, an array or a number
     :arg diff_iname_prefix: the new loops, over the elements of *by*
-    :arg batch_axes_in_by: axes of *by* that are no variables: ``z[k]`` depends on ``x[k]`` only.
+    :arg batch_axes_in_by: batch axes of *by*: ``z[k]`` depends on ``x[k]`` only.
         The derivative has no axes for them.
-    :arg copy_outputs: outputs that are still to be computed, beside the derivatives
+    :arg copy_outputs: outputs to compute in addition to the derivatives
 
     ::
 
         z[i] = sin(x[i])  =>  z_dx[i, d] = cos(x[i])*(1 if d == i else 0)
 
-    For one output its derivative's name is returned, for several a tuple; ``None`` stands for
-    one that does not depend on *by*. An output that goes on from what it was (``z[i] = z[i] +
-    ...``) needs the derivative of that as the first value of its derivative. Where something
-    is not smooth (``abs``, ``max``, conditions), the derivative is that of the branch that is
-    taken. A derivative has the type of its output, if that is known already, else the type of
-    what it is computed from: numbers only, for linear functions.
+    Returns the name of the derivative for one output, a tuple of names for several; ``None`` stands
+    for an output that does not depend on *by*. An output that updates its previous value (``z[i] =
+    z[i] + ...``) needs the derivative of that value as the initial value of its derivative. For
+    functions that are not smooth (``abs``, ``max``, conditions), the derivative is that of the
+    branch taken. A derivative has the type of its output, if that is known already, else the type
+    of its operands, which are only numbers for linear functions.
 
-    Raises :class:`TransformError` for what is no function of *by* that has a derivative:
+    Raises :class:`TransformError` for expressions that cannot be differentiated by *by*:
     C code, calls with several results, functions without a rule, products over loops.
 
     >>> from kgen.frontend import make_kernel

@@ -38,13 +38,13 @@ def fuse_kernels(
 ) -> TranslationUnit:
     """Fuse several kernels into one.
 
-    Loops of one name become one loop; they must run over the same values. Arguments of one
-    name are one argument, declared alike. Temporaries stay those of their kernel: where two
-    have the same name, the later one is renamed. Assumptions hold together.
+    Loops with the same name become one loop; they must have the same values. Arguments with the
+    same name become one argument, and must be declared alike. Temporaries are not shared: of two
+    with the same name, the later one is renamed. The assumptions are combined.
 
-    :arg suffixes: one for each kernel, which the names of its temporaries get
-    :arg data_flow: ``[("a", 0, 1), ...]``: what reads or writes ``a`` in ``kernels[1]`` waits for
-        what writes it in ``kernels[0]``; without, nothing of one kernel waits for another
+    :arg suffixes: one for each kernel, appended to the names of its temporaries
+    :arg data_flow: ``[("a", 0, 1), ...]``: accesses to ``a`` in ``kernels[1]`` depend on writes
+        to it in ``kernels[0]``; by default, the kernels are independent
 
     ::
 
@@ -53,8 +53,8 @@ def fuse_kernels(
             b[i] = 2*a[i]          c[i] = b[i] + 1   =>        b[i] = 2*a[i]
           end i                  end i                         c[i] = b[i] + 1
 
-    Raises :class:`TransformError` for loops, arguments, rules or tags that have one name and
-    differ, with a point where loops do.
+    Raises :class:`TransformError` for loops, arguments, rules or tags that have the same name and
+    differ; for loops, with a point.
 
     >>> from kgen.frontend import make_kernel
     >>> one = make_kernel("{ [i]: 0<=i<n }", "b[i] = 2*a[i]", name="first")

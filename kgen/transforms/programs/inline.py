@@ -55,9 +55,9 @@ def inline_callable_kernel(
 ) -> TranslationUnit:
     """Inline a kernel at all its calls.
 
-    The loops of the kernel go inside of those around the call, with their tags. Its temporaries
-    and loops have the first four letters of its name and ``_`` in front; calls that are inlined
-    when code is generated keep names that are free.
+    The loops of the kernel are nested inside those around the call, and keep their tags. The names
+    of its temporaries and loops get the first four letters of its name and ``_`` as a prefix; calls
+    that are inlined during code generation keep unused names.
 
     ::
 
@@ -65,8 +65,8 @@ def inline_callable_kernel(
                                                        y[k,doub_i] = 2*x[k,doub_i]
                                                      end doub_i
 
-    Raises :class:`TransformError` where nothing calls it, where the arguments of a call do not
-    fit, and for kernels that call themselves.
+    Raises :class:`TransformError` if nothing calls it, if the arguments of a call do not
+    match, and for recursive kernels.
 
     >>> from kgen.frontend import make_function, make_kernel
     >>> from kgen.transforms.programs.callables import merge

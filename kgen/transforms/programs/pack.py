@@ -35,8 +35,8 @@ def pack_and_unpack_args_for_call(
     """Make the calls of a kernel use contiguous copies of their array arguments.
 
     :arg call_name: the kernel that is called
-    :arg input_args_to_pack: names of its arguments that are copied before; all by default
-    :arg output_args_to_unpack: names of its arguments that are copied back; all by default
+    :arg input_args_to_pack: names of the arguments that are copied before; all by default
+    :arg output_args_to_unpack: names of the arguments that are copied back; all by default
 
     ::
 
@@ -44,7 +44,7 @@ def pack_and_unpack_args_for_call(
         [i]: y[2*i] = f([j]: x[2*j])    =>        [i]: y_pack[i] = f([j]: x_pack[j])
                                                   y[2*i] = y_pack[i]
 
-    Raises :class:`TransformError` where nothing calls it, and for names that are no arguments.
+    Raises :class:`TransformError` if nothing calls it, and for names that are not arguments.
 
     >>> from kgen.frontend import make_function, make_kernel
     >>> from kgen.transforms.programs.callables import merge
@@ -56,8 +56,8 @@ def pack_and_unpack_args_for_call(
     x_pack[j_0] = x[2*j_0]  {id=insn_x_pack}
     [i]: y[2*i] = f([j]: x_pack[j])  {id=insn}
 
-    The copy has the shape of the argument of the called kernel, where its number of axes differs
-    and the number of elements is the same.
+    If the numbers of axes differ, and the numbers of elements are equal, the copy has the shape of
+    the argument of the called kernel.
     """
     if not isinstance(program.callables_table.get(call_name), CallableKernel):
         known = [kernel.name for kernel in program.kernels()]

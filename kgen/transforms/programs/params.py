@@ -29,7 +29,7 @@ __all__ = ["assume", "fix_parameters", "fix_used_parameters"]
 def fix_parameters(program: Program, /, *, within: Any = None, **value_dict: Any) -> Program:
     """Replace parameters and value arguments by numbers, and remove the arguments.
 
-    Each kernel of a program takes the values of the names that it uses.
+    Each kernel of a program uses the values of its own parameters.
 
     :arg within: replace in the expressions of matching instructions only; domains, shapes
         and the arguments stay
@@ -39,8 +39,8 @@ def fix_parameters(program: Program, /, *, within: Any = None, **value_dict: Any
         for i  {0<=i<n}           fix_parameters(kernel, n=4)        for i  {0<=i<4}
           a[i] = a[i] + n                     =>                       a[i] = a[i] + 4
 
-    Raises :class:`TransformError` for a name that no kernel has, that of an array or a loop, for a
-    domain parameter that is no integer, and for a value that contradicts the assumptions.
+    Raises :class:`TransformError` for an unknown name, the name of an array or a loop, for a
+    domain parameter that is not an integer, and for a value that contradicts the assumptions.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = fix_parameters(make_kernel("{ [i]: 0<=i<n }", "a[i] = n"), n=4)
@@ -136,8 +136,8 @@ def assume(kernel: Program, assumptions: Any) -> Program:
 
         if (n >= 1 && i + 1 <= n)  =>  if (i + 1 <= n)
 
-    Raises :class:`TransformError` when it contradicts what is assumed already, and for a name
-    that is no parameter.
+    Raises :class:`TransformError` if it contradicts the existing assumptions, and for a name
+    that is not a parameter.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<n }", "a[i] = 0")

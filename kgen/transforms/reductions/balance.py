@@ -51,19 +51,19 @@ def balance(
     group_size: int | None = None,
     entries: str | int | None = None,
 ) -> LoopKernel:
-    """Share the entries of rows evenly among work-items, whatever the lengths of the rows are.
+    """Distribute the entries of rows evenly over work-items, whatever the lengths of the rows.
 
     A row has the entries ``starts[row] <= k < starts[row + 1]``, over which the kernel reduces.
-    The merge of the ends of rows with the numbers of entries is cut in pieces of *items* steps;
-    a step adds an entry or ends a row. So a work-item has the same work, be it one row's or that
-    of many rows without entries.
+    The ends of the rows are merged with the indices of the entries, and the merge is cut into
+    pieces of *items* steps; a step adds an entry or ends a row. So all work-items do the same
+    work, whether it is part of one row or many empty rows.
 
-    :arg inames: the loop over rows and the one over the entries of a row, ``"row, k"``
+    :arg inames: the loop over rows and the loop over the entries of a row, ``"row, k"``
     :arg items: the steps of a work-item; 11 by default, and 2048 on targets without work-items
     :arg group_size: the work-items of a group; 256 by default, and 1 without work-items
-    :arg entries: the number of entries, or more, as an expression of sizes. By default it is the
-        length of an array with an element for each entry, such as ``values`` below; if that is
-        declared without a shape, it becomes a new argument, which calls find from the array
+    :arg entries: an upper bound of the number of entries, as an expression of sizes. By default,
+        the length of an array with one element per entry, such as ``values`` below; if that is
+        declared without a shape, it becomes a new argument, which calls infer from the array
 
     ::
 
@@ -73,7 +73,7 @@ def balance(
           out[row] = sum(k, values[first + k]*x[columns[first + k]])     # 0 <= k < count
         end row
 
-    There are three launches afterwards, shown here without conditions ("if") for the last tile::
+    The result has three launches, shown here without conditions ("if") for the last tile::
 
         row_at[c] = rows that end before step tile*c        # by binary search, for each tile
         ... gbarrier
@@ -93,24 +93,24 @@ def balance(
         for row_late                                        # rows that began in another tile
           out[row] = sum(k_late, carry[...]) + head[row_late]
 
-    Each row's instructions run once, in one of two copies, when its total is known; the order in
-    which entries are combined does not depend on chance. All loops have their tags: groups are on
-    ``g.0``, work-items on ``l.0``, and on ``l.1`` in the last launch. Choose the target before: the
-    scan is made for it.
+    Each row's instructions run once, in one of two copies, when its total is known; entries
+    are combined in a deterministic order. All loops have their tags: groups are on
+    ``g.0``, work-items on ``l.0``, and on ``l.1`` in the last launch. Choose the target first,
+    because the scan depends on it.
 
-    Reductions are those of any operation that commutes, several of one loop, also of several
-    operands (``argmax``). ``acc = acc + values[k]`` inside of a plain loop ``k`` is a sum, too; so
+    Reductions may use any commutative operation; a loop may have several, also with several
+    operands (``argmax``). ``acc = acc + values[k]`` inside a plain loop ``k`` is a sum, too; so
     are updates with ``*``, ``max`` and ``min``. An operand that depends on the row by more than the
-    numbers of its entries (``x[columns[k]] - y[row]``) is computed in the steps, not staged.
+    indices of its entries (``x[columns[k]] - y[row]``) is computed in the steps, not staged.
 
-    It is taken on trust that ``starts`` ascend, and, with *entries*, that there are no more:
-    what no text can prove, :func:`verify` calls unknown, as it does the comparison with the
-    kernel as it was written, whose loops end where data say.
+    It is assumed, not checked, that ``starts`` ascends, and that *entries* is an upper bound.
+    :func:`verify` reports this as unknown, and so the comparison with the
+    original kernel, whose loop bounds depend on data.
 
-    Raises :class:`TransformError` where bounds are not those of rows that follow each other, for
-    loops around the rows and tags of both loops, where rows depend on each other, for operations
-    that do not commute and types that are not known, and if nothing tells how many entries
-    there are.
+    Raises :class:`TransformError` for bounds that are not those of consecutive rows, for
+    loops around the rows, for tags of either loop, for rows that depend on each other, for
+    operations that do not commute, for unknown types, and if the number of entries cannot be
+    determined.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel(

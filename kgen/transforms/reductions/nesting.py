@@ -31,7 +31,7 @@ def split_reduction_inward(
 
         sum((i, j), a[i,j])  =>  sum(j, sum(i, a[i,j]))      with inames="i"
 
-    Raises :class:`TransformError` when no reduction is over these inames and others.
+    Raises :class:`TransformError` if no reduction runs over these inames and others.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "c = sum((i,j), a[i,j])")
@@ -51,7 +51,7 @@ def split_reduction_outward(
 
         sum((i, j), a[i,j])  =>  sum(i, sum(j, a[i,j]))      with inames="i"
 
-    Raises :class:`TransformError` when no reduction is over these inames and others.
+    Raises :class:`TransformError` if no reduction runs over these inames and others.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "c = sum((i,j), a[i,j])")
@@ -101,10 +101,10 @@ class _Splitter(IdentityMapper):
 def make_reduction_inames_unique(
     kernel: LoopKernel, inames: str | Iterable[str] | None = None, within: Any = None
 ) -> LoopKernel:
-    """Give each reduction its own loops: copies of those that something else uses.
+    """Give each reduction its own loops: copies of those that are used elsewhere.
 
-    Realizing reductions does what is needed of this by itself; do it before to tag or to
-    split the loops one by one. ``simul_reduce`` reductions keep sharing theirs.
+    Realizing reductions does this where necessary; call it before to tag or
+    split the loops separately. ``simul_reduce`` reductions keep sharing theirs.
 
     :arg inames: only for reductions over one of them
 

@@ -31,19 +31,19 @@ def realize_reduction(
 ) -> LoopKernel:
     """Lower every reduction to a loop that updates an accumulator.
 
-    Reductions get loops of their own, copies of their inames where these are taken; those of
-    one instruction over the same inames share one, and so do ``simul_reduce`` reductions.
+    Reductions get their own loops: copies of their inames if these are used elsewhere. Reductions
+    of one instruction over the same inames share a loop, and so do ``simul_reduce`` reductions.
 
     :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
-    :arg unknown_types_ok: leave instructions whose operands have no types yet as they are, for
-        code generation to realize; else reject them
-    :arg automagic_scans_ok: compute outermost reductions that only grow along the loops around
-        them as scans: what a step adds is combined with the result of the step before
-    :arg force_scan: the same, and reject those that do not grow so
-    :arg force_outer_iname_for_scan: the loop along which a scan runs; else it is all those
-        that bound the reduction. Along ``l.N`` work-items share the work; along ``g.N`` two
-        launches compute first, what the groups before each one add up to (``force_scan`` only).
-        On CUDA there is one launch, in which groups look back at what those before have found
+    :arg unknown_types_ok: leave instructions whose operands have unknown types to
+        code generation; else reject them
+    :arg automagic_scans_ok: compute outermost reductions as scans if their range only grows along
+        the enclosing loops: each step adds its values to the result of the previous step
+    :arg force_scan: the same, and reject those whose range does not only grow
+    :arg force_outer_iname_for_scan: the loop along which a scan runs; by default all loops
+        that bound the reduction. Along ``l.N``, work-items share the work; along ``g.N``, two
+        launches first compute the total of the groups before each one (``force_scan`` only).
+        On CUDA there is one launch, in which groups look back at the totals of preceding groups
 
     ::
 
@@ -63,19 +63,19 @@ def realize_reduction(
                                            c[i] = acc_j
                                          end i                   with force_scan=True
 
-    Parts that are found in parallel are brought together. Work-items (``l.N``) combine theirs
-    in a tree in local memory, on CUDA the lanes of a warp without; work-groups (``g.N``) store
-    theirs, and a second launch combines them, or each adds its own to the result of an
-    ``{atomic}`` update; interleaved instances (``ilp``) have accumulators of their own. The
-    result is known to all work-items; one of them writes it to memory that they share.
-    Targets without work-items run such loops one after the other.
+    Partial results are combined as follows. Work-items (``l.N``) use a tree in local memory; on
+    CUDA, the lanes of a warp use none. Work-groups (``g.N``) store theirs, and a second launch
+    combines them, or each adds its own to the result of an
+    ``{atomic}`` update. Interleaved copies (``ilp``) have separate accumulators. All work-items
+    know the result; one of them writes it to shared memory.
+    Targets without work-items run such loops sequentially.
 
-    Raises :class:`TypeInferenceFailure` for types that are not known and have to be;
+    Raises :class:`TypeInferenceFailure` for unknown types that are needed;
     :class:`TransformError` for a reduction over ``vec``, over two loops on one hardware
-    axis, for one that depends on a loop around it on the same axis or on values that differ
+    axis, for one that depends on an enclosing loop on the same axis or on values that differ
     between the work-items; :class:`StaticValueFindingError` for a number of work-items that
-    is not a constant; :class:`ReductionIsNotTriangularError` where a scan is forced that is
-    none.
+    is not constant; :class:`ReductionIsNotTriangularError` if *force_scan* is given for a
+    reduction that is not a scan.
 
     >>> import numpy as np
     >>> from kgen.analysis.infer import infer_types

@@ -70,22 +70,22 @@ def tensorize(
     precision: str | None = None,
     lane: str | Iterable[str] | None = None,
 ) -> LoopKernel:
-    """Let the lanes of a warp compute a product of small matrices together, with tensor cores.
+    """Make the lanes of a warp compute a small matrix product together, with tensor cores.
 
     On CUDA, the loops *inames* around a sum of products become one ``mma.sync`` instruction: lanes
-    hold the elements of both factors and of the sums in the layout of the PTX ISA. Split loops to
-    the lengths of the shape before. The loops around, which are tiles of a warp, are tagged ``ilp``
-    and share what they load.
+    hold the elements of both factors and of the sums in the layout of the PTX ISA. First split the
+    loops to the lengths of the shape. Enclosing loops tagged ``ilp`` are tiles of a warp,
+    and share their loads.
 
     :arg insn: an instruction that computes ``c[i, j] = sum(k, a[i, k]*b[k, j])``, or one that adds
-        ``a[i, k]*b[k, j]`` to a variable. Factors may be any expressions, also in other order
-    :arg inames: the loops over rows, over columns, and over what is summed up
+        ``a[i, k]*b[k, j]`` to a variable. Factors may be any expressions, in either order
+    :arg inames: the loops over rows, over columns, and over terms
     :arg shape: ``m16n8k16`` or ``m16n8k8`` for factors of float16 or bfloat16; ``m8n8k4``, and with
         compute capability 9.0 ``m16n8k4``, ``m16n8k8`` or ``m16n8k16``, for float64; ``m16n8k8``
         or ``m16n8k4`` for float32 with ``precision="tf32"``. With compute capability 9.0
         ``m64n8k16``, ``m64n16k16`` ... ``m64n256k16`` for float16 or bfloat16, and ``m64n8k8`` ...
         ``m64n256k8`` for float32 with ``precision="tf32"``: see below
-    :arg precision: ``"tf32"`` rounds float32 to 10 bits behind the point: ask for it by name
+    :arg precision: ``"tf32"`` rounds float32 to 10 fraction bits; it is never the default
     :arg lane: the name of the loop over the lanes, ``lane`` by default; or two names, as in
         ``"group, pair"``, for two loops: see below
 
@@ -96,26 +96,25 @@ def tensorize(
 
     Lanes are work-items on ``l.0``, which must have 32 of them: put warps on ``l.1`` and ``l.2``.
     Sums are in float32, those of float64 in float64. Tensor cores do not round products, and add
-    those of a step in an order that NVIDIA does not say. Other targets run the same loops as plain
-    code, in the order that was written.
+    the terms of a step in an order that NVIDIA does not specify. Other targets run the same loops
+    as plain code, in the original order.
 
     With two names for lanes, the first loop is over groups of four lanes, which have sums of the
-    same rows, on ``l.1``; the second over the lanes of a group, on ``l.0``. Then reductions over
-    columns are over ``l.0``, and another product of the same rows can follow, of which the first
-    factor is what the first product made: name the loop over rows in its call as it was called::
+    same rows, on ``l.1``; the second is over the lanes of a group, on ``l.0``. Then reductions over
+    columns are over ``l.0``, and another product of the same rows can follow, whose first
+    factor is the result of the first product: in its call, name the row loop as in the first::
 
         for i, j  {0<=i<16, 0<=j<8}         for group, i_reg, pair, j_reg  {group: l.1, pair: l.0}
           c[i,j] = sum(k, ...)          =>    c[group + i_reg*8, pair*2 + j_reg] = sum(k, ...)
 
     Shapes ``m64nNk16`` and ``m64nNk8``, N a multiple of 8 up to 256, are ``wgmma`` instructions of
-    a warpgroup: four warps, the 128 lanes of ``l.0``. They read both factors from local memory
-    themselves, from temporaries with ``swizzle:128`` that are aligned to 1024 bytes, in rows of 64
-    terms of a line, or of 64 lines of a term; in rows of 32 terms if factors are float32, of which
-    they leave the last bits out. They go on while work-items do other things, up to the next
-    barrier.
+    a warpgroup: four warps, the 128 lanes of ``l.0``. The instructions read both factors from local
+    memory, from temporaries with ``swizzle:128`` that are aligned to 1024 bytes, in runs of 64
+    terms of a line, or of 64 lines of a term; for float32 in runs of 32 terms, whose last bits they
+    ignore. They run asynchronously, up to the next barrier.
 
-    Raises :class:`TransformError` for other lengths of loops, for types that no shape takes, and
-    for what is no sum of products of a factor for each row and one for each column.
+    Raises :class:`TransformError` for other lengths of loops, for types without a shape, and for
+    an instruction that is not a sum of products of a row factor and a column factor.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel(

@@ -29,19 +29,19 @@ def alias_temporaries(
 ) -> LoopKernel:
     """Place private or local temporaries in shared storage, as large as the largest.
 
-    They are not in use at the same time: scheduling rejects an order in which one is read
-    after another one was put in its place, and finds barriers for the storage, not for each.
+    Their live ranges must not overlap: scheduling rejects an order in which one is read
+    after another one overwrote it, and inserts barriers for the storage, not for each temporary.
 
-    :arg base_name_prefix: what the name of the storage begins with
-    :arg synchronize_for_exclusive_use: let no instruction that uses one of them run between
-        those that use another one, where the dependencies leave a choice
+    :arg base_name_prefix: the prefix of the name of the storage
+    :arg synchronize_for_exclusive_use: where dependencies leave a choice, run no instruction that
+        uses one of them between instructions that use another one
 
     ::
 
         a: type: float32, shape: (16)          union { float a[16]; int b[8]; } temp_storage
         b: type: int32, shape: (8)       =>
 
-    Raises :class:`TransformError` for temporaries that have storage already, initial values,
+    Raises :class:`TransformError` for temporaries that already have storage, have initial values,
     or are in global memory, and for an instruction that uses two of them.
 
     >>> from kgen.frontend import make_kernel
@@ -115,16 +115,16 @@ def allocate_temporaries_for_base_storage(
 ) -> LoopKernel:
     """Declare each shared storage of temporaries as a temporary of bytes.
 
-    Code declares shared storage in any case, as large as what is used of it. This makes the
-    size of all of it part of the kernel.
+    Generated code always declares shared storage, as large as its used part. This makes the
+    size of the whole storage a part of the kernel.
 
     :arg only_address_space: an :class:`AddressSpace`: only storage there
-    :arg aliased: whether temporaries in one storage use the same bytes of it, one after the
-        other; else each but the first gets a storage of its own
-    :arg max_nbytes: the bytes that a storage may have at most
+    :arg aliased: whether temporaries in one storage use the same bytes, one after the
+        other; otherwise each temporary gets its own storage
+    :arg max_nbytes: the maximum bytes of a storage
 
-    Raises :class:`TransformError` while the type, shape or place of a temporary is not known, and
-    for a storage of more than *max_nbytes*.
+    Raises :class:`TransformError` while the type, shape or address space of a temporary is unknown,
+    and for a storage of more than *max_nbytes*.
 
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel

@@ -41,19 +41,19 @@ def split_array_axis(
     count: int,
     order: str = "C",
 ) -> LoopKernel:
-    """Split an axis of arrays: the number of a group of *count* entries, and the entry in it.
+    """Split an axis of arrays into blocks of *count* entries: block number, and entry in it.
 
-    The elements stay where they are in memory; the last group may be longer than the axis was.
+    The elements keep their places in memory; the last block may extend beyond the axis.
 
     :arg axis_nr: the axis, from 0
-    :arg order: ``"C"``: the axis of the groups stands first; ``"F"``: that of the entries
+    :arg order: ``"C"``: the block axis comes first; ``"F"``: the entry axis does
 
     ::
 
         a[i]  (shape n)  =>  a[i // 16, i % 16]  (shape (n + 15) // 16, 16)
 
     Raises :class:`TransformError` for arrays without such an axis, for axes without a stride,
-    and where an array is used as a whole.
+    and if an array is used as a whole.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<4 }", "a[4*i + j] = 0")
@@ -143,16 +143,16 @@ def concatenate_arrays(
     """Concatenate arrays along an axis.
 
     The arrays are all temporaries or all arguments, and agree in everything but the extent of
-    that axis. Their offsets and strides are those of the new array.
+    that axis. The new array determines their offsets and strides.
 
-    :arg new_name: the new array's name; one is made if it is not given
+    :arg new_name: the new array's name, by default generated
     :arg axis_nr: the axis, from 0
 
     ::
 
         u[i] = 2*v[i]  (shapes n)  =>  uv[i] = 2*uv[i + n]  (shape 2*n)
 
-    Raises :class:`TransformError` where the arrays do not fit together, and where one is used
+    Raises :class:`TransformError` if the arrays do not agree, and if one is used
     as a whole.
 
     >>> from kgen.frontend import make_kernel

@@ -49,17 +49,17 @@ _SIZES: Final = (4, 8, 16)
 def async_copy(
     kernel: LoopKernel, insn_ids: str | Iterable[str], kind: str = "cp.async"
 ) -> LoopKernel:
-    """Let work-items go on while elements are copied from global to local memory.
+    """Copy elements from global to local memory asynchronously, while work-items continue.
 
-    An instruction that fetches a tile only begins its copies; they are a group, and what uses the
-    tile waits for the group first, and then at the barrier. The copy takes no registers. Of a
-    copy like this, :func:`pipeline` keeps several tiles under way: apply it afterwards.
+    An instruction that fetches a tile only starts its copies, which form a group. Users of the
+    tile first wait for the group, and then at the barrier. The copies use no registers.
+    Apply :func:`pipeline` afterwards to keep several tiles in flight.
 
-    :arg insn_ids: instructions that copy, ``a_fetch_rule`` of :func:`add_prefetch`
+    :arg insn_ids: instructions that copy, such as ``a_fetch_rule`` of :func:`add_prefetch`
     :arg kind: ``"cp.async"``, on CUDA. It copies 4, 8 or 16 bytes at a time: an element, or the
         lanes of a loop tagged ``vec``, if the temporary is aligned (:func:`align_temporaries`).
         Elements of 2 bytes need such lanes.
-        Devices older than compute capability 8.0 copy as usual
+        Devices older than compute capability 8.0 copy synchronously
 
     ::
 
@@ -68,12 +68,12 @@ def async_copy(
                                   =>   t[x] = t[x]     {tags=wait.0}           # waits
                                        b[k] = g(t)
 
-    A wait is the assignment of elements to themselves, by the work-items that copy them: it is in
-    the code once. If the target is changed to one without such copies, these are assignments.
+    A wait is the assignment of elements to themselves, by the work-items that copy them; the code
+    has it once. On a target without asynchronous copies, these are ordinary assignments.
 
     Raises :class:`TransformError` for other kinds, for targets without such copies, and for
-    what is not a copy of 4, 8 or 16 bytes from global to local memory. Tag the loops of
-    work-items before.
+    instructions that do not copy 4, 8 or 16 bytes from global to local memory. Tag the
+    work-item loops first.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[i]", target=lp.CudaTarget())

@@ -34,11 +34,11 @@ _MOST_PADDING: Final = 32
 def add_padding_to_avoid_bank_conflicts(
     kernel: LoopKernel, array_names: str | Iterable[str] | None = None
 ) -> LoopKernel:
-    """Pad temporaries in local memory, so that work-items find elements in different banks.
+    """Pad temporaries in local memory to avoid bank conflicts.
 
-    The rows of each temporary become longer by the fewest elements with which a warp goes over
-    the banks as seldom as it can, in all accesses together. One for which that is so already stays
-    as it is. Tag the loops of work-items first.
+    The rows of each temporary get the smallest padding that minimizes the passes of a warp over
+    the banks, summed over all accesses. A temporary without padding that is minimal already stays
+    as it is. Tag the work-item loops first.
 
     :arg array_names: temporaries in local memory; all of them by default
 
@@ -48,7 +48,7 @@ def add_padding_to_avoid_bank_conflicts(
         ... tile[32*lid(0) + lid(1)]         =>      ... tile[33*lid(0) + lid(1)]
 
     Raises :class:`TransformError` for a temporary that is not in local memory, or whose type or
-    layout is not known.
+    layout is unknown.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i,j]: 0<=i,j<32 }", "b[j, i] = a[i, j]", target=lp.CudaTarget())

@@ -71,21 +71,21 @@ def buffer_array(
 ) -> LoopKernel:
     """Keep the elements of an array that are accessed in some loops in a temporary.
 
-    The temporary holds what is touched over all values of *buffer_inames*. It is filled in
-    before these loops and written back behind them, in loops of their own.
+    The temporary holds the elements accessed over all values of *buffer_inames*. It is initialized
+    before these loops and written back after them, in loops of its own.
 
-    :arg buffer_inames: the loops that the buffer is to be usable in; none of those around
-        all uses stays outside of them but the others
-    :arg init_expression: what the temporary starts with, an expression that may have ``base``
-        for the element of the array; that element, by default. ``False`` fills in nothing,
-        where the instructions are proved to write each element before it is read or stored.
-    :arg store_expression: what is written back, an expression that may have ``base`` and
-        ``buffer``; the latter, by default. ``False`` writes nothing.
+    :arg buffer_inames: the loops in which the buffer is used; every other loop around
+        all uses encloses the buffer
+    :arg init_expression: the initial value, an expression that may use ``base``
+        for the element of the array; by default that element. ``False`` omits the initialization,
+        if the instructions are proved to write each element before it is read or stored.
+    :arg store_expression: the value written back, an expression that may use ``base`` and
+        ``buffer``; by default the latter. ``False`` writes nothing.
     :arg within: which instructions use the buffer; by default all that use the array
     :arg default_tag: the tag of the new loops; none in private memory
-    :arg temporary_address_space: where the buffer is; found automatically by default
-    :arg temporary_scope: another name for that
-    :arg fetch_bounding_box: fill in all of the box around what is touched
+    :arg temporary_address_space: the address space of the buffer, by default inferred
+    :arg temporary_scope: another name of *temporary_address_space*
+    :arg fetch_bounding_box: initialize the whole bounding box of the accessed elements
 
     ::
 
@@ -95,10 +95,10 @@ def buffer_array(
                                                   b_buf = b_buf + a[i, k]
                                                 b[i] = b_buf             {id=store_b}
 
-    Raises :class:`StaticValueFindingError` where the buffer has no constant size, and
-    :class:`TransformError` where it does not cover a use, where uses of the array remain
-    that have no order with those of the buffer, where what is touched has no box, and, with
-    ``init_expression=False``, where an element may be read or stored that was not written.
+    Raises :class:`StaticValueFindingError` if the buffer has no constant size, and
+    :class:`TransformError` if it does not cover a use, if remaining uses of the array
+    are not ordered with those of the buffer, if the footprint is not a box, and, with
+    ``init_expression=False``, if an element may be read or stored before it is written.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,k]: 0<=i<n and 0<=k<m }", "b[i] = b[i] + a[i,k] {dep=*}")

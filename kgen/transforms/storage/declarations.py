@@ -104,7 +104,7 @@ def _add_dtypes(kernel: LoopKernel, dtype_dict: Mapping[str, Any]) -> LoopKernel
 def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
     """Change options: ``set_options(kernel, write_code=True)`` or ``"write_code,no_numpy"``.
 
-    Options that are not named keep their values. See :class:`~kgen.ir.options.Options`.
+    Other options keep their values. See :class:`~kgen.ir.options.Options`.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
@@ -122,7 +122,7 @@ def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
 
 @transform_of(Meaning.CHANGED)
 def set_argument_order(kernel: LoopKernel, arg_names: str | Sequence[str]) -> LoopKernel:
-    """Put all arguments into the order of *arg_names*.
+    """Sort all arguments in the order of *arg_names*.
 
     ::
 
@@ -150,8 +150,8 @@ def rename_argument(
 ) -> LoopKernel:
     """Rename an argument wherever it occurs: instructions, rules, domains, shapes, assumptions.
 
-    :arg existing_ok: *new_name* may be an argument of the same type and shape already; the
-        old one is gone then
+    :arg existing_ok: *new_name* may already be an argument of the same type and shape, which
+        replaces the old one
 
     ::
 
@@ -187,7 +187,7 @@ def rename_argument(
 def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
     """Remove the arguments that no instruction, domain or shape uses.
 
-    Substitution rules count where an instruction uses them.
+    Uses in substitution rules count if an instruction uses the rule.
 
     >>> from kgen.frontend import make_kernel
     >>> from kgen.ir.data import GlobalArg
@@ -277,7 +277,7 @@ def _require_temporary(kernel: LoopKernel, name: str) -> TemporaryVariable:
 def set_array_axis_names(
     kernel: LoopKernel, ary_names: str | Sequence[str], dim_names: str | Sequence[str]
 ) -> LoopKernel:
-    """Name the axes of arrays, all alike: ``set_array_axis_names(kernel, "a", "row,column")``.
+    """Name the axes of arrays, the same for all: ``set_array_axis_names(knl, "a", "row,column")``.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "a[i,j] = 0")
@@ -303,20 +303,20 @@ def set_array_axis_names(
 def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags: Any) -> LoopKernel:
     """Set the layout of arrays: ``tag_array_axes(kernel, "a", "N0,N1")`` is Fortran order.
 
-    :arg dim_tags: ``"C"``, ``"F"``, or one tag per axis: ``N0`` for the axis whose neighbours
-        are adjacent, ``N1`` for the next, ``stride:EXPR``, ``sep``, ``vec``; or a map of these
-        from the names of the axes. Those of an array that was fetched are what
-        ``dim_arg_names`` called them; axes of one element, which it does not have, may be named.
+    :arg dim_tags: ``"C"``, ``"F"``, or one tag per axis: ``N0`` for the contiguous axis,
+        ``N1`` for the next, ``stride:EXPR``, ``sep``, ``vec``; or a map of these
+        from the names of the axes. The names of axes of a prefetched array are its
+        ``dim_arg_names``; axes of one element, which it does not have, may be named.
         ``"swizzle:128"`` is for a temporary in local memory, see below
 
     ::
 
         a: shape: (n, m), strides (m, 1)  =>  a: shape: (n, m), strides (1, n)
 
-    A swizzle lets the elements of each row of 128 bytes, or another power of two, change places
-    in chunks, by the number of the row. Elements below each other are in different banks then,
-    without padding. Chunks are 16, 8 or 4 bytes long: the largest for which a warp goes over the
-    banks as seldom as it can, in all accesses together::
+    A swizzle permutes the elements of each row of 128 bytes, or another power of two,
+    in chunks, depending on the number of the row. The elements of a column are then in different
+    banks, without padding. Chunks have 16, 8 or 4 bytes: the largest size that minimizes the passes
+    of a warp over the banks, summed over all accesses::
 
         t[32*i + j]  =>  t[(32*i + j) ^ (i % 32)]    # chunks of one float
 
@@ -393,9 +393,9 @@ def register_symbol_manglers(
 ) -> LoopKernel:
     """Add functions that give types to undeclared names: ``f(kernel, name)``.
 
-    Each returns ``(dtype, name in the code)`` or ``None``; the last one added is asked first.
-    A name that was taken for an argument, without a type, is none any more when one of them
-    explains it.
+    Each returns ``(dtype, name in the code)`` or ``None``; the last one added is tried first.
+    A name that was inferred to be an argument, without a type, is no longer an argument if a
+    mangler recognizes it.
 
     ::
 

@@ -23,12 +23,12 @@ __all__ = ["distribute_temporaries"]
 
 @transform
 def distribute_temporaries(kernel: LoopKernel, names: str | Iterable[str]) -> LoopKernel:
-    """Let work-items hold temporaries together in registers, each the elements that it accesses.
+    """Distribute temporaries over the registers of work-items, which access their own elements.
 
-    Axes are split so that the work-item that has an element is a subscript of its own. Each access
-    is by the work-item that has the element, or by tensor cores, whose lanes have the elements of a
-    factor: what one product made can be the first factor of the next one. On CUDA, no barrier and
-    no memory is needed. Other targets have the temporaries in local memory.
+    Axes are split so that the work-item that owns an element is a subscript of its own. Each access
+    is by the owner, or by tensor cores, whose lanes own the elements of a
+    factor: the result of a product can be the first factor of the next one. On CUDA, neither
+    barriers nor memory are needed. Other targets have the temporaries in local memory.
 
     :arg names: temporaries with a constant shape, which are written in loops tagged ``l.N``
 
@@ -40,8 +40,8 @@ def distribute_temporaries(kernel: LoopKernel, names: str | Iterable[str]) -> Lo
 
         shared float t[32];                  =>  float t[8];
 
-    Raises :class:`TransformError` where no subscript of the first instruction that writes it has a
-    loop on an axis of work-items, and for an access to what another work-item has.
+    Raises :class:`TransformError` if no subscript of the first instruction that writes it has a
+    loop on a work-item axis, and for an access to an element of another work-item.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel(

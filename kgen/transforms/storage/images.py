@@ -22,7 +22,7 @@ def change_arg_to_image(kernel: LoopKernel, name: str) -> LoopKernel:
         a[n*i + j]                     read_imagef(a, kgen_sampler, (int2)(j, i)).x
 
     Raises :class:`TransformError` for an argument that is written, that has no axes or more than
-    three, or that begins at an offset.
+    three, or that has an offset.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<n }", "out[i,j] = 2*a[j,i]")

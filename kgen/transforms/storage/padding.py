@@ -24,10 +24,10 @@ __all__ = ["add_padding", "find_padding_multiple"]
 def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) -> LoopKernel:
     """Pad an array, so that entries along an axis start at multiples of *align_bytes*.
 
-    The stride of the axis grows to the next multiple, and those of the axes outside of it as
-    far as they have to: pad the inner axes first. *variable* is an argument, whose callers
-    then pass it with these strides, or a temporary. Rows of a tile in local memory that are
-    one element longer are in other banks: for 16 x 16 elements of 4 bytes,
+    The stride of the axis grows to the next multiple, and the strides of the axes outside it as
+    far as necessary: pad the inner axes first. *variable* is an argument, whose callers
+    must then pass it with these strides, or a temporary. With one padding element, consecutive rows
+    of a tile in local memory start in different banks: for 16 x 16 elements of 4 bytes,
     ``add_padding(knl, "a_fetch", 0, 17*4)``; :func:`add_padding_to_avoid_bank_conflicts` finds
     the number.
 
@@ -36,8 +36,8 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
         float tile[16*16]                            float tile[271]
         ... tile[16*lid(0) + lid(1)]         =>      ... tile[17*lid(0) + lid(1)]
 
-    Raises :class:`TransformError` where a stride or the type is not known, the stride is no
-    number, or *align_bytes* is no multiple of the size of an element.
+    Raises :class:`TransformError` if a stride or the type is unknown, if the stride is not a
+    number, or if *align_bytes* is not a multiple of the size of an element.
 
     >>> import numpy as np
     >>> from kgen.frontend import make_kernel
@@ -78,7 +78,7 @@ def find_padding_multiple(
 ) -> int:
     """Return how many entries along an axis to pad together, so that little memory is wasted.
 
-    That is the least number of entries for which padding to *align_bytes* adds no more than
+    This is the smallest number of entries for which padding to *align_bytes* adds no more than
     *allowed_waste* of their size. An axis split by it can be padded cheaply.
 
     Raises :class:`TransformError` as :func:`add_padding` does.

@@ -86,20 +86,20 @@ def pipeline(
 ) -> LoopKernel:
     """Fetch tiles of a sequential loop iterations ahead of their use: software pipelining.
 
-    Each temporary gets an axis of *stages* buffers, ``tile[loop % stages]``. The first *ahead*
-    tiles are fetched before the loop; each iteration fetches the one that is used *ahead*
-    iterations later, as long as there is one, and needs one barrier. Where
-    work-items share the tiles, an iteration stores what the one before it has loaded to registers,
-    and loads the next tile before it computes: loads are under way while work-items compute.
+    Each temporary gets an axis of *stages* buffers, ``tile[loop % stages]``. A prologue fetches the
+    first *ahead* tiles; each iteration fetches the one that is used *ahead*
+    iterations later, if there is one, and needs one barrier. If
+    work-items share the tiles, an iteration stores the tile that the previous one loaded to
+    registers, and loads the next tile before it computes, so loads overlap with computation.
 
-    :arg loop: a loop that is not parallel, the iterations of which are neighbours; it may be that
-        of a reduction. It may have any number of iterations, less than *stages* too.
+    :arg loop: a sequential loop without gaps; it may be that
+        of a reduction. It may have any number of iterations, also fewer than *stages*.
     :arg stages: the number of buffers; with 1 the kernel stays as it is
-    :arg fetches: temporaries that are filled in the loop, as :func:`add_prefetch` fills them, or
+    :arg fetches: temporaries that are filled in the loop, as :func:`add_prefetch` does, or
         the instructions that fill them; by default all those that can be filled ahead. A window
-        (``add_prefetch(..., window=loop)``) gets no axis, but as many more planes
+        (``add_prefetch(..., window=loop)``) gets more planes instead of an axis of buffers
     :arg ahead: how many iterations ahead tiles are fetched, ``stages - 1`` by default. With less,
-        products of warpgroups (:func:`tensorize`) go on until those of the next iteration begin
+        products of warpgroups (:func:`tensorize`) continue until those of the next iteration start
 
     ::
 
@@ -112,13 +112,13 @@ def pipeline(
                                              b[k] = f(t[k % 3])
                                            end k
 
-    The loops that fetch get their axes of work-items now, by the tags that other loops have: tag
-    those first. The names of what is added end in ``_prologue`` and ``_load``, the registers are
-    called ``<temporary>_ahead``.
+    This fixes the work-item axes of the fetch loops, according to the tags of other loops: tag
+    those first. The names of added instructions and loops end in ``_prologue`` and ``_load``; the
+    registers are called ``<temporary>_ahead``.
 
     Raises :class:`TransformError` for a loop that is parallel or has gaps, for a temporary that is
-    also written elsewhere, or read outside of the loop or before it is filled, and where what is
-    fetched is written in the loop: with two iterations as an example.
+    also written elsewhere, or read outside the loop or before it is filled, and if the fetched
+    elements are written in the loop, with two iterations as an example.
 
     Source: M. Lam, Software Pipelining, PLDI 1988, for prologue, steady state and epilogue, and for
     the copies of variables that different iterations have in use.

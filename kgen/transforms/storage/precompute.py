@@ -45,26 +45,26 @@ def precompute(
 ) -> LoopKernel:
     """Compute the values of a substitution rule ahead of their use, in a temporary.
 
-    What the uses of the rule need over all values of *sweep_inames* is computed by an
-    instruction of its own, in loops of its own, which the uses wait for.
+    A new instruction, in its own loops, computes the values that the uses of the rule need over
+    all values of *sweep_inames*. The uses depend on it.
 
     :arg subst_use: the name of the rule, ``"name$tag"`` for tagged uses of it; or one or
-        several uses such as ``"f(i, 0)"``, which then say what to store: only uses that need
+        several uses such as ``"f(i, 0)"``, which then define what to store: only uses that need
         nothing else are replaced
     :arg within: a stack match: which uses are replaced
     :arg storage_axes: the order of the axes: names (or numbers) of arguments, and swept
-        inames that the rule itself mentions. By default those inames, then the arguments.
-        Axes of length 1 are left out.
+        inames that the rule itself uses. By default those inames, then the arguments.
+        Axes of length 1 are omitted.
     :arg precompute_inames: the loops that compute, one per axis; an existing one must have
-        just the values that are needed. A new one along an axis of one element is an iname of one
-        value that no instruction uses, and that may be tagged
+        exactly the values that are needed. A new one along an axis of one element has one value,
+        is used by no instruction, and may be tagged
     :arg precompute_outer_inames: the loops around the new instruction; by default those on
-        which the values depend; in a loop that is swept as well, all values are computed anew in
-        each iteration
+        which the values depend; in a loop that is also swept, each iteration computes all values
+        again
     :arg storage_axis_to_tag: tags of the new loops by axis; *default_tag* is for the others
-    :arg fetch_bounding_box: compute all of the box around what is needed, where several
+    :arg fetch_bounding_box: compute the whole bounding box, if several
         uses together need less
-    :arg temporary_address_space: an :class:`AddressSpace`; found automatically by default
+    :arg temporary_address_space: an :class:`AddressSpace`, by default inferred
 
     ::
 
@@ -74,9 +74,9 @@ def precompute(
                                         for i, j
                                           b[i, j] = f_0[i]
 
-    Raises :class:`StaticValueFindingError` where the number of values has no constant bound,
-    and :class:`TransformError` where the values may change between the new instruction and
-    a use, and, with an example, where what several uses need is no box.
+    Raises :class:`StaticValueFindingError` if the number of values has no constant bound,
+    and :class:`TransformError` if the values may change between the new instruction and
+    a use, and, with an example, if several uses together need a set that is not a box.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i, j]: 0<=i<4 and 0<=j<5 }", ["f(x) := sin(a[x])", "b[i,j] = f(i+2)"])

@@ -57,32 +57,32 @@ def add_prefetch(
 ) -> LoopKernel:
     """Fetch elements of an array to a temporary ahead of their use.
 
-    What the reads touch over all values of *sweep_inames* is fetched, by loops over the
-    axes of the array along which that is more than one element.
+    The elements that are read over all values of *sweep_inames* are fetched, by loops over the
+    axes of the array with more than one of these elements.
 
     :arg var_name: the array; ``"a$tag"`` for tagged reads of it; or subscripted, such as
-        ``"a[:, j]"``, which then says what to fetch, in the inames of now or of before they
-        were split; only reads of that are replaced
+        ``"a[:, j]"``, which then defines what to fetch, in current inames or those before
+        splitting; only reads within that are replaced
     :arg dim_arg_names: the loops that fetch, one for each axis; ``<array>_dim_<k>`` by default.
-        Along an axis of one element there is no loop; the name that is given here is an iname
-        of one value all the same, which may be tagged or split, and that no instruction uses
-    :arg default_tag: how these run. By default the work-items share them, in strides where
+        Along an axis of one element there is no loop; the name given here is then an iname
+        of one value, which no instruction uses, and which may be tagged or split
+    :arg default_tag: the tag of these loops. By default the work-items share them, with strides if
         there are more elements than work-items; ``None`` makes them plain loops.
-    :arg rule_name: the id of the new instruction is made of it; ``<array>_fetch_rule``
+    :arg rule_name: the prefix of the id of the new instruction; ``<array>_fetch_rule`` by default
     :arg temporary_name: ``<array>_fetch`` by default
-    :arg footprint_subscripts: tuples of subscripts that say what to fetch
-    :arg fetch_bounding_box: fetch all of the box around what is touched, where several
-        reads together touch less. Without it, that is done only for arrays that the kernel
-        does not write, and where the box is provably inside of them; else conditions leave
-        out the corners of a stencil, and holes are rejected.
+    :arg footprint_subscripts: tuples of subscripts that define what to fetch
+    :arg fetch_bounding_box: fetch the whole bounding box, if several
+        reads together access less. Without it, that is done only for arrays that the kernel
+        does not write, if the box is provably inside them; otherwise, conditions exclude
+        the corners of a stencil, and holes are rejected.
     :arg fetch_outer_inames: the loops around the fetch; by default those on which the
         subscripts depend and which are not swept
     :arg within: the instructions whose reads are replaced
-    :arg window: a sequential loop around the fetch, along which reads move: each iteration then
-        only fetches what the one before it has not read, as in a stencil; what the first
-        iteration reads and later ones read as well is fetched before, in loops called
+    :arg window: a sequential loop around the fetch, along which reads move, as in a stencil. Each
+        iteration then fetches only elements that the previous one has not read; elements that the
+        first iteration shares with later ones are fetched before, in loops called
         ``<loop>_prologue``. Work-items share a cyclic buffer, ``tile[(z + 2) % 4]``;
-        up to 64 registers of a work-item move, ``r[0] = r[1]; r[1] = r[2]; r[2] = a[z + 2]``.
+        up to 64 registers of a work-item shift, ``r[0] = r[1]; r[1] = r[2]; r[2] = a[z + 2]``.
 
     ::
 
@@ -93,9 +93,9 @@ def add_prefetch(
                                                for i_inner
                                                  b[16*i_outer + i_inner] = a_fetch[i_inner]
 
-    Raises what :func:`precompute` raises; with *window* also where the reads do not move along one
-    axis by a constant, where no element is read in two iterations, and where the loop writes what
-    is kept.
+    Raises the errors of :func:`precompute`; with *window* also if the reads do not move along one
+    axis by a constant, if no element is read in two iterations, and if the loop writes
+    elements that are kept.
 
     Source of windows: P. Micikevicius, 3D finite difference computation on GPUs using CUDA,
     GPGPU-2, 2009.

@@ -50,8 +50,8 @@ def privatize_temporaries_with_inames(
 ) -> LoopKernel:
     """Give each iteration of some loops its own element of the temporaries written in them.
 
-    Temporaries whose subscripts involve the loop variable already stay as they are. With
-    entries of their own, iterations may run interleaved, or in loops of another order.
+    Temporaries whose subscripts already contain the loop variable stay as they are. With their
+    own entries, iterations may be interleaved, or loops interchanged.
 
     :arg only_var_names: the temporaries to change; all of them by default
 
@@ -62,8 +62,8 @@ def privatize_temporaries_with_inames(
           for k                        for k
             acc = acc + a[i,k]  =>       acc[i] = acc[i] + a[i,k]
 
-    Raises :class:`TransformError` when a temporary is written inside of such a loop and
-    used outside of it, and where the bounds of the loop have no single expression.
+    Raises :class:`TransformError` if a temporary is written inside such a loop and
+    used outside it, and if the bounds of the loop have no single expression.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t = 2*a[i]", "b[i] = t"])

@@ -32,10 +32,10 @@ def unprivatize_temporaries_with_inames(
     privatizing_inames: str | Iterable[str],
     only_var_names: str | Iterable[str] | None = None,
 ) -> LoopKernel:
-    """Remove the axes of temporaries that some loops subscript everywhere.
+    """Remove the axes of temporaries that are always subscripted by the given loop variables.
 
-    The reverse of :func:`privatize_temporaries_with_inames`: one entry serves all
-    iterations, one after the other.
+    The reverse of :func:`privatize_temporaries_with_inames`: all iterations use one entry,
+    one after the other.
 
     ::
 
