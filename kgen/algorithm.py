@@ -46,16 +46,16 @@ def copy_if(
     queue: Any = None,
     wait_for: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Copy the elements for which a condition holds to the front of a new array, in their order.
+    """Copy the elements for which a condition is true to the front of a new array, in order.
 
     :arg ary: an array with one axis, of numpy, pyopencl, pycuda or another library
     :arg predicate: an expression in C of ``ary[i]``
     :arg extra_args: pairs of names and values, arrays or numbers, which *predicate* uses
     :arg preamble: functions and macros in C that *predicate* uses
-    :arg queue, wait_for: of OpenCL
+    :arg queue, wait_for: an OpenCL queue, and events to wait for
 
-    Returns ``(out, count, event)``: an array of the length of *ary*, whose first *count* elements
-    are those; an array of shape ``()`` with their number; and the event of OpenCL.
+    Returns ``(out, count, event)``: an array of the length of *ary*, which starts with these
+    elements; an array of shape ``()`` with their number; and the OpenCL event.
 
     >>> import numpy as np
     >>> out, count, event = copy_if(np.array([5, 1, 7, 2]), "ary[i] > limit", [("limit", 3)])
@@ -73,7 +73,7 @@ def remove_if(
     queue: Any = None,
     wait_for: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Copy the elements for which a condition does not hold, with the arguments of :func:`copy_if`.
+    """Copy the elements for which a condition is false, with the arguments of :func:`copy_if`.
 
     >>> import numpy as np
     >>> out, count, event = remove_if(np.array([5, 1, 7, 2]), "ary[i] > 3")
@@ -91,9 +91,9 @@ def unique(
     queue: Any = None,
     wait_for: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Copy the elements that differ from the one before; the arguments are as in :func:`copy_if`.
+    """Copy elements that differ from the preceding one; the arguments are as in :func:`copy_if`.
 
-    :arg is_equal_expr: whether ``a`` and the element before it, ``b``, are equal, in C
+    :arg is_equal_expr: whether ``a`` and the preceding element ``b`` are equal, in C
 
     >>> import numpy as np
     >>> out, count, event = unique(np.array([1, 1, 2, 2, 2, 1]))
@@ -115,7 +115,7 @@ def partition(
     """Copy each element to one of two arrays; the arguments are as in :func:`copy_if`.
 
     Returns ``(out_true, out_false, count, event)``; *count* is the number of elements for which
-    the condition holds.
+    the condition is true.
 
     >>> import numpy as np
     >>> large, small, count, event = partition(np.array([5, 1, 7, 2]), "ary[i] > 3")
@@ -253,17 +253,17 @@ class _Call:
 
 
 class RadixSort(Tunable):
-    """Sorts arrays by keys, which are integers; elements of equal keys keep their order.
+    """Sorts arrays by integer keys; the sort is stable.
 
-    :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
+    :arg context: optional, a pyopencl context; the arrays of a call determine where it runs
     :arg arguments: an argument list in C
     :arg key_expr: the key of element ``i``, an expression in C whose value is an integer
     :arg sort_arg_names: the arguments whose elements are sorted
-    :arg bits_at_a_time: the bits of keys by which one pass sorts; those that suit the device if
-        left out
-    :arg index_dtype: the type of indices; one that suffices if left out
+    :arg bits_at_a_time: the bits of keys by which one pass sorts; by default the number that suits
+        the device
+    :arg index_dtype: the type of indices; by default a sufficient one
     :arg key_dtype: the type of keys; negative ones come first
-    :arg scan_kernel: pyopencl's, which is to be left out: a sort has a scan of its own
+    :arg scan_kernel: an argument of pyopencl that must be omitted: a sort has its own scan
     :arg options: flags for the compiler
     :arg schedule, wisdom: as for :class:`kgen.elementwise.ElementwiseKernel`; a tune measures one
         pass
@@ -484,7 +484,7 @@ class RadixSort(Tunable):
         :arg bits: the bits of keys by which it sorts
         :arg is_gpu: for a GPU, with ``group_size`` work-items that each have ``items`` elements;
             else for a host, whose threads have ``chunk`` elements
-        :arg options: those parameters, and ``index_dtype``
+        :arg options: these parameters, and ``index_dtype``
 
         >>> import kgen as lp
         >>> sort = RadixSort("unsigned *x", "x[i]", ["x"])
@@ -498,7 +498,7 @@ class RadixSort(Tunable):
         )
 
     def build_counts(self, target: TargetBase, *, is_gpu: bool, **options: Any) -> TranslationUnit:
-        """Return what counts all digits of keys, for passes that are one launch on a GPU."""
+        """Return the kernel that counts all digits of keys, for single-launch passes on a GPU."""
         found = self._pass_for(target)
         assert isinstance(found, OneSweepPass)
         return self._flagged(found.build_counts(target, **options))

@@ -29,18 +29,18 @@ __all__ = ["ElementwiseKernel"]
 class ElementwiseKernel(Tunable):
     """An operation on each element of some arrays, written in C.
 
-    :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
+    :arg context: optional, a pyopencl context; the arrays of a call determine where it runs
     :arg arguments: an argument list in C, ``"float a, float *x"``, or a list of pyopencl's or
         pycuda's ``VectorArg`` and ``ScalarArg``
     :arg operation: statements in C. ``i`` is the index, ``n`` the number of elements;
-        ``PYOPENCL_ELWISE_CONTINUE`` ends the work for an element
-    :arg name: of the kernel
+        ``PYOPENCL_ELWISE_CONTINUE`` skips the rest for an element
+    :arg name: the name of the kernel
     :arg options: flags for the compiler
     :arg preamble: functions and macros in C that *operation* uses; they are inlined
     :arg loop_prep: statements before *operation*
     :arg schedule: parameters of the schedule, such as ``{"group_size": 128}``, see :meth:`build`
-    :arg wisdom: records of :meth:`tune`, or their file, by which calls choose the schedule
-    :arg keep: pycuda's, which must be false: no files are written that could be kept
+    :arg wisdom: records of :meth:`tune`, or their file, from which calls choose the schedule
+    :arg keep: an argument of pycuda that must be false: there are no files to keep
 
     >>> import numpy as np
     >>> axpy = ElementwiseKernel("float a, float *x, float *y", "y[i] = a*x[i] + y[i]")
@@ -49,9 +49,9 @@ class ElementwiseKernel(Tunable):
     >>> y
     array([1., 3., 5., 7.], dtype=float32)
 
-    Values have the types of C, and are converted as in C. Operations on elements ``x[i]`` alone
-    also take arrays of several axes and any strides. Raises :class:`kgen.errors.KgenError` for C
-    that has no instruction in kgen, and says what to write instead.
+    Values have the types and conversions of C. Operations that access only elements ``x[i]``
+    also accept arrays of several axes and any strides. Raises :class:`kgen.errors.KgenError` for C
+    that kgen does not support, with a suggestion what to write instead.
     """
 
     @context_first
@@ -100,7 +100,7 @@ class ElementwiseKernel(Tunable):
         :arg restrict: no two arguments are the same array
         :arg is_gpu: for a GPU, with ``group_size`` work-items that each have ``items`` elements;
             else for a host, whose threads take ``chunk`` elements at a time
-        :arg schedule: those parameters, so that better ones can be searched for
+        :arg schedule: these parameters, to search for better ones
 
         >>> import kgen as lp
         >>> twice = ElementwiseKernel("float *x", "x[i] = 2*x[i]")

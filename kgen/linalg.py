@@ -136,13 +136,13 @@ def transpose(
     queue: Any = None,
     wisdom: Any = None,
 ) -> Any:
-    """Return an array with its axes permuted, its rows one after the other in memory.
+    """Return an array with its axes permuted, in C order.
 
     :arg a: an array of numpy, pyopencl, pycuda or another library, of any layout
-    :arg axes: the axis of *a* for each axis of the result; in reverse order if left out
+    :arg axes: the axis of *a* for each axis of the result; by default in reverse order
     :arg out: the array for the result
-    :arg queue: of OpenCL, other than that of the array
-    :arg wisdom: records of :func:`tune`, or their file, by which the call chooses its schedule
+    :arg queue: an OpenCL queue, instead of that of the array
+    :arg wisdom: records of :func:`tune`, or their file, from which the call chooses its schedule
 
     >>> import numpy as np
     >>> transpose(np.arange(6).reshape(2, 3))
@@ -169,10 +169,10 @@ def matmul(
     """Return the product of two matrices, or of batches of matrices, as :func:`numpy.matmul` does.
 
     :arg a, b: arrays of numpy, pyopencl, pycuda or another library, of any layout. The last two
-        axes are those of matrices; an array with one axis is a vector. Axes in front of them are
-        batches, which are of one length in both arrays, or of length 1 in one of them
-    :arg dtype: the type of the result; that of *out* if left out, else numpy's for the types of
-        *a* and *b*. Products are summed up in it, those of 16 bits in 32 bits
+        axes are those of matrices; an array with one axis is a vector. Preceding axes are
+        batches, which have the same length in both arrays, or length 1 in one of them
+    :arg dtype: the type of the result; by default that of *out*, else numpy's for the types of
+        *a* and *b*. Products are accumulated in it, those of 16 bits in 32 bits
     :arg out, queue, wisdom: as for :func:`transpose`
 
     >>> import numpy as np
@@ -233,7 +233,7 @@ def einsum(
 
     :arg spec: the axes of each operand, and of the result: ``"bij,bjk->bik"``
     :arg operands: arrays of numpy, pyopencl, pycuda or another library, of any layout; more than
-        two are multiplied two by two, in an order that keeps the results small
+        two are multiplied pairwise, in an order that keeps the results small
     :arg dtype: as for :func:`matmul`
     :arg out, queue, wisdom: as for :func:`transpose`
 
@@ -467,11 +467,11 @@ def build(
     :arg dtypes: the types of the operands, which are called ``arg0`` and ``arg1``
     :arg dtype: the type of the result, as for :func:`matmul`
     :arg name: the name of the kernel
-    :arg multiples: of a product of two operands, what lengths of axes are multiples of: with
-        ``{"i": 128}`` axis ``i`` has ``128*Ni`` elements. The tiles of schedules are whole then
+    :arg multiples: for a product of two operands, known divisors of the lengths of axes: with
+        ``{"i": 128}``, axis ``i`` has ``128*Ni`` elements, so tiles of schedules are full
 
-    :func:`kgen.autoschedule` finds the schedule with which the functions of this module run it;
-    :func:`kgen.auto_space` has others to measure.
+    The functions of this module run it with the schedule of :func:`kgen.autoschedule`;
+    :func:`kgen.auto_space` has other schedules to measure.
 
     >>> import kgen as lp
     >>> knl = build("ij,jk->ik", [np.float32, np.float32], lp.CTarget())
@@ -572,16 +572,16 @@ _FOUND: Final[list[Record]] = []
 
 
 def tune(function: Callable[..., Any], *args: Any, **options: Any) -> list[TuneResult]:
-    """Find the fastest schedules for a call of a function of this module, and use them then.
+    """Find the fastest schedules for a call of a function of this module, for later calls.
 
     :arg function: :func:`transpose`, :func:`matmul` or :func:`einsum`
-    :arg args: the arguments of a call; arrays stay as they are
+    :arg args: the arguments of a call; the arrays are not changed
     :arg options: of the call (``axes``, ``dtype``, ``queue``), and of :func:`kgen.tune`:
         ``records="file.jsonl"``, ``evaluations=20``, ``seconds=10``...
 
     Returns the result for each kernel that the call runs: one, or several for an einsum of more
-    than two arrays. The schedules that are measured are those of :func:`kgen.auto_space`. Later
-    calls take the one that was best for the nearest sizes on their device. Records in a file are
+    than two arrays. It measures the schedules of :func:`kgen.auto_space`. Later
+    calls use the best one for the nearest sizes on their device. Records in a file are
     for other programs: ``matmul(a, b, wisdom="file.jsonl")``.
 
     ::

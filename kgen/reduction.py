@@ -34,15 +34,15 @@ __all__ = ["ReductionKernel"]
 
 
 class ReductionKernel(Tunable):
-    """Combines the elements of arrays, or what an expression makes of them.
+    """Combines the elements of arrays, or the values of an expression of them.
 
-    :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
-    :arg dtype_out: the type in which values are combined, and of the result
-    :arg neutral: the value in C that changes nothing: ``"0"``
-    :arg reduce_expr: what two values are combined to, an expression in C of ``a`` and ``b``. It
-        has to be associative and commutative, since the order is not that of the elements
-    :arg map_expr: an expression in C of elements ``x[i]``; the elements of the first array if left
-        out
+    :arg context: optional, a pyopencl context; the arrays of a call determine where it runs
+    :arg dtype_out: the type of accumulators and of the result
+    :arg neutral: the neutral element in C: ``"0"``
+    :arg reduce_expr: the combination of two values, an expression in C of ``a`` and ``b``. It
+        must be associative and commutative, because elements are combined in any order
+    :arg map_expr: an expression in C of elements ``x[i]``; by default the elements of the first
+        array
     :arg arguments: an argument list in C, ``"float *x, float *y"``
     :arg name, options, preamble, schedule, wisdom, keep: as for
         :class:`kgen.elementwise.ElementwiseKernel`
@@ -122,7 +122,7 @@ class ReductionKernel(Tunable):
 
         :arg rank: the number of axes of the arrays, all of which are reduced
         :arg step: the step of a range of indices from ``start``; ``None`` for all indices
-        :arg along: with arrays of three axes, reduce the middle one; its elements are neighbours
+        :arg along: with arrays of three axes, reduce the middle one; its elements are contiguous
             (``"rows"``), or those of the last axis are (``"columns"``)
         :arg in_one_group: for few elements: one launch of one work-group
         :arg schedule: on a GPU ``group_size`` work-items in each of ``groups``; on a host ``lanes``

@@ -47,22 +47,22 @@ _RESULTS: Final = frozenset(["item", "prev_item", "last_item"])
 
 
 class GenericScanKernel(Tunable):
-    """Scans what an expression makes of elements, and runs a statement on each result.
+    """Scans the values of an expression of elements, and runs a statement on each result.
 
-    :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
+    :arg context: optional, a pyopencl context; the arrays of a call determine where it runs
     :arg dtype: the type in which values are combined
     :arg arguments: an argument list in C
     :arg input_expr: the value for index ``i``, an expression in C
-    :arg scan_expr: what two values are combined to, an expression in C of ``a`` and, after it,
-        ``b``. It has to be associative. ``across_seg_boundary`` tells whether a segment begins in
+    :arg scan_expr: the combination of two values, an expression in C of ``a`` and the following
+        ``b``. It must be associative. ``across_seg_boundary`` tells whether a segment starts in
         ``b``: ``"across_seg_boundary ? b : a+b"``
-    :arg neutral: the value in C that changes nothing; it is what is before the first element
+    :arg neutral: the neutral element in C; it is the value before the first element
     :arg output_statement: statements in C that store the result: ``item``, with ``prev_item``, the
-        one before it, and ``last_item``, the last one of all
-    :arg is_segment_start_expr: a condition in C: a segment begins at ``i``, whose value is ``a``
+        preceding result, and ``last_item``, the last result
+    :arg is_segment_start_expr: a condition in C: a segment starts at ``i``, whose value is ``a``
     :arg input_fetch_exprs: triples ``(NAME, ARRAY, OFFSET)``: *NAME* is ``ARRAY[i+OFFSET]`` in the
         expressions above. The offset is 0 or -1
-    :arg index_dtype: the type of indices; one that suffices if left out
+    :arg index_dtype: the type of indices; by default a sufficient one
     :arg name_prefix: the name of the kernel
     :arg devices: devices of *context*
     :arg options, preamble, schedule, wisdom: as for :class:`kgen.elementwise.ElementwiseKernel`
@@ -78,10 +78,10 @@ class GenericScanKernel(Tunable):
     >>> out
     array([1, 2, 3, 1, 2, 3], dtype=int32)
 
-    On CUDA that is one launch, in which each work-group looks back at what those before it have
-    found. Elsewhere each work-group combines its elements, and a second launch scans them. If a
+    On CUDA, a scan is one launch, in which each work-group looks back at the totals of preceding
+    groups. Elsewhere, each work-group combines its elements, and a second launch scans them. If a
     statement writes an array that *input_expr* reads,
-    the results are stored in memory of their own first.
+    the results are first stored in separate memory.
     """
 
     @context_first
@@ -151,12 +151,12 @@ class GenericScanKernel(Tunable):
 
     @property
     def neutral(self) -> Expr:
-        """What is before the first element."""
+        """The value before the first element."""
         return self.combination.neutral
 
     @property
     def is_segmented(self) -> bool:
-        """Tell whether the scan begins anew at some elements."""
+        """Tell whether the scan restarts at some elements."""
         return "is_segment_start_expr" in self._texts
 
     # -- snippets -------------------------------------------------------------------------
@@ -222,14 +222,14 @@ class GenericScanKernel(Tunable):
         """Return the kernel with its schedule.
 
         :arg along: with arrays of three axes, scan along the middle one; its elements are
-            neighbours (``"rows"``), or those of the last axis are (``"columns"``)
+            contiguous (``"rows"``), or those of the last axis are (``"columns"``)
         :arg in_one_group: for few elements: one launch of one work-group
         :arg stores_results: store the results in arrays ``kgen_item`` and ``kgen_prev_item``, on
-            which the kernel of :meth:`build_output` runs the output statement. That is so if the
-            statement overwrites what is scanned
+            which the kernel of :meth:`build_output` runs the output statement. This is needed if
+            the statement overwrites the input of the scan
         :arg schedule: ``group_size`` work-items of a GPU with ``items`` elements each, in each of
             ``turns``; a thread of a host has ``chunk`` elements. Without ``turns``, the groups on
-            CUDA look back at those before them, in one launch; else there are two
+            CUDA look back at preceding groups, in one launch; otherwise there are two
         """
         stores_results = self._stores_results if stores_results is None else stores_results
         settings = {**self.schedule, **schedule}
@@ -733,12 +733,12 @@ class _ScanOfArray(GenericScanKernel):
 
 
 class InclusiveScanKernel(_ScanOfArray):
-    """A scan that includes each element: ``out[i]`` is what ``x[0]``...``x[i]`` combine to.
+    """A scan that includes each element: ``out[i]`` combines ``x[0]``...``x[i]``.
 
-    :arg context: left out, or a pyopencl context; the arrays of a call say where it runs
+    :arg context: optional, a pyopencl context; the arrays of a call determine where it runs
     :arg dtype: the type of elements
-    :arg scan_expr: what two values are combined to, an expression in C of ``a`` and ``b``
-    :arg neutral: the value in C that changes nothing, if there is one
+    :arg scan_expr: the combination of two values, an expression in C of ``a`` and ``b``
+    :arg neutral: the neutral element in C, if there is one
     :arg name_prefix, options, preamble, devices, schedule, wisdom: as for
         :class:`GenericScanKernel`
 
@@ -751,7 +751,7 @@ class InclusiveScanKernel(_ScanOfArray):
 
 
 class ExclusiveScanKernel(_ScanOfArray):
-    """A scan of what is before each element: ``out[i]`` is what ``x[0]``...``x[i-1]`` combine to.
+    """A scan that excludes each element: ``out[i]`` combines ``x[0]``...``x[i-1]``.
 
     The arguments are those of :class:`InclusiveScanKernel`; *neutral* is the first result.
 

@@ -50,9 +50,9 @@ InstructionTest = Callable[[InstructionBase], bool]
 
 
 class NothingSelectedError(TransformError):
-    """A kernel in which there is nothing of what the caller means.
+    """A kernel that contains nothing of the caller's selection.
 
-    In a program of several kernels, those stay as they are.
+    In a program of several kernels, such kernels stay as they are.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]")
@@ -78,7 +78,7 @@ class NoSuchNameError(NothingSelectedError):
 
 
 class Meaning(Enum):
-    """What a transformation does to the meaning of a kernel, as the user wrote it.
+    """How a transformation affects what a kernel computes, as the user wrote it.
 
     ``verify`` compares a kernel with its ``origin``: the kernel as it was written.
 
@@ -101,7 +101,7 @@ class Meaning(Enum):
 
 
 class Transform(Protocol[P]):
-    """A function on kernels that works on whole programs as well.
+    """A function on kernels that also works on whole programs.
 
     >>> import kgen as lp
     >>> both: Transform[[str]] = transform(lambda kernel, name: kernel.copy(name=name))
@@ -116,10 +116,10 @@ class Transform(Protocol[P]):
 
 
 def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Transform[P]:
-    """Make a function on kernels a transformation that keeps what they compute.
+    """Turn a function on kernels into a transformation that preserves what they compute.
 
-    The result works on a :class:`TranslationUnit` too: on every kernel in it, or, where it
-    names something, on those kernels that have it; :class:`NothingSelectedError` when none has.
+    The result also works on a :class:`TranslationUnit`: on every kernel in it, or, if it
+    names something, on those kernels that have it; :class:`NothingSelectedError` if none has.
     The changed kernel is checked with :func:`check_well_formed`.
 
     >>> import kgen as lp
@@ -138,7 +138,7 @@ def transform(function: Callable[Concatenate[LoopKernel, P], LoopKernel]) -> Tra
 def transform_of(
     meaning: Meaning,
 ) -> Callable[[Callable[Concatenate[LoopKernel, P], LoopKernel]], Transform[P]]:
-    """Make a function on kernels a transformation; it may change what they compute.
+    """Turn a function on kernels into a transformation that may change what they compute.
 
     >>> import kgen as lp
     >>> @transform_of(Meaning.CHANGED)
@@ -264,7 +264,7 @@ def split_names(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def matcher(kernel: LoopKernel, within: Any) -> InstructionTest:
-    """Return the test for *within*: a match expression, a test of (kernel, insn), or ``None``.
+    """Return the predicate for *within*: a match expression, a function of (kernel, insn), or None.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", ["a[i] = 1", "b[i] = 2"]).default_entrypoint
@@ -282,7 +282,7 @@ def _any(insn: InstructionBase) -> bool:
 
 
 def require_iname(kernel: LoopKernel, name: str) -> Iname:
-    """Return the iname called *name*, or raise an error with near names.
+    """Return the iname called *name*, or raise an error with similar names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
@@ -293,7 +293,7 @@ def require_iname(kernel: LoopKernel, name: str) -> Iname:
 
 
 def require_inames(kernel: LoopKernel, names: str | Iterable[str]) -> tuple[str, ...]:
-    """Read names of inames, or raise an error with near names.
+    """Read names of inames, or raise an error with similar names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i, j]: 0<=i,j<n }", "a[i, j] = 1").default_entrypoint
@@ -307,7 +307,7 @@ def require_inames(kernel: LoopKernel, names: str | Iterable[str]) -> tuple[str,
 
 
 def require_instruction(kernel: LoopKernel, insn_id: str) -> InstructionBase:
-    """Return the instruction called *insn_id*, or raise an error with near names.
+    """Return the instruction called *insn_id*, or raise an error with similar names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1 {id=set}").default_entrypoint
@@ -318,7 +318,7 @@ def require_instruction(kernel: LoopKernel, insn_id: str) -> InstructionBase:
 
 
 def require_array(kernel: LoopKernel, name: str) -> ArrayBase:
-    """Return the argument or temporary array called *name*, or raise an error with near names.
+    """Return the argument or temporary array called *name*, or raise an error with similar names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "<> t = a[i]").default_entrypoint
@@ -329,7 +329,7 @@ def require_array(kernel: LoopKernel, name: str) -> ArrayBase:
 
 
 def require_argument(kernel: LoopKernel, name: str) -> ArrayArg | ValueArg:
-    """Return the argument called *name*, or raise an error with near names.
+    """Return the argument called *name*, or raise an error with similar names.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "<> t = a[i]").default_entrypoint
@@ -349,13 +349,13 @@ def _require(kernel: LoopKernel, kind: str, name: str, known: Mapping[str, V]) -
 
 
 def taken_names(kernel: LoopKernel) -> frozenset[str]:
-    """Return every name that a new iname or variable may not have, arguments of rules too."""
+    """Return every name that a new iname or variable must not have, including rule arguments."""
     arguments = (name for rule in kernel.substitutions.values() for name in rule.arguments)
     return kernel.all_variable_names().union(arguments)
 
 
 def new_names(kernel: LoopKernel, taken: Iterable[str] = ()) -> UniqueNameGenerator:
-    """Return a generator of names for inames and variables, which differ from *taken* ones too.
+    """Return a generator of unused names for inames and variables, which also avoid *taken*.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
@@ -366,7 +366,7 @@ def new_names(kernel: LoopKernel, taken: Iterable[str] = ()) -> UniqueNameGenera
 
 
 def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ()) -> str:
-    """Return *name*, or raise an error: no identifier, or taken already, also by *taken*.
+    """Return *name*; raise an error if it is no identifier, or in use, also by *taken*.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 1").default_entrypoint
@@ -379,7 +379,7 @@ def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ())
 
 
 def require_new_iname(kernel: LoopKernel, name: str) -> str:
-    """Return *name*, or raise an error; an argument of a rule, which is local, may have it too."""
+    """Return *name*, or raise an error; unlike others, names of rule arguments are allowed."""
     return _require_free(kernel, name, kernel.all_variable_names())
 
 
@@ -399,7 +399,7 @@ def _require_free(kernel: LoopKernel, name: str, taken: Collection[str]) -> str:
 
 
 def check_well_formed(kernel: LoopKernel) -> None:
-    """Reject a kernel whose parts name things that it does not have.
+    """Reject a kernel that refers to undefined names.
 
     Domains and inames agree, ids are unique, loops around instructions and dependencies exist.
 

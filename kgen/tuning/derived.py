@@ -26,7 +26,7 @@ __all__ = ["bytes_of_arrays", "find_obstacle", "number_of"]
 def find_obstacle(
     program: TranslationUnit, sizes: Mapping[str, Any], limits: DeviceLimits | None
 ) -> str | None:
-    """Return why a kernel cannot run on a device for some sizes, if that shows without its code.
+    """Return why a kernel cannot run on a device for some sizes, as far as known without its code.
 
     * its assumptions, such as ``n mod 16 = 0``, exclude the sizes
     * a work-group has more work-items, or more local memory, than the device has
@@ -80,7 +80,7 @@ def _of_groups(kernel: LoopKernel, sizes: Mapping[str, int], limits: DeviceLimit
 
 
 def number_of(count: Any, sizes: Mapping[str, Any]) -> int | None:
-    """Return a number of work-groups for some sizes, if they tell it."""
+    """Return a number of work-groups for some sizes, or ``None`` if unknown."""
     try:
         return int(evaluate(count, dict(sizes)))
     except (KgenError, KeyError, TypeError):

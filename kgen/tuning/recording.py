@@ -30,12 +30,12 @@ def measured(value: Any) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What became of one configuration.
+    """The result of one configuration.
 
     :arg value: the objective, ``None`` if the configuration failed
     :arg invalidity: why it failed, in T4's words: ``"compile"``, ``"runtime"``, ``"timeout"``,
         ``"correctness"`` or ``"constraints"``; otherwise ``"correct"``
-    :arg runtimes: single times in milliseconds
+    :arg runtimes: individual times in milliseconds
     :arg measurements: other numbers and texts by name
     """
 
@@ -48,7 +48,7 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """All that a file of results tells.
+    """The contents of a file of results.
 
     >>> one, two = ({"block": block} for block in (16, 32))
     >>> recording = Recording(evaluations=(
@@ -57,10 +57,10 @@ class Recording:
     >>> recording.space, recording.costs, recording.optimum
     (SearchSpace(2 configurations of block), [2.5, None], 2.5)
 
-    :arg tune_params: the values of parameters; without them, those that occur
-    :arg objective: the measurement that is compared; of a rate, such as GFLOP/s, more is better
-    :arg unit: that of the objective
-    :arg about: the device, the kernel, and what else the file says of all of them
+    :arg tune_params: the values of parameters; by default those that occur
+    :arg objective: the measurement to compare; for a rate, such as GFLOP/s, more is better
+    :arg unit: the unit of the objective
+    :arg about: the device, the kernel, and other common contents of the file
     """
 
     evaluations: Sequence[Evaluation]
@@ -77,12 +77,12 @@ class Recording:
 
     @property
     def is_rate(self) -> bool:
-        """Whether more of the objective is better."""
+        """Whether a larger objective is better."""
         return any(rate in self.objective.lower() for rate in _RATES)
 
     @cached_property
     def costs(self) -> list[float | None]:
-        """For each row of the space what a search minimizes; ``None`` where it failed."""
+        """The cost of each row of the space, which a search minimizes; ``None`` if it failed."""
         costs: list[float | None] = [None] * len(self.space)
         row_of = {tuple(places): row for row, places in enumerate(self.space.indices.tolist())}
         for evaluation in self.evaluations:
@@ -92,7 +92,7 @@ class Recording:
         return costs
 
     def cost(self, value: float) -> float:
-        """Return what a search minimizes for an objective: of a rate 1 by it; and back."""
+        """Return the cost, to be minimized, of an objective: 1/rate for a rate; or the inverse."""
         return 1 / value if self.is_rate else value
 
     @cached_property

@@ -31,8 +31,8 @@ class Record:
     """The time of one configuration of a kernel for a problem on a device, or why it has none.
 
     ``code`` is the digest of the generated code and its options; ``samples`` are seconds; ``cause``
-    is a word for a failure, and ``message`` its text. ``status`` is ``measured``, ``slow`` where
-    only a probe was taken, ``skipped`` where a lower bound was enough, or ``failed``.
+    is a word for a failure, and ``message`` its text. ``status`` is ``measured``, ``slow`` if
+    only a probe was taken, ``skipped`` if a lower bound was enough, or ``failed``.
     """
 
     kernel: str
@@ -60,13 +60,13 @@ class Record:
         return key_of(self.code, self.device, self.problem)
 
     def to_line(self) -> dict[str, Any]:
-        """Return this as it is in a file."""
+        """Return the record as a line of the file."""
         found = asdict(self)
         return {"event": "result", **found}
 
     @classmethod
     def from_line(cls, line: Mapping[str, Any]) -> Record:
-        """Read what :meth:`to_line` made."""
+        """Parse a line of :meth:`to_line`."""
         given = {name: line[name] for name in cls.__dataclass_fields__ if name in line}
         given["problem"] = Problem(**given["problem"])
         given["samples"] = tuple(given.get("samples", ()))
@@ -88,10 +88,10 @@ def plain(value: Any) -> Any:
 
 
 class Records:
-    """The records in a file, with those that other processes append to it.
+    """The records in a file, including those that other processes append to it.
 
-    Each line is written at once, under a lock. A line that is cut, by a full disk or a crash, is
-    passed over. What cannot be written is kept, and tried again with the next line.
+    Each line is written at once, under a lock. A truncated line, after a full disk or a crash, is
+    ignored. Lines that cannot be written are kept, and tried again with the next line.
 
     >>> records = Records(None)
     >>> records.has_crashed("a")
@@ -127,32 +127,32 @@ class Records:
             self._warn(error)
 
     def all(self) -> list[Record]:
-        """Return all records, the oldest first."""
+        """Return all records, oldest first."""
         return list(self.found.values())
 
     def find(self, code: str, device: Mapping[str, str], problem: Problem) -> Record | None:
-        """Return what is known of some code: its time, or a failure that it would meet again."""
+        """Return the known result of some code: its time, or a failure that would occur again."""
         record = self.found.get(key_of(code, device, problem))
         if record is None or (record.status == "failed" and record.cause not in _KEPT_CAUSES):
             return None
         return record
 
     def has_crashed(self, attempt: str) -> bool:
-        """Tell whether a process that is gone began to run a configuration, and no more."""
+        """Tell whether a process that no longer exists started a configuration without a result."""
         host, pid = self._started.get(attempt, ("", 0))
         return pid != 0 and not (host == socket.gethostname() and _is_alive(pid))
 
     def start(self, attempt: str, configuration: Mapping[str, Any]) -> None:
-        """Note that a configuration is about to run."""
+        """Record that a configuration is about to run."""
         line = {"event": "start", "attempt": attempt, "configuration": dict(configuration)}
         self._append({**line, "host": socket.gethostname(), "pid": os.getpid(), "at": time.time()})
 
     def abandon(self, attempt: str) -> None:
-        """Note that a configuration was not run to its end, and not for its own fault."""
+        """Record that a configuration was interrupted, through no fault of its own."""
         self._append({"event": "abandoned", "attempt": attempt})
 
     def add(self, record: Record, attempt: str = "") -> None:
-        """Append a record: the end of what started as *attempt*."""
+        """Append a record: the result of what started as *attempt*."""
         self._take(record)
         self._append({**record.to_line(), "attempt": attempt, "at": time.time()})
 
@@ -165,7 +165,7 @@ class Records:
         self.found[name] = record
 
     def refresh(self) -> None:
-        """Read what has been appended since."""
+        """Read the lines appended since the last read."""
         if self.path is None or not _is_regular(self.path):
             return
         with open(self.path, "rb") as file:
@@ -193,7 +193,7 @@ class Records:
         self.flush()
 
     def flush(self) -> None:
-        """Write what could not be written before."""
+        """Write the lines that could not be written before."""
         if self.path is None:
             return
         try:

@@ -22,7 +22,7 @@ __all__ = ["Replay", "replay"]
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """What a strategy found in a recorded space.
+    """The result of a strategy in a recorded space.
 
     :arg best_value: the objective of the best configuration found, ``None`` if all failed
     :arg best: that configuration
@@ -43,12 +43,12 @@ class Replay:
 
     @property
     def fraction(self) -> float:
-        """The optimal time by the time found, at most 1; 0 if all failed."""
+        """The optimal time divided by the best time found, at most 1; 0 if all failed."""
         return self.trace[-1] if self.trace else 0.0
 
     @property
     def evaluations(self) -> int:
-        """The number of configurations that were evaluated, failures among them."""
+        """The number of configurations evaluated, including failures."""
         return len(self.rows)
 
     def __str__(self) -> str:
@@ -81,13 +81,13 @@ def replay(
     >>> print(replay(recording, "exhaustive", evaluations=2))
     exhaustive: best time 3.125 after 2 evaluations, 0.5000 of the optimum (1.5625)
 
-    :arg file: a cache file of Kernel Tuner or a T4 file, gzipped or not, or what was read from one
+    :arg file: a cache file of Kernel Tuner or a T4 file, gzipped or not, or its parsed contents
     :arg strategy: a name of :data:`STRATEGIES`, or a class of strategies
-    :arg evaluations: how many configurations; ``None``: all that the strategy asks for
+    :arg evaluations: the number of configurations; ``None``: all that the strategy proposes
     :arg stop: further limits
-    :arg options: for the strategy
-    :raises KgenError: the file cannot be read, all its configurations failed, there is no such
-        strategy, or *evaluations* is not positive
+    :arg options: options of the strategy
+    :raises KgenError: the file cannot be read, all its configurations failed, the
+        strategy is unknown, or *evaluations* is not positive
     """
     recording = file if isinstance(file, Recording) else read_recording(file)
     if isinstance(strategy, Strategy):

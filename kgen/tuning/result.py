@@ -30,7 +30,7 @@ __all__ = ["Best", "SearchResult", "TuneResult", "compromise"]
 class Best:
     """The fastest configuration: its kernel, the median of its times, and the 95 % interval.
 
-    ``ties`` are other configurations that are not slower as far as the measurement tells.
+    ``ties`` are other configurations that are statistically indistinguishable from it.
     """
 
     configuration: Mapping[str, Any]
@@ -50,7 +50,7 @@ def _shown(configuration: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """What was found for one problem: records in the order of their evaluation."""
+    """The results for one problem: records in the order of their evaluation."""
 
     space: SearchSpace
     problem: Problem
@@ -73,7 +73,7 @@ class SearchResult:
     def best(self) -> Best:
         """The fastest configuration.
 
-        Raises :class:`KgenError` if there is none: with the reasons.
+        Raises :class:`KgenError`, with the reasons, if there is none.
         """
         if self.winner is None:
             raise KgenError(
@@ -89,13 +89,13 @@ class SearchResult:
 
     @property
     def measured(self) -> list[Record]:
-        """The records with a time, the fastest first."""
+        """The records with a time, fastest first."""
         timed = [record for record in self.records if record.time is not None]
         return sorted(timed, key=_seconds)
 
     @property
     def failures(self) -> dict[str, list[Record]]:
-        """The records without a time, by the word for their cause, the most frequent first."""
+        """The records without a time, by cause, most frequent first."""
         found: dict[str, list[Record]] = {}
         for record in self.records:
             if record.status == "failed":
@@ -104,10 +104,10 @@ class SearchResult:
 
     @property
     def importance(self) -> dict[str, float]:
-        """For each parameter the part of the variance of log(time) that it alone explains.
+        """For each parameter, the fraction of the variance of log(time) that it explains alone.
 
-        That is the first-order Sobol index (Sobol, 1993) of the measured configurations, as an
-        adjusted coefficient of determination: a few of them explain nothing by chance.
+        This is the first-order Sobol index (Sobol, 1993) of the measured configurations, as an
+        adjusted coefficient of determination, so that few configurations explain nothing by chance.
         """
         timed = self.measured
         logs = np.log([_seconds(record) for record in timed])
@@ -118,9 +118,9 @@ class SearchResult:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def pareto(self, metrics: Sequence[str] = ()) -> list[Record]:
-        """Return the records that no other is better than in all *metrics*, the fastest first.
+        """Return the Pareto-optimal records for *metrics*, fastest first.
 
-        Less is better. By default the metrics are the time and all others that were measured.
+        Less is better. By default, the metrics are the time and all others that were measured.
         """
         names = tuple(metrics) or ("time", *sorted({n for r in self.measured for n in r.metrics}))
         points = {
@@ -135,7 +135,7 @@ class SearchResult:
         ]
 
     def table(self, count: int | None = None) -> str:
-        """Return a text: the configurations, the fastest first, those that failed at the end."""
+        """Return the configurations as text, fastest first, failures last."""
         names = self.space.names
         rows = [("", *names, "time", "interval", "")]
         ordered = [*self.measured, *(r for r in self.records if r.time is None)]
@@ -187,11 +187,11 @@ def _for(problem: Problem) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneResult:
-    """What :func:`kgen.tune` has found, for one problem or for several.
+    """The results of :func:`kgen.tune`, for one problem or for several.
 
     ``searches`` has the results of each problem; ``best``, ``table()`` and the others are those of
-    the only one, or of all together. For several problems ``best`` is the configuration with the
-    least geometric mean of the times; its ``time`` is their sum.
+    the only problem, or of all together. For several problems, ``best`` is the configuration with
+    the smallest geometric mean of the times; its ``time`` is their sum.
     """
 
     searches: tuple[SearchResult, ...]
@@ -219,12 +219,12 @@ class TuneResult:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """All that was tried, in the order of the problems, and of evaluation."""
+        """All records, in the order of the problems, and of evaluation."""
         return tuple(record for search in self.searches for record in search.records)
 
     @property
     def failures(self) -> dict[str, list[Record]]:
-        """The records without a time, by the word for their cause."""
+        """The records without a time, by cause."""
         found: dict[str, list[Record]] = {}
         for search in self.searches:
             for cause, records in search.failures.items():
@@ -233,14 +233,14 @@ class TuneResult:
 
     @property
     def importance(self) -> dict[str, float]:
-        """For each parameter the part of the variance that it alone explains: the mean of all."""
+        """For each parameter, the fraction of the variance that it explains alone: mean of all."""
         parts = [search.importance for search in self.searches]
         mean = {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]}
         return dict(sorted(mean.items(), key=lambda item: -item[1]))
 
     @property
     def elsewhere(self) -> tuple[Record, ...]:
-        """The records of other devices than the first one, where workers have different ones."""
+        """The records of devices other than the first, if workers have different ones."""
         return tuple(record for search in self.searches for record in search.elsewhere)
 
     @property
@@ -250,15 +250,15 @@ class TuneResult:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the times should know."""
+        """Remarks on the times."""
         return tuple(note for search in self.searches for note in search.notes)
 
     def pareto(self, metrics: Sequence[str] = ()) -> list[Record]:
-        """Return the records that no other of their problem is better than in all *metrics*."""
+        """Return the Pareto-optimal records of each problem for *metrics*."""
         return [record for search in self.searches for record in search.pareto(metrics)]
 
     def table(self, count: int | None = None) -> str:
-        """Return a text: for each problem its configurations, the fastest first."""
+        """Return the configurations of each problem as text, fastest first."""
         if len(self.searches) == 1:
             return self.searches[0].table(count)
         return "\n\n".join(f"{s.problem}\n{s.table(count)}" for s in self.searches)
@@ -266,13 +266,13 @@ class TuneResult:
     def plot(self, file: str | os.PathLike[str] | None = None) -> Any:
         """Draw the best time so far, the time against each parameter, and the roofline.
 
-        Returns the figure of matplotlib (the extra ``plot``); writes it to *file*, if there is one.
+        Returns the matplotlib figure (the extra ``plot``); writes it to *file*, if given.
         """
         return load("kgen.tuning.plots", "plot").plot(self, file)
 
     @property
     def recording(self) -> Recording:
-        """The results as those of a file, for replays; of several problems with their sizes."""
+        """The results as a recording, for replays; for several problems with their sizes."""
         several = len(self.searches) > 1
         records = [record for record in self.records if record.status != "skipped"]
         return Recording(
@@ -290,7 +290,7 @@ class TuneResult:
         Path(file).write_text(load("kgen.tuning.report", "tune").render(self), encoding="utf-8")
 
     def to_pandas(self) -> Any:
-        """Return a frame of pandas with a row for each record."""
+        """Return a pandas data frame with a row for each record."""
         rows = [
             {
                 **record.problem.types,
@@ -343,7 +343,7 @@ def _evaluation(record: Record, *, with_sizes: bool) -> Evaluation:
 
 
 def compromise(searches: Sequence[SearchResult]) -> Best:
-    """Return the configuration with the least geometric mean of slowdowns, over all problems."""
+    """Return the configuration with the smallest geometric mean of slowdowns, over all problems."""
     times = [
         {repr(record.configuration): record for record in search.measured} for search in searches
     ]

@@ -20,9 +20,9 @@ Neighborhood: TypeAlias = Literal["hamming", "Hamming", "adjacent"]
 
 
 class SearchSpace:
-    """All configurations of *tune_params* for which all *restrictions* hold.
+    """All configurations of *tune_params* that satisfy all *restrictions*.
 
-    A configuration has a number, its row: they are in the order of ``itertools.product``.
+    Each configuration has a number, its row, in the order of ``itertools.product``.
 
     >>> space = SearchSpace(
     ...     {"block": [16, 32, 64], "tile": [1, 2, 4]}, ["block * tile <= 64", "tile != 2"])
@@ -33,11 +33,11 @@ class SearchSpace:
     >>> space.neighbors(0, "hamming").tolist(), space.neighbors(0, "adjacent").tolist()
     ([1, 2, 3], [2])
 
-    :arg tune_params: for each parameter the list of its values
+    :arg tune_params: the list of values of each parameter
     :arg restrictions: expressions in Python's syntax, such as ``"block % tile == 0"``, with
         functions such as ``min`` and ``math.ceil``; or functions, of a configuration (a dict) or of
         some parameters by their names
-    :raises KgenError: a parameter or a restriction is invalid, or no configuration is left
+    :raises KgenError: a parameter or a restriction is invalid, or no configuration remains
     """
 
     #: For each configuration the positions of its values: ``indices[row, parameter]``.
@@ -114,7 +114,7 @@ class SearchSpace:
     def positions(self, config: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the positions of a configuration's values in the lists of the parameters.
 
-        :raises KgenError: it lacks a parameter, or has one or a value that the space does not have
+        :raises KgenError: it lacks a parameter, or has a parameter or value outside the space
         """
         if config.keys() != self.tune_params.keys():
             raise self._differs(config)
@@ -155,16 +155,16 @@ class SearchSpace:
         return low if low < high else None
 
     def sample(self, count: int, seed: int | np.random.Generator = 0) -> Rows:
-        """Return *count* different rows at random: all of them if there are not as many."""
+        """Return *count* different rows at random, or all rows if there are fewer."""
         rng = np.random.default_rng(seed)
         return rng.choice(len(self), min(count, len(self)), replace=False)
 
     def neighbors(self, row: int, kind: Neighborhood = "hamming") -> Rows:
         """Return the rows of the neighbors of a configuration.
 
-        :arg kind: ``"hamming"``: one parameter has another value; ``"adjacent"``: parameters have
-            values that are next to each other in their lists, or the same. Kernel Tuner's
-            ``"Hamming"`` is understood
+        :arg kind: ``"hamming"``: one parameter has another value; ``"adjacent"``: all parameters
+            have equal or consecutive values of their lists. Kernel Tuner's
+            ``"Hamming"`` is accepted
         """
         here = self.indices[row]
         name = kind.lower()

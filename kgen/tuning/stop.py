@@ -11,7 +11,7 @@ __all__ = ["Progress", "Stop"]
 
 @dataclass(kw_only=True)
 class Progress:
-    """How far a search has come.
+    """The progress of a search.
 
     >>> progress = Progress()
     >>> for time in (3.0, None, 2.0, 2.5):
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """When a search ends: as soon as one of the limits that are given is reached.
+    """When a search ends: as soon as one of the given limits is reached.
 
     >>> stop = Stop(evaluations=100, stagnation=20)
     >>> stop.reason(Progress(evaluations=60, since_best=3)) is None
@@ -48,10 +48,10 @@ class Stop:
     'no better configuration in 20 evaluations'
 
     :arg evaluations: configurations that are measured, or fail
-    :arg seconds: of the whole search
+    :arg seconds: the time of the whole search
     :arg stagnation: evaluations in a row without a better configuration
     :arg gap: how much slower than *roofline_s* the best may be: 0.1 is 10 %
-    :arg roofline_s: seconds that the kernel takes at least, by the roofline
+    :arg roofline_s: a lower bound of the kernel's seconds, by the roofline
     :raises KgenError: a limit is not positive
     """
 
@@ -70,7 +70,7 @@ class Stop:
                 )
 
     def reason(self, progress: Progress) -> str | None:
-        """Return why the search ends here, ``None`` if it goes on."""
+        """Return the reason to end the search, or ``None`` to continue."""
         if self.evaluations is not None and progress.evaluations >= self.evaluations:
             return f"{self.evaluations} evaluations"
         if self.seconds is not None and progress.elapsed_s >= self.seconds:

@@ -20,7 +20,7 @@ def is_t4(data: Any) -> bool:
 
 
 def parse_t4(data: Mapping[str, Any]) -> Recording:
-    """Return what a T4 file records.
+    """Return the recording in a T4 file.
 
     A result that is not ``"correct"``, or has no number for the objective, has failed.
 

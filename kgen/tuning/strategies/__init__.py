@@ -42,7 +42,7 @@ STRATEGIES: Mapping[str, type[Strategy]] = {
 
 
 def class_of(strategy: object) -> type[Strategy]:
-    """Return the class of a strategy, which is given by its name, itself, or by an instance.
+    """Return the class of a strategy, given its name, the class, or an instance.
 
     >>> class_of("random").__name__
     'Random'
@@ -70,7 +70,7 @@ def check_options(strategy: object, options: Mapping[str, Any]) -> None:
 
     >>> check_options("orthogonal", {"groups": [["block"]]})
 
-    :raises KgenError: there is no such option, or the strategy is made already
+    :raises KgenError: the option does not exist, or the strategy is an instance already
     """
     found = class_of(strategy)
     known = {
@@ -90,7 +90,7 @@ def check_options(strategy: object, options: Mapping[str, Any]) -> None:
 def make_strategy(
     strategy: str | type[Strategy] | Strategy, space: SearchSpace, seed: int = 0, **options: Any
 ) -> Strategy:
-    """Return a strategy for a space, by its name or its class; an instance is returned as it is.
+    """Return a strategy for a space, by its name or its class; an instance is returned unchanged.
 
     >>> make_strategy("random", SearchSpace({"block": [16, 32]}), seed=1)
     Random(2 configurations of block)

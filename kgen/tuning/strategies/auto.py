@@ -39,10 +39,10 @@ _ERFC = np.frompyfunc(math.erfc, 1, 1)
 class Auto(Strategy):
     """Bayesian optimization with a Gaussian process, over all configurations of a space.
 
-    The first configurations are far from each other. The model then learns the logarithms of the
-    times, and the next configuration is that with the largest expected improvement, times the
-    probability that it works, which a second model learns. One under way counts as what the model
-    expects of it.
+    The first configurations are far apart. The model then learns the logarithms of the
+    times, and the next configuration has the largest expected improvement, multiplied by the
+    probability that it works, which a second model learns. A configuration in progress counts as
+    the model's expectation of it.
 
     Jones, Schonlau, Welch: Efficient global optimization of expensive black-box functions, 1998;
     for tuning: Willemsen, van Nieuwpoort, van Werkhoven: Bayesian optimization for auto-tuning GPU
@@ -156,9 +156,9 @@ class Auto(Strategy):
 def distances_of(values: Sequence[Any]) -> list[Array]:
     """Return tables of the distances of a parameter's values, between 0 and 1.
 
-    In the first one all values are equally far apart. Numbers have a second one, in which they are
-    evenly spaced, in their order in the list: times may depend on a size smoothly, and also on
-    whether it is just 128.
+    In the first table all values are equally far apart. Numbers have a second one, in which they
+    are evenly spaced, in their order in the list: times may depend on a size smoothly, but also on
+    a special value such as 128.
 
     >>> [table.tolist() for table in distances_of([1, 2, 8])]  # doctest: +NORMALIZE_WHITESPACE
     [[[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]],
@@ -174,9 +174,9 @@ def distances_of(values: Sequence[Any]) -> list[Array]:
 
 
 def scaled_times(times: Sequence[float | None]) -> Array:
-    """Return logarithms of times, of which those above the median count less the larger they are.
+    """Return logarithms of times; above the median, larger ones count less.
 
-    The fastest is -1 and the median 0. What failed counts as the slowest.
+    The fastest is -1 and the median 0. Failures count as the slowest.
 
     >>> scaled_times([1.0, 10.0, 100.0, None]).round(2).tolist()
     [-1.0, 0.0, 0.69, 0.69]
@@ -193,7 +193,7 @@ def scaled_times(times: Sequence[float | None]) -> Array:
 
 
 def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
-    """Return by how much a normal variable is expected to be below *best*, where it is.
+    """Return the expected improvement of a normal variable below *best*.
 
     >>> values = expected_improvement(np.array([0.0, 3.0]), np.array([1.0, 1.0]), 0.0)
     >>> values.round(5).tolist()

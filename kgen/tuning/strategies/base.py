@@ -21,12 +21,12 @@ Bound: TypeAlias = Callable[[int], float]
 class Strategy(ABC):
     """Chooses the next configuration to measure, by its row in a search space.
 
-    A row is asked for at most once. Several may be under way: asked for, and not told yet. The same
-    space, seed, options and sequence of calls give the same rows.
+    A row is proposed at most once. Several may be in progress: proposed, but without a time yet.
+    The same space, seed, options and sequence of calls give the same rows.
 
-    :arg start: rows to ask for first, such as the best ones of another device
-    :arg bounds: a lower bound of the time of a row; rows are skipped that cannot be faster than the
-        best one
+    :arg start: rows to propose first, such as the best ones of another device
+    :arg bounds: a lower bound of the time of a row; rows that cannot be faster than the
+        best one are skipped
     """
 
     def __init__(
@@ -56,22 +56,22 @@ class Strategy(ABC):
 
     @property
     def is_done(self) -> bool:
-        """Whether no row is left to ask for, whatever is told."""
+        """Whether no row is left to propose, whatever the results of those in progress."""
         return self._left == 0
 
     @property
     def unseen(self) -> Rows:
-        """The rows that are left."""
+        """The rows not proposed yet."""
         return np.flatnonzero(~self.seen)
 
     @property
     def best_seconds(self) -> float:
-        """The least time that was told, or infinity."""
+        """The smallest time so far, or infinity."""
         seconds = None if self.best is None else self.told[self.best]
         return float("inf") if seconds is None else seconds
 
     def ask(self) -> int | None:
-        """Return a row to measure; ``None`` if none is left, or none before more is told."""
+        """Return a row to measure; ``None`` if none is left, or if results are needed first."""
         while not self.is_done:
             row = self._start.pop() if self._start else self.propose()
             if row is None:
@@ -84,9 +84,9 @@ class Strategy(ABC):
         return None
 
     def tell(self, row: int, seconds: float | None) -> None:
-        """Take the time of a row, whether it was asked for or not; ``None``: it failed.
+        """Record the time of a row, whether it was proposed or not; ``None``: it failed.
 
-        :raises KgenError: the row is told twice
+        :raises KgenError: the row has a result already
         """
         if row in self.told:
             raise KgenError(f"configuration {self.space[row]} is told twice, as row {row}")
@@ -102,10 +102,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def propose(self) -> int | None:
-        """Return the next row; one that has been seen is passed over."""
+        """Return the next row; rows proposed before are skipped."""
 
     def random_unseen(self) -> int:
-        """Return one of the rows that are left."""
+        """Return a random row not proposed yet."""
         while self._left * 8 > len(self.space):
             row = int(self.rng.integers(len(self.space)))
             if not self.seen[row]:

@@ -8,7 +8,7 @@ __all__ = ["Exhaustive", "Random"]
 
 
 class Exhaustive(Strategy):
-    """Asks for all rows in order.
+    """Proposes all rows in order.
 
     >>> from kgen.tuning import SearchSpace
     >>> strategy = Exhaustive(SearchSpace({"block": [16, 32]}))
@@ -24,7 +24,7 @@ class Exhaustive(Strategy):
 
 
 class Random(Strategy):
-    """Asks for rows at random.
+    """Proposes rows at random.
 
     >>> from kgen.tuning import SearchSpace
     >>> strategy = Random(SearchSpace({"block": [16, 32]}), seed=3)

@@ -27,12 +27,12 @@ _STEP, _DECAY, _DECAY2 = 0.15, 0.8, 0.95
 
 
 class GaussianProcess:
-    """A Gaussian process over parameters, each with a table of distances of its values, or several.
+    """A Gaussian process over parameters, each with one or more tables of distances of its values.
 
     The covariance is a weighted sum of two terms: the mean over all parameters of Matérn kernels of
-    3/2 (each parameter has an effect of its own), and their product (all interact). Lengths,
-    weights and noise have the largest posterior density, to which gradient steps go on from the
-    last ones; the mean and the variance follow from them.
+    3/2 (individual effects), and their product (interactions). Length scales,
+    weights and noise maximize the posterior density, by gradient steps that start from the
+    previous values; the mean and the variance follow from them.
 
     Rasmussen, Williams: Gaussian processes for machine learning, 2006, chapters 2, 4 and 5;
     Duvenaud, Nickisch, Rasmussen: Additive Gaussian processes, 2011. Lengths in the product grow
@@ -63,7 +63,7 @@ class GaussianProcess:
         self._steps = 0
 
     def fit(self, places: Places, values: Array, steps: int) -> None:
-        """Take the values of configurations, after some gradient steps."""
+        """Fit the values of configurations, by some gradient steps."""
         pairs = self._pairs(places) if steps else []
         for _ in range(steps):
             self._descend(self.gradient(pairs, values))
@@ -86,7 +86,7 @@ class GaussianProcess:
         return self._mean + known @ self._weights, deviation
 
     def loss(self, places: Places, values: Array) -> float:
-        """Return the negative logarithm of the posterior density, but for a constant."""
+        """Return the negative logarithm of the posterior density, up to a constant."""
         single, product, _ = self._terms_of(self._pairs(places))
         inverse, _, _, variance = self._solve(single + product, values)
         steps = (self.parameters - self._prior) / self._widths

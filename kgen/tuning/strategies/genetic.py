@@ -16,10 +16,10 @@ _TRIES = 30
 
 
 class Genetic(Strategy):
-    """A genetic algorithm in which each child is told by itself, without generations.
+    """A steady-state genetic algorithm: each child enters the population on its own.
 
-    Two parents win tournaments among the fastest configurations. A child has each value of either
-    parent, and some values at random.
+    Two parents win tournaments among the fastest configurations. A child takes each value from
+    either parent, and some values at random.
 
     Whitley: The GENITOR algorithm and selection pressure, 1989.
 
@@ -31,8 +31,8 @@ class Genetic(Strategy):
     >>> strategy.best_seconds < 4
     True
 
-    :arg population: the number of configurations that stay
-    :arg mutations: values of a child that are chosen at random, on average
+    :arg population: the number of configurations that are kept
+    :arg mutations: the mean number of values of a child that are chosen at random
     """
 
     def __init__(

@@ -18,12 +18,12 @@ _WARP = 32
 
 
 class Heuristic(Strategy):
-    """Asks for the rows with the least lower bounds first, and for those only that can be faster.
+    """Proposes the rows with the smallest lower bounds first, omitting those that cannot be best.
 
-    :func:`kgen.tune` gives what it knows of each kernel: the lower bound of the roofline, which has
-    its intensity, and a priority that takes occupancy into account. Without a kernel, as in
-    replays, rows come first whose work-groups (parameters ``block_size_x``, ...) are of 128 to 512
-    work-items and fill warps. Of a large space, the best of some rows at random is next.
+    :func:`kgen.tune` provides what it knows of each kernel: the lower bound of the roofline,
+    and a priority that includes occupancy. Without a kernel, as in
+    replays, rows come first whose work-groups (parameters ``block_size_x``, ...) have 128 to 512
+    work-items and fill warps. In a large space, the best of some random rows is next.
 
     >>> from kgen.tuning import SearchSpace
     >>> space = SearchSpace({"block_size_x": [1, 8, 100, 256]})
@@ -34,8 +34,8 @@ class Heuristic(Strategy):
     >>> strategy.ask(), strategy.tell(1, 2.5), strategy.ask()
     (1, None, None)
 
-    :arg priority: for a row a number that is less for better ones; by default its bound
-    :arg compared: rows at random that are compared before one is chosen
+    :arg priority: a number for each row, smaller for better rows; by default its bound
+    :arg compared: the number of random rows that are compared before one is chosen
     """
 
     def __init__(

@@ -14,10 +14,10 @@ __all__ = ["Annealing", "LocalSearch"]
 
 
 class LocalSearch(Strategy):
-    """Iterated local search: the first better neighbor is the next place to search from.
+    """Iterated local search: the search moves to the first better neighbor.
 
-    Neighbors differ in one parameter. Where none is better, the search goes on from a configuration
-    in which a few parameters of the best one are changed, or at times from one at random.
+    Neighbors differ in one parameter. If none is better, the search continues from the best
+    configuration with a few changed parameters, or sometimes from a random one.
 
     Lourenço, Martin, Stützle: Iterated local search, 2003.
 
@@ -29,8 +29,8 @@ class LocalSearch(Strategy):
     >>> strategy.best_seconds
     1.0
 
-    :arg changed: parameters that are changed at most where no neighbor is better
-    :arg restarts: how often the search goes on at random instead
+    :arg changed: the maximum number of parameters changed if no neighbor is better
+    :arg restarts: the probability of continuing from a random configuration instead
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class LocalSearch(Strategy):
 
 
 class Annealing(Strategy):
-    """Simulated annealing: a slower neighbor is accepted the less often the longer it goes on.
+    """Simulated annealing: slower neighbors are accepted less and less often.
 
     A neighbor whose time is larger by a factor *r* is accepted with probability ``r**(-1 / T)``.
-    The temperature *T* shrinks with each evaluation. Where all neighbors are known, the search goes
-    on from a configuration at random.
+    The temperature *T* decreases with each evaluation. If all neighbors are known, the search
+    continues from a random configuration.
 
     Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing, 1983.
 
@@ -90,8 +90,8 @@ class Annealing(Strategy):
     >>> strategy.best_seconds < 4
     True
 
-    :arg temperature: at the start
-    :arg cooling: by what it is multiplied for each evaluation
+    :arg temperature: the initial temperature
+    :arg cooling: the factor of the temperature for each evaluation
     """
 
     def __init__(

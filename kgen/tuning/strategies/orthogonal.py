@@ -22,7 +22,7 @@ _GROUP = 64
 class Orthogonal(Strategy):
     """Tries all values of one group of parameters, then of the next, from the best one so far.
 
-    After a round without a better configuration, it starts again from one at random.
+    After a round without improvement, it restarts from a random configuration.
 
     >>> from kgen.tuning import SearchSpace
     >>> space = SearchSpace({"x": range(9), "y": range(9), "z": range(9)})
@@ -33,9 +33,9 @@ class Orthogonal(Strategy):
     >>> strategy.best_seconds
     1.0
 
-    :arg groups: names of parameters, those of a group in a list; by default the parameters that a
-        restriction names together, if they have few combinations, and all others one by one
-    :raises KgenError: a group names what is no parameter
+    :arg groups: lists of names of parameters; by default, the parameters that a
+        restriction uses together, if they have few combinations, and all others one by one
+    :raises KgenError: a group names an unknown parameter
     """
 
     def __init__(

@@ -16,7 +16,7 @@ def _controller() -> ThreadpoolController:
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Return a context in which numpy's linear algebra runs on the calling thread alone.
+    """Return a context in which numpy's linear algebra runs only on the calling thread.
 
     >>> with one_thread():
     ...     pass

@@ -17,10 +17,10 @@ _TRIES = 30
 
 
 class Optuna(Strategy):
-    """Asks a sampler of Optuna: ``kgen.tune(..., strategy=Optuna)``.
+    """Proposes the samples of an Optuna sampler: ``kgen.tune(..., strategy=Optuna)``.
 
-    The sampler chooses positions in the lists of values, and is told logarithms of times. What
-    restrictions exclude, and what fails, is pruned.
+    The sampler chooses positions in the lists of values, and receives logarithms of times.
+    Configurations that restrictions exclude, or that fail, are pruned.
 
     >>> from kgen.tuning import SearchSpace
     >>> strategy = Optuna(SearchSpace({"x": range(9), "y": range(9)}), seed=2)
