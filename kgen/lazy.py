@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used, as its stub lists them."""
+"""Public names of a package that are imported on first use, as listed in its stub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a kernel computes the same as its origin, the kernel as it was written."""
+"""Comparing a kernel with its origin, the kernel as it was written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions: nodes, mappers, and text and isl's functions to and from them."""
+"""Expressions: nodes, mappers, and conversions to and from text and isl functions."""
 
 from __future__ import annotations
 

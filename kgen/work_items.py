@@ -1,4 +1,4 @@
-"""Whether work-items have to be told apart where a thread runs all of a group."""
+"""Whether work-items must be distinguished where a thread runs a whole group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetches ahead of their use: proofs that what a loop fetches is the same iterations earlier."""
+"""Fetches ahead of their use: proofs that a loop could fetch the same values iterations earlier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Banks of local memory: how often a warp goes over them in one access."""
+"""Banks of local memory: the number of passes over the banks that a warp makes in one access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporaries of which each work-item holds its own elements, in registers."""
+"""Temporaries distributed over the registers of work-items, each of which has its own elements."""
 
 from __future__ import annotations
 

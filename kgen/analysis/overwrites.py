@@ -1,4 +1,4 @@
-"""Assignments whose iterations overwrite each other: forgotten sums."""
+"""Assignments whose iterations overwrite each other, such as sums without an accumulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pieces of an index set have to run before which others: dependences between them."""
+"""The order of the pieces of an index set: dependences between pieces."""
 
 from __future__ import annotations
 

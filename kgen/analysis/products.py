@@ -1,4 +1,4 @@
-"""Sums of products: what tensor cores take of them, and the loops over fragments around them."""
+"""Sums of products: the factors and terms for tensor cores, and the loops over fragments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameter values for which kernels are evaluated: all, or some small ones."""
+"""Parameter values for evaluating kernels: all, or some small ones."""
 
 from __future__ import annotations
 

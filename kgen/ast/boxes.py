@@ -1,4 +1,4 @@
-"""Loops over boxes, whose bounds are written without isl's AST builder."""
+"""Loops over boxes, whose bounds are generated without isl's AST builder."""
 
 from __future__ import annotations
 

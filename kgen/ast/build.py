@@ -1,4 +1,4 @@
-"""Schedule to code tree: a nest at a time."""
+"""Schedule to code tree, one nest at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several launches as one, in which work-groups wait for each other: cooperative launches.
+"""Cooperative launches: several launches as one, in which work-groups wait for each other.
 
 CUDA's: "CUDA C++ Programming Guide", "Cooperative Groups", "Grid Synchronization".
 """

@@ -1,4 +1,4 @@
-"""Initial values of variables, moved out of guards that they do not need."""
+"""Hoisting initial values of variables out of guards that they do not need."""
 
 from __future__ import annotations
 

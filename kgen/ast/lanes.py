@@ -1,4 +1,4 @@
-"""Loops over lanes: told apart are tiles in which all of them run, and values kept in scalars."""
+"""Loops over lanes: separation of full tiles, and values kept in scalars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions in loops over lanes with conditions: their values come from loops of their own."""
+"""Functions in vectorized loops with conditions: separate loops compute their values."""
 
 from __future__ import annotations
 

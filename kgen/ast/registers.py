@@ -1,4 +1,4 @@
-"""Arrays that work-items hold together: the elements of each become registers of its own."""
+"""Arrays distributed over work-items: a work-item's elements become its registers."""
 
 from __future__ import annotations
 

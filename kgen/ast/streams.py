@@ -1,4 +1,4 @@
-"""Stores past the cache, in lanes: which they are, and loops in blocks of lanes for them."""
+"""Streaming stores in lanes: their selection, and loops in blocks of lanes."""
 
 from __future__ import annotations
 

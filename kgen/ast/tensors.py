@@ -1,4 +1,4 @@
-"""Products that tensor cores compute: loops over fragments become one step of a warp."""
+"""Products on tensor cores: loops over fragments become one step of a warp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops around unrolled copies: iterations in which all copies run, written without guards.
+"""Guard-free copies of loops, for the iterations in which all unrolled copies run.
 
 A product of matrices of any size computes many sums in each step of its loop, and asks for each
 of them whether it is in the matrix. Nearly all groups and steps are whole: one condition for the

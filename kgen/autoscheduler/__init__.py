@@ -1,4 +1,4 @@
-"""Schedules that analysis finds: without a human, and without a measurement."""
+"""Automatic schedules, found by analysis without measurements."""
 
 from kgen.autoscheduler.find import autoschedule, find_schedule
 from kgen.autoscheduler.space import AutoSpace, auto_space

@@ -1,4 +1,4 @@
-"""What a schedule is for: the kind of a device, and what it has room for."""
+"""The device that a schedule is for: its kind, and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nests of loops as they stand: loops around loops, their lengths, the strides of accesses."""
+"""Loop nests of a kernel: loops around loops, their lengths, the strides of accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building a schedule for one kernel: steps are kept as long as the code is proved right."""
+"""Building a schedule for one kernel: steps are kept if the code is proved right."""
 
 from __future__ import annotations
 

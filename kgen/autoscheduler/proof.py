@@ -1,4 +1,4 @@
-"""Whether the code of a program is proved right: what automatic schedules have to be."""
+"""Proofs that the code of an automatic schedule is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schedules of a kernel that are worth measuring: parameters, restrictions, and what builds."""
+"""The schedules of a kernel that are worth measuring: parameters, restrictions, and a builder."""
 
 from __future__ import annotations
 

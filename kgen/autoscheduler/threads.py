@@ -1,4 +1,4 @@
-"""Schedules for processors: threads run work-groups, and compilers make vectors of inner loops."""
+"""Schedules for CPUs: threads run work-groups, and compilers vectorize inner loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs written for loopy: ``kgen.compat.loopy``, and ``import loopy`` that means it."""
+"""Programs written for loopy: ``kgen.compat.loopy``, and ``import loopy`` as an alias of it."""
 
 from __future__ import annotations
 

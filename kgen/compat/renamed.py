@@ -1,4 +1,4 @@
-"""Names that loopy itself has given up for others: they work, and say so once."""
+"""Names that loopy has renamed: the old ones work, with a warning once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mappers that know inside which substitution rules an expression stands, and change the rules."""
+"""Mappers that know the substitution rules around an expression, and change the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which banks of local memory a sub-group wants at once, and how often it has to wait."""
+"""Bank conflicts: the banks of local memory that a sub-group accesses at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all pictures share: their data is text for terminals, and is drawn by matplotlib."""
+"""The common part of pictures: data that prints as text, and is drawn by matplotlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rooflines: the limits of a device, and where kernels are below them."""
+"""Rooflines: the limits of a device, and the kernels below them."""
 
 from __future__ import annotations
 

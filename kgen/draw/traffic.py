@@ -1,4 +1,4 @@
-"""Which work-item touches which element, and in which transactions memory is moved."""
+"""Memory traffic: the work-item that accesses each element, and the memory transactions."""
 
 from __future__ import annotations
 

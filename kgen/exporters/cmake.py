@@ -1,4 +1,4 @@
-"""Files for CMake: what builds, installs and finds an exported library."""
+"""Files for CMake, which build, install and find an exported library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The header for C++17: overloads that take views of arrays, and find sizes from these."""
+"""The header for C++17: overloads that take views of arrays, and infer sizes from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of views in C++, and what finds the numbers that follow from their extents and strides."""
+"""Checks of views in C++, and numbers inferred from their extents and strides."""
 
 from __future__ import annotations
 

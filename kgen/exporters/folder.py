@@ -1,4 +1,4 @@
-"""The folder of an exported library: its files are written, all or none, or compared."""
+"""The folder of an exported library: writing all files or none, and comparing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The header of an exported library, and what implements its general part."""
+"""The header of an exported library, and the implementation of its general part."""
 
 from __future__ import annotations
 

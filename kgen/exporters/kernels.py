@@ -1,4 +1,4 @@
-"""What is exported: kernels with the host program and the code of each target."""
+"""The exported kernels, with the host program and the code of each target."""
 
 from __future__ import annotations
 

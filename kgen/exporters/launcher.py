@@ -1,4 +1,4 @@
-"""The functions in C that check a call and launch a kernel: what they have in common."""
+"""The common parts of C functions that check a call and launch a kernel."""
 
 from __future__ import annotations
 

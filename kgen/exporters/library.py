@@ -1,4 +1,4 @@
-"""The C that all launchers of a library share: statuses, messages, integers without overflow."""
+"""The C code that all launchers of a library share: statuses, messages, overflow checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of an exported library: no two things of C have one."""
+"""The names of an exported library, which are unique in C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenCL C that is compiled without any file beside it."""
+"""OpenCL C that compiles without additional files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users ask to export: programs by the names of their functions, with variants."""
+"""Requests for exports: programs by the names of their functions, with variants."""
 
 from __future__ import annotations
 

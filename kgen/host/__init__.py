@@ -1,1 +1,1 @@
-"""What the host does in a call, as data that launchers of all languages are made of."""
+"""The host's part of a call, as data from which launchers in all languages are generated."""

@@ -1,4 +1,4 @@
-"""Words for kinds of devices."""
+"""Names of kinds of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the host does in a call of a kernel, as data: from it each language gets its launcher."""
+"""The host's part of a call, as data: the source of the launcher in each language."""
 
 from __future__ import annotations
 

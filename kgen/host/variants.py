@@ -1,4 +1,4 @@
-"""Variants of one kernel, of which a call runs one: by the device, and by sizes."""
+"""Variants of one kernel: a call runs one, chosen by the device and by sizes."""
 
 from __future__ import annotations
 

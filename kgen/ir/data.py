@@ -1,4 +1,4 @@
-"""Arguments, temporaries, substitution rules and inames: what a kernel declares."""
+"""The declarations of a kernel: arguments, temporaries, substitution rules and inames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor cores: the products that one instruction computes, and which lane holds which element.
+"""Tensor cores: the products that one instruction computes, and the elements that each lane holds.
 
 The layouts are those of PTX's ``mma.sync`` and ``wgmma.mma_async``, from the tables of the PTX ISA,
 "Matrix Fragments for mma" and "Register Fragments for wgmma", as functions of the lane and of the

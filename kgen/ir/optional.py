@@ -1,4 +1,4 @@
-"""Packages that only some programs need, imported when they are."""
+"""Optional packages, imported on first use."""
 
 from __future__ import annotations
 

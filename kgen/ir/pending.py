@@ -1,4 +1,4 @@
-"""A kernel that is derived from another one lazily, when it is first read."""
+"""A kernel that is lazily derived from another one, on first access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iname tags, which say how a loop is implemented, and their spelling."""
+"""Iname tags, which select the implementation of a loop, and their spelling."""
 
 from __future__ import annotations
 

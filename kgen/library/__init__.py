@@ -1,1 +1,1 @@
-"""Kernels that are often needed: einsums and copies."""
+"""Common kernels: einsums and copies."""

@@ -1,1 +1,1 @@
-"""Kernels in notebooks and in reports of HTML."""
+"""Kernels in notebooks and in HTML reports."""

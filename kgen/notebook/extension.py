@@ -1,4 +1,4 @@
-"""The magic `%%kgen` of IPython, which `%load_ext kgen` brings."""
+"""The IPython magic `%%kgen`, which `%load_ext kgen` registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a kernel: all that kgen knows about it, as one file of HTML."""
+"""The report of a kernel: all that kgen knows about it, as one HTML file."""
 
 from __future__ import annotations
 

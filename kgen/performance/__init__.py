@@ -1,4 +1,4 @@
-"""Times of kernels: measured, and what the work of a kernel and the limits of its device imply."""
+"""Times of kernels: measured, and predicted from their work and the limits of the device."""
 
 from kgen.performance.bench import Timing, bench
 from kgen.performance.device import Device

@@ -1,4 +1,4 @@
-"""The time of a kernel beside that of a copy on the same device."""
+"""The time of a kernel, compared with that of a copy on the same device."""
 
 from __future__ import annotations
 

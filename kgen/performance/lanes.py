@@ -1,4 +1,4 @@
-"""What loops became where compilers make the vectors: lanes, plain loops, stores past the cache."""
+"""The result of vectorization by compilers: vectorized loops, plain loops, streaming stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roofline of one kernel: its work by level, and the time that its device needs for it."""
+"""The roofline of one kernel: its work by level, and a lower bound of its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls on CUDA that come again with the same memory, whose launches are packed once."""
+"""Repeated calls on CUDA with the same memory, whose launches are packed once."""
 
 from __future__ import annotations
 

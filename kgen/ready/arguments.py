@@ -1,4 +1,4 @@
-"""The arguments of ready kernels: how they are declared, and what a call passes for them."""
+"""The arguments of ready kernels: their declarations, and their values in a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that C expressions call: what they are in kgen, and the types of their results."""
+"""Functions that C expressions call: their counterparts in kgen, and their result types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of C, OpenCL C and CUDA C++ by name, and the conversions that C makes of operands."""
+"""Types of C, OpenCL C and CUDA C++ by name, and C's conversions of operands."""
 
 from __future__ import annotations
 

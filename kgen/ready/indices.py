@@ -1,4 +1,4 @@
-"""Loops over the elements of arrays, and what the index ``i`` of a snippet of C is in them."""
+"""Loops over the elements of arrays, and the meaning of the index ``i`` of a snippet in them."""
 
 from __future__ import annotations
 

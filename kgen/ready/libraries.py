@@ -1,4 +1,4 @@
-"""Arrays of other libraries in calls of ready kernels: views of them, and results of their kind."""
+"""Arrays of other libraries in calls of ready kernels: views of them, and results of their type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the arrays of a call are, which says where it runs: host, OpenCL queue, CUDA device."""
+"""Where the arrays of a call are, and so where it runs: host, OpenCL queue, CUDA device."""
 
 from __future__ import annotations
 

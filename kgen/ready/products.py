@@ -1,4 +1,4 @@
-"""Products of matrices in whole tiles: their axes, tiles for their lengths, copies with zeros."""
+"""Matrix products in full tiles: their axes, the choice of tiles, zero-padded copies."""
 
 from __future__ import annotations
 

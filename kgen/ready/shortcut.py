@@ -1,4 +1,4 @@
-"""Calls that are like the one before: of arrays with one axis, in the same place."""
+"""Repeated calls: arrays with one axis, like those of the previous call, in the same place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What snippets of C share in a ready kernel: arguments, functions of the preamble, names."""
+"""The common parts of C snippets in a ready kernel: arguments, preamble functions, names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans on GPUs: groups have tiles of elements in local memory, in one or two launches.
+"""Scans on GPUs: groups keep tiles of elements in local memory, in one or two launches.
 
 Where groups can wait for each other, each has one tile: it publishes what that combines to, looks
 back at what the groups before it have published, and scans its elements. So elements are read once

@@ -1,4 +1,4 @@
-"""Schedules of ready kernels by measurement: a tune for the arrays of a call, and its wisdom."""
+"""Tuned schedules of ready kernels: a tune for the arrays of a call, and its wisdom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bound calls: the checks and sizes of a call are done once, its launches made many times."""
+"""Bound calls: a call is checked once, and launched many times."""
 
 from __future__ import annotations
 

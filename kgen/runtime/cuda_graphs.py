@@ -1,4 +1,4 @@
-"""CUDA graphs: the launches of a call, which the device gets as one."""
+"""CUDA graphs: all launches of a call as one."""
 
 from __future__ import annotations
 

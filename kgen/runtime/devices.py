@@ -1,4 +1,4 @@
-"""Devices, by kind and vendor: that of a call, for selecting a schedule, and all there are."""
+"""Kinds and vendors of devices: the device of a call, to select a schedule, and all devices."""
 
 from __future__ import annotations
 

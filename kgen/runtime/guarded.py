@@ -1,4 +1,4 @@
-"""Arrays between zones of memory that no kernel may write: what is beside its arguments."""
+"""Arrays between guard zones, which detect writes outside of the arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated code in colours, for terminals and pages."""
+"""Syntax highlighting of generated code, for terminals and pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine has for kgen: packages, compilers, devices and the cache; what is missing."""
+"""The components on this machine: packages, compilers, devices, the cache, and missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a call is rejected: each check of the arguments, with a message."""
+"""Reasons to reject a call: each check of the arguments, with a message."""
 
 from __future__ import annotations
 

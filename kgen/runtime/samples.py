@@ -1,4 +1,4 @@
-"""Arguments of calls that are made up: random contents for every array."""
+"""Generated arguments of calls: random contents for every array."""
 
 from __future__ import annotations
 

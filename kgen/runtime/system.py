@@ -1,4 +1,4 @@
-"""What differs between Linux, macOS and Windows: commands, flags, libraries, processes, owners."""
+"""Differences between Linux, macOS and Windows: commands, flags, libraries, processes, owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies that go on: what reads their elements waits for them, in the work-items that copy."""
+"""Asynchronous copies: readers of their elements wait for them, in the work-items that copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that each value that is read has been written before."""
+"""Checks that each value is written before it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proofs that two scheduled kernels compute the same, for all sizes: values traced backwards.
+"""Proofs that two scheduled kernels compute the same, for all sizes, by tracing values backwards.
 
 From the elements of arguments in the end, both kernels are followed to what was written last, and
 to the operands of that: the method of Shashidhar (2005) and Verdoolaege, Janssens and Bruynooghe

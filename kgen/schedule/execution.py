@@ -1,4 +1,4 @@
-"""A scheduled kernel as it runs: the time and the work-item of each instance."""
+"""The execution of a scheduled kernel: the time and the work-item of each instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders of loops around the same instructions in which no dependence is turned around."""
+"""Orders of loops around the same instructions that preserve dependences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops tagged ``vec`` where compilers make the vectors: joined, and their iterations compared."""
+"""Loops tagged ``vec`` that compilers vectorize: shared loops with independent iterations."""
 
 from __future__ import annotations
 

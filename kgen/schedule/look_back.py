@@ -1,4 +1,4 @@
-"""Work-groups that look back: that each waits for what groups of smaller numbers publish before.
+"""Work-groups that look back: checks that each waits only for groups with smaller numbers.
 
 Groups are numbered in the order in which they begin. So all that a group waits for have begun, and
 go on; the one of them with the smallest number waits for none. If each publishes what others wait

@@ -1,4 +1,4 @@
-"""Work-groups where there are no work-items: a thread runs each, and loops over its items."""
+"""Targets without work-items: a thread runs each work-group, and loops over its work-items."""
 
 from __future__ import annotations
 

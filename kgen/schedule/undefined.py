@@ -1,4 +1,4 @@
-"""Reads of elements that nothing has written before, as far as isl can tell."""
+"""Reads of elements that no instruction has written, as far as isl can determine."""
 
 from __future__ import annotations
 

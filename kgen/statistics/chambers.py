@@ -1,4 +1,4 @@
-"""Sums and products of piecewise quasi-polynomials, as disjoint chambers with one each."""
+"""Sums and products of piecewise quasi-polynomials, as disjoint chambers."""
 
 from __future__ import annotations
 

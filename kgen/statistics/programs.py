@@ -1,4 +1,4 @@
-"""The kernel of a program that statistics count, prepared as for code generation."""
+"""The kernel of a program to count, prepared as for code generation."""
 
 from __future__ import annotations
 

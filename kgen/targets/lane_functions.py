@@ -1,4 +1,4 @@
-"""Mathematical functions of several numbers at once: GNU's vector library, as gcc calls it."""
+"""Vectorized mathematical functions: GNU's vector library, as gcc calls it."""
 
 from __future__ import annotations
 

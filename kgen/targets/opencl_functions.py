@@ -1,4 +1,4 @@
-"""Functions that OpenCL C has beyond those of all targets: ``clamp``, ``mix``, ``native_sin``..."""
+"""Functions of OpenCL C beyond those of all targets: ``clamp``, ``mix``, ``native_sin``..."""
 
 from __future__ import annotations
 

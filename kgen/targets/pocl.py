@@ -1,4 +1,4 @@
-"""What PoCL's compiler (seen with 3.1) needs beside the code that ``suits_pocl`` asks for.
+"""Code for PoCL's compiler (seen with 3.1), in addition to that of ``suits_pocl``.
 
 ``docs/pocl.md`` says which code it mistakes.
 """

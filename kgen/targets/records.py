@@ -1,4 +1,4 @@
-"""Structures as element types: their names, and definitions with the layout that numpy has."""
+"""Structures as element types: their names, and definitions with numpy's layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads in C that calls at the same time share: functions that count these calls."""
+"""Threads in C shared by concurrent calls: functions that count these calls."""
 
 from __future__ import annotations
 

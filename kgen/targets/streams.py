@@ -1,4 +1,4 @@
-"""Stores past the cache in C: the functions that write the lanes of a loop."""
+"""Streaming stores in C: functions that store the lanes of a loop past the cache."""
 
 from __future__ import annotations
 

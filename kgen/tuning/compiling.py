@@ -1,4 +1,4 @@
-"""Making the kernel of a configuration: built, proved, generated and compiled."""
+"""Making the kernel of a configuration: building, proving, generating and compiling it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restrictions that follow from the device: what no launch of a kernel can be, before its code."""
+"""Restrictions that follow from the device: kernels that cannot be launched, before their code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device of a tune, as data; and the lock that programs share which measure on it."""
+"""The device of a tune, as data; and the lock between programs that measure on it."""
 
 from __future__ import annotations
 

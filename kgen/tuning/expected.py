@@ -1,4 +1,4 @@
-"""The arguments of a problem, and what a kernel makes of them: a reference that runs once."""
+"""The arguments of a problem, and the expected results: those of a reference that runs once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule says of a kernel's time before it is compiled: to order and prune a space."""
+"""Estimates of a kernel's time before it is compiled, to order and prune a space."""
 
 from __future__ import annotations
 

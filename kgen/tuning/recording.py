@@ -1,4 +1,4 @@
-"""A recorded search space: what each configuration took, as a file of results tells it."""
+"""A recorded search space: the result of each configuration, from a file of results."""
 
 from __future__ import annotations
 

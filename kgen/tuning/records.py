@@ -1,4 +1,4 @@
-"""Records of measurements: lines of JSON in a file that is only appended to, and may be shared."""
+"""Records of measurements: lines of JSON in an append-only file, which several tunes may share."""
 
 from __future__ import annotations
 

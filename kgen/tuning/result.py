@@ -1,4 +1,4 @@
-"""What a tune has found: the best configuration, all others, and why some have no time."""
+"""The result of a tune: the best configuration, all others, and the reasons of failures."""
 
 from __future__ import annotations
 

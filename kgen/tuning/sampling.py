@@ -1,4 +1,4 @@
-"""Times of calls: how many are taken, and what they say."""
+"""Times of calls: the number of samples, and their statistics."""
 
 from __future__ import annotations
 

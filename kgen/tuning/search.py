@@ -1,4 +1,4 @@
-"""One search: configurations are asked for, made, measured and told, several at once."""
+"""One search: proposing, building and measuring configurations, several at once."""
 
 from __future__ import annotations
 

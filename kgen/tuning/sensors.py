@@ -1,4 +1,4 @@
-"""Clocks, temperature and energy of NVIDIA devices, by NVML, where its Python package is."""
+"""Clocks, temperature and energy of NVIDIA devices, by NVML, if its Python package is installed."""
 
 from __future__ import annotations
 

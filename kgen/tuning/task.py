@@ -1,4 +1,4 @@
-"""What a tune asks of one problem, as data that goes to other processes."""
+"""One problem of a tune, as data that is sent to other processes."""
 
 from __future__ import annotations
 

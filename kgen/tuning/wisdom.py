@@ -1,4 +1,4 @@
-"""Wisdom: what tunes have found, and kernels that choose their configuration by it."""
+"""Wisdom: results of tunes, and kernels that choose their configuration from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""loopy: all public names of kgen, and those that loopy has beside them."""
+"""loopy: all public names of kgen, and additional names of loopy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""loopy.check: checks of kernels, which kgen makes on the way to code."""
+"""loopy.check: checks of kernels, which kgen makes during code generation."""
 
 from __future__ import annotations
 

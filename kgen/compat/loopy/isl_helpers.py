@@ -1,4 +1,4 @@
-"""loopy.isl_helpers: questions about isl's sets and functions."""
+"""loopy.isl_helpers: queries on isl sets and functions."""
 
 from __future__ import annotations
 

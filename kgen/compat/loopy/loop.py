@@ -1,4 +1,4 @@
-"""loopy.loop: domains of loops, of which kgen has its own."""
+"""loopy.loop: domains of loops; kgen has its own."""
 
 from kgen.compat.renamed import refuser
 

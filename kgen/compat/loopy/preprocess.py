@@ -1,4 +1,4 @@
-"""loopy.preprocess: what happens before scheduling."""
+"""loopy.preprocess: the steps before scheduling."""
 
 from __future__ import annotations
 

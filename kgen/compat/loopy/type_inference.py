@@ -1,3 +1,3 @@
-"""loopy.type_inference: types that follow from others."""
+"""loopy.type_inference: inference of types."""
 
 from kgen.analysis.infer import *

@@ -1,1 +1,1 @@
-"""How pictures are drawn by matplotlib: a module for each, with a function `plot`."""
+"""Drawing pictures with matplotlib: a module for each picture, with a function `plot`."""

@@ -1,4 +1,4 @@
-"""Colours that colour-blind readers tell apart, and what all figures share."""
+"""The common style of figures, with colours for colour-blind readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws a schedule: a box for each node, those inside of it below and to the right."""
+"""Draws a schedule: a box for each node, with its children below and to the right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a kernel from domains, instructions and declarations."""
+"""Constructing a kernel from domains, instructions and declarations."""
 
 from __future__ import annotations
 

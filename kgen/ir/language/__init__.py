@@ -1,1 +1,1 @@
-"""The small languages of users: expressions, instructions, options, domains, matches."""
+"""kgen's text languages: expressions, instructions, options, domains, matches."""

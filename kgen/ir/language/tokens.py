@@ -1,4 +1,4 @@
-"""Tokens of kgen's small languages, and errors that show the position in the text."""
+"""Tokens of kgen's text languages, and errors that show the position in the text."""
 
 from __future__ import annotations
 

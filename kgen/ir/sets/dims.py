@@ -1,4 +1,4 @@
-"""The dimensions of isl sets by name: the only place that knows that isl numbers them.
+"""The dimensions of isl sets by name: the only module that uses isl's dimension numbers.
 
 isl's functions take a kind of dimension, a position and a count. Those here take names. The
 trick that makes it short: a set whose dimensions are all moved to parameters (a *named* set) can

@@ -1,4 +1,4 @@
-"""Domains of loops: reading them, restricting them to inames, and the bounds of these."""
+"""Domains of loops: parsing, projection onto inames, and bounds of inames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index-set splitting: disjoint convex pieces of the iterations in a set, and of the others."""
+"""Index-set splitting: the iterations in a set, and disjoint convex pieces of the others."""
 
 from __future__ import annotations
 

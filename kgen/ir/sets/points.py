@@ -1,4 +1,4 @@
-"""All points of a set without parameters, where they are not too many."""
+"""All points of a set without parameters, up to a limit."""
 
 from __future__ import annotations
 

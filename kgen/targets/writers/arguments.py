@@ -1,4 +1,4 @@
-"""What a caller passes to a kernel, and what the runtime allocates for it."""
+"""The parameters of a kernel, and the memory that the runtime allocates for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies that go on while work-items compute: by the primitives of CUDA's pipelines."""
+"""Asynchronous copies, by the primitives of CUDA's pipelines."""
 
 from __future__ import annotations
 

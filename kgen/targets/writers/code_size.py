@@ -1,4 +1,4 @@
-"""How often a loop is unrolled, so that its code stays in the cache of instructions."""
+"""Unroll factors that keep the code of a loop in the instruction cache."""
 
 from __future__ import annotations
 

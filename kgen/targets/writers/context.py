@@ -1,4 +1,4 @@
-"""The interface that the parts of an expression writer need of the whole."""
+"""The interface of an expression writer for its parts."""
 
 from __future__ import annotations
 

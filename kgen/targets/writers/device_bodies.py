@@ -1,4 +1,4 @@
-"""Bodies of device functions: instructions in their loops, and what is written together."""
+"""Bodies of device functions: instructions in their loops, and instructions emitted together."""
 
 from __future__ import annotations
 

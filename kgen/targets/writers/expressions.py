@@ -1,4 +1,4 @@
-"""Typed expressions as C text that computes what numpy would."""
+"""Typed expressions as C text with numpy's semantics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helper functions that generated code calls where its language has no operator."""
+"""Helper functions that generated code calls if its language has no operator."""
 
 from __future__ import annotations
 

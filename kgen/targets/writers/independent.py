@@ -1,4 +1,4 @@
-"""Loops, innermost or around sums, of independent iterations that compilers hardly recognize."""
+"""Pragmas for loops of independent iterations, innermost or around sums, that compilers miss."""
 
 from __future__ import annotations
 

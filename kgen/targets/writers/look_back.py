@@ -1,4 +1,4 @@
-"""Work-groups that look back, in CUDA C++: published words, groups numbered as they begin."""
+"""Work-groups that look back, in CUDA C++: published words, groups numbered in starting order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of long loops in statements: the sizes for which they fit the int32 that they count as."""
+"""Values of long loops in statements: sizes for which they fit the int32 of their declared type."""
 
 from __future__ import annotations
 

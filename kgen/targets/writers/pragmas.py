@@ -1,4 +1,4 @@
-"""What the compiler is told of a loop: how often to unroll it, and how many lanes it has."""
+"""Pragmas of loops for the compiler: unroll factors and numbers of lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Philox and Threefry as functions in front of the code, as Salmon et al. (2011) define them."""
+"""Philox and Threefry as functions before the code, as Salmon et al. (2011) define them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that are only read: hidden from nvcc where it merges their loads with those of others."""
+"""Read-only arrays, hidden from nvcc where it would merge their loads with those of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores past the cache: lanes are assigned to an array, which is stored behind their loop."""
+"""Streaming stores: lanes are assigned to an array, which is stored after their loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of matrices by tensor cores: PTX's ``mma.sync``, and the fragments that it takes."""
+"""Matrix products by tensor cores: PTX's ``mma.sync``, and the fragments of its operands."""
 
 from __future__ import annotations
 

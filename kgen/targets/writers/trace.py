@@ -1,4 +1,4 @@
-"""Trace statements, which print what a kernel does, for debugging."""
+"""Trace statements that print assignments, for debugging."""
 
 from __future__ import annotations
 

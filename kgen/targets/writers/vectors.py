@@ -1,4 +1,4 @@
-"""Loops tagged ``vec``: their lanes as loads and stores of whole vectors."""
+"""Loops tagged ``vec``: their lanes as vector loads and stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products by warpgroups, PTX's ``wgmma.mma_async``: both factors are read from local memory.
+"""Products by warpgroups, PTX's ``wgmma.mma_async``, which reads both factors from local memory.
 
 They go on until their work-items wait, which is before anything uses the sums, and before the next
 barrier: what stores other elements of the factors is behind that, or is known to store elsewhere.

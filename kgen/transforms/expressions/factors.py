@@ -1,4 +1,4 @@
-"""Factors of sums over loops: taking them out of the sum, and making a rule of them."""
+"""Factors of sums over loops: moving them out of the sum, and extracting them as a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loops around instructions: adding and removing them, and whether they can nest."""
+"""Adding and removing the loops around instructions, and tests whether loops can nest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of the pieces of an index set: what follows what, and in which launch."""
+"""The order of the pieces of an index set: their dependencies, and the launch of each."""
 
 from __future__ import annotations
 

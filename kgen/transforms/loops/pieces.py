@@ -1,4 +1,4 @@
-"""The pieces of an index set that is split: their loops, names, instructions and launches."""
+"""The pieces of a split index set: their loops, names, instructions and launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index-set splitting: loops and instructions of their own for the iterations in a set."""
+"""Index-set splitting: separate loops and instructions for the iterations in a set."""
 
 from __future__ import annotations
 

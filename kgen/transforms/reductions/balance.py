@@ -1,4 +1,4 @@
-"""Merge-balanced reductions: work-items share the entries of all rows evenly, however long each is.
+"""Merge-balanced reductions: work-items share the entries of all rows evenly.
 
 D. Merrill, M. Garland: Merge-based Parallel Sparse Matrix-Vector Multiplication, SC 2016.
 """

@@ -1,4 +1,4 @@
-"""Scans across work-groups in one launch: each group looks back at what those before have found."""
+"""Scans across work-groups in one launch: each group looks back at the totals of earlier groups."""
 
 from __future__ import annotations
 

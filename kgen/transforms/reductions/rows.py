@@ -1,4 +1,4 @@
-"""Rows of entries: loops between neighbours in an array of row starts, and their totals."""
+"""Rows of entries: loops between consecutive elements of an array of row starts, and row totals."""
 
 from __future__ import annotations
 

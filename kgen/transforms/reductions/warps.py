@@ -1,4 +1,4 @@
-"""Work-items that read each other's values without memory: lanes of a warp, and their masks."""
+"""Work-items that exchange values without memory: lanes of a warp, and their masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies from global to local memory that go on while work-items compute, until they wait."""
+"""Asynchronous copies from global to local memory, and the waits for them."""
 
 from __future__ import annotations
 

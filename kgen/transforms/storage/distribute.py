@@ -1,4 +1,4 @@
-"""Temporaries that work-items hold together, each some of the elements, in registers."""
+"""Distributing temporaries over the registers of work-items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The iterations of a sequential loop: which there are, and what one of them is in sets."""
+"""The iterations of a sequential loop, and the sets of one iteration."""
 
 from __future__ import annotations
 

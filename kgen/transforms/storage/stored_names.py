@@ -1,4 +1,4 @@
-"""Where precomputed values go: the axes of their temporary, its name, and those of its loops."""
+"""The storage of precomputed values: the axes and name of the temporary, and its loops' names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows: what iterations of a sequential loop share is kept from each to the next."""
+"""Windows: elements that iterations of a sequential loop share are kept from one to the next."""
 
 from __future__ import annotations
 

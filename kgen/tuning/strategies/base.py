@@ -1,4 +1,4 @@
-"""What all search strategies share: rows of a space are asked for, and their times are told."""
+"""The common base of search strategies: they propose rows of a space, and receive their times."""
 
 from __future__ import annotations
 

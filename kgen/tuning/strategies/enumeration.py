@@ -1,4 +1,4 @@
-"""The strategies that learn nothing: all configurations in order, or at random."""
+"""Strategies that do not learn: all configurations in order, or at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Gaussian process: what times of some configurations say of those of others."""
+"""A Gaussian process: predicting times of configurations from those of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Genetic search: configurations are crossed and changed, and the fastest stay."""
+"""Genetic search: configurations are recombined and mutated, and the fastest are kept."""
 
 from __future__ import annotations
 

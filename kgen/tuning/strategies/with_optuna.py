@@ -1,4 +1,4 @@
-"""Samplers of Optuna as a strategy; for those who have the package."""
+"""Samplers of Optuna as a strategy, if the package is installed."""
 
 from __future__ import annotations
 

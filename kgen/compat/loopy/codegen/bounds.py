@@ -1,4 +1,4 @@
-"""loopy.codegen.bounds: bounds of loops, of which kgen has its own."""
+"""loopy.codegen.bounds: bounds of loops; kgen has its own."""
 
 from kgen.compat.renamed import refuser
 

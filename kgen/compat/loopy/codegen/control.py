@@ -1,4 +1,4 @@
-"""loopy.codegen.control: guards and nests of loops, of which kgen has its own."""
+"""loopy.codegen.control: guards and loop nests; kgen has its own."""
 
 from kgen.compat.renamed import refuser
 

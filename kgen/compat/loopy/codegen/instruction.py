@@ -1,4 +1,4 @@
-"""loopy.codegen.instruction: code of instructions, of which kgen has its own."""
+"""loopy.codegen.instruction: code of instructions; kgen has its own."""
 
 from kgen.compat.renamed import refuser
 

@@ -1,4 +1,4 @@
-"""loopy.codegen.loop: code of loops, of which kgen has its own."""
+"""loopy.codegen.loop: code of loops; kgen has its own."""
 
 from kgen.compat.renamed import refuser
 

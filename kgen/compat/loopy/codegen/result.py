@@ -1,4 +1,4 @@
-"""loopy.codegen.result: what code generation returns."""
+"""loopy.codegen.result: the result of code generation."""
 
 from __future__ import annotations
 

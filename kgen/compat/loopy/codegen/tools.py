@@ -1,4 +1,4 @@
-"""loopy.codegen.tools: tools of code generation, of which kgen has its own."""
+"""loopy.codegen.tools: tools of code generation; kgen has its own."""
 
 from kgen.compat.renamed import refuser
 

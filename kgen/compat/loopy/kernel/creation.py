@@ -1,4 +1,4 @@
-"""loopy.kernel.creation: kernels, which are called ``loopy_kernel`` where they get no name."""
+"""loopy.kernel.creation: kernels, by default with the name ``loopy_kernel``."""
 
 from __future__ import annotations
 

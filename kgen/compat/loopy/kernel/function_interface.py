@@ -1,4 +1,4 @@
-"""loopy.kernel.function_interface: what can be called."""
+"""loopy.kernel.function_interface: callables."""
 
 from __future__ import annotations
 

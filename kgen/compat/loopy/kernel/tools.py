@@ -1,4 +1,4 @@
-"""loopy.kernel.tools: questions about kernels."""
+"""loopy.kernel.tools: queries on kernels."""
 
 from __future__ import annotations
 

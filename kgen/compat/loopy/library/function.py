@@ -1,4 +1,4 @@
-"""loopy.library.function: functions, which kgen knows by their names in expressions."""
+"""loopy.library.function: functions, which kgen finds by their names in expressions."""
 
 from kgen.compat.renamed import refuser
 

@@ -1,4 +1,4 @@
-"""loopy.library.random123: random numbers, which kgen's functions make."""
+"""loopy.library.random123: random numbers, which kgen's functions generate."""
 
 from kgen.compat.renamed import refuser
 

@@ -1,4 +1,4 @@
-"""loopy.schedule: the order of a kernel as a flat list."""
+"""loopy.schedule: the linearization of a kernel as a flat list."""
 
 from __future__ import annotations
 

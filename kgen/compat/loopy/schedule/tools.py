@@ -1,4 +1,4 @@
-"""loopy.schedule.tools: questions about an order."""
+"""loopy.schedule.tools: queries on a linearization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""loopy.schedule.tree: trees of loops, of which kgen has its own."""
+"""loopy.schedule.tree: trees of loops; kgen has its own."""
 
 from kgen.compat.renamed import refuser
 

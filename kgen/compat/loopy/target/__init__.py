@@ -1,4 +1,4 @@
-"""loopy.target: what code is generated for."""
+"""loopy.target: targets of code generation."""
 
 from __future__ import annotations
 

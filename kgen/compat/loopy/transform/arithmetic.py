@@ -1,3 +1,3 @@
-"""loopy.transform.arithmetic: expressions of the same value."""
+"""loopy.transform.arithmetic: equivalent expressions."""
 
 from kgen.transforms.expressions.arithmetic import *

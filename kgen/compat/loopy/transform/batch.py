@@ -1,3 +1,3 @@
-"""loopy.transform.batch: kernels that work on many sets of data."""
+"""loopy.transform.batch: kernels for several sets of data."""
 
 from kgen.transforms.programs.batch import *

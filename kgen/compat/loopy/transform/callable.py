@@ -1,4 +1,4 @@
-"""loopy.transform.callable: kernels and functions that are called."""
+"""loopy.transform.callable: called kernels and functions."""
 
 from kgen.transforms.programs.callables import *
 from kgen.transforms.programs.inline import *

@@ -1,3 +1,3 @@
-"""loopy.transform.concatenate: arrays one behind the other."""
+"""loopy.transform.concatenate: concatenation of arrays."""
 
 from kgen.transforms.storage.array_axes import *

@@ -1,3 +1,3 @@
-"""loopy.transform.fusion: one kernel of several."""
+"""loopy.transform.fusion: fusion of several kernels into one."""
 
 from kgen.transforms.programs.fuse import *

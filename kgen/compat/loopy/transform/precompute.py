@@ -1,3 +1,3 @@
-"""loopy.transform.precompute: values of rules, stored."""
+"""loopy.transform.precompute: stored values of rules."""
 
 from kgen.transforms.storage.precompute import *

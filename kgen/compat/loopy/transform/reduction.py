@@ -1,3 +1,3 @@
-"""loopy.transform.reduction: what is reduced over loops."""
+"""loopy.transform.reduction: operands and loops of reductions."""
 
 from kgen.transforms.expressions.factors import *
