@@ -30,7 +30,7 @@ __all__ = ["default_target", "make_function", "make_kernel"]
 
 @lru_cache(maxsize=1)
 def default_target() -> TargetBase:
-    """Return OpenCL through pyopencl where that is installed, else the host's C compiler."""
+    """Return OpenCL through pyopencl if that is installed, else the host's C compiler."""
     if importlib.util.find_spec("pyopencl") is not None:
         return PyOpenCLTarget()
     return ExecutableCTarget()
@@ -197,7 +197,7 @@ def _make_checked(
     lang_version: Any,
     **settings: Any,
 ) -> LoopKernel:
-    """Make a kernel of arguments that are checked."""
+    """Make a kernel from checked arguments."""
     _reject_later_language(lang_version)
     unknown = sorted(set(settings) - _SETTINGS)
     if unknown:
@@ -249,7 +249,7 @@ def _with_duplicated_inames(kernel: LoopKernel) -> LoopKernel:
 
 
 def _reject_later_language(lang_version: Any) -> None:
-    """Reject what is no version of the language, and versions after the one there is."""
+    """Reject invalid versions of the language, and versions after the current one."""
     if lang_version is None:
         return
     numbers = tuple(lang_version) if isinstance(lang_version, tuple | list) else ()

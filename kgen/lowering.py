@@ -59,25 +59,25 @@ from kgen.transforms.storage.strides import name_open_strides
 from kgen.transforms.sync import add_barrier
 from kgen.work_items import with_work_items
 
-#: Called with the name of a stage and its product, as text.
+#: Called with the name of a stage and its result, as text.
 Observer: TypeAlias = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel on its last stop before text: prepared, scheduled, translated."""
+    """A prepared, scheduled and translated kernel, ready to emit."""
 
     kernel: DeviceKernel
     schedule: Schedule
     functions: tuple[DeviceFunction, ...]
-    #: the order of the functions, as code of the host
+    #: the order of the functions, as host code
     host: Node
-    #: the kernel with the loops of the host, which are arguments of the device's
+    #: the kernel with host loops; on the device, their variables are arguments
     whole: PreparedKernel
 
 
 def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> PreparedKernel:
-    """Expand rules, find shapes and types, realize reductions: what a schedule starts from."""
+    """Expand rules, infer shapes and types, and lower reductions: the input of scheduling."""
     return PreparedKernel(_prepare(kernel, dtypes, None))
 
 
@@ -89,7 +89,7 @@ def _prepare(
     *,
     complete: bool = True,
 ) -> LoopKernel:
-    """Run the stages of :func:`prepare`; all types are known then, if *complete*."""
+    """Run the stages of :func:`prepare`; if *complete*, all types must be known afterwards."""
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
         ("expand rules", lambda k: expand_subst(k) if k.substitutions else k),
         ("names", check_names_declared),
@@ -146,7 +146,7 @@ def _preprocess(kernel: LoopKernel) -> LoopKernel:
 
 @limited("scheduling", ScheduleError)
 def schedule_prepared(kernel: PreparedKernel, *, has_axes: bool) -> tuple[PreparedKernel, Schedule]:
-    """Schedule a prepared kernel, with missing global barriers put in where options say so."""
+    """Schedule a prepared kernel; insert missing global barriers if the options ask for it."""
     seen: set[MissingBarrier] = set()
     while True:
         try:
@@ -160,10 +160,10 @@ def schedule_prepared(kernel: PreparedKernel, *, has_axes: bool) -> tuple[Prepar
 
 
 def _unshared(kernel: LoopKernel, missing: Sequence[MissingBarrier]) -> list[MissingBarrier]:
-    """Return needs, the first among them, no two of which one barrier can meet.
+    """Return needs, including the first, no two of which a single barrier can satisfy.
 
-    Those are between instructions of which some come after those of the others; whether a barrier
-    meets others too is seen once there is one.
+    These are between instructions of which some come after those of the others. Whether a barrier
+    also satisfies other needs is found after its insertion.
     """
     before = {n: ancestors(kernel, kernel.id_to_insn[n]) | {n} for one in missing for n in one[:2]}
     chosen = [missing[0]]
@@ -178,7 +178,7 @@ def _unshared(kernel: LoopKernel, missing: Sequence[MissingBarrier]) -> list[Mis
 
 
 def _with_barrier(kernel: PreparedKernel, need: MissingBarrier) -> LoopKernel:
-    """Put in a barrier, behind all loops inside of the one that carries a dependence."""
+    """Insert a barrier, after all loops inside the loop that carries a dependence."""
     first, second = (kernel.id_to_insn[name] for name in (need.first, need.second))
     loops = LoopNesting(kernel, sequential_axes=False).loops_around(first)
     shared = [name for name in loops if name in second.within_inames]
@@ -192,7 +192,7 @@ def _with_barrier(kernel: PreparedKernel, need: MissingBarrier) -> LoopKernel:
 
 
 def is_cooperative(kernel: LoopKernel, schedule: Schedule) -> bool:
-    """Tell whether the launches of a schedule become one, in which work-groups wait."""
+    """Tell whether all launches become one, in which work-groups wait for each other."""
     is_asked = kernel.options.cooperative and getattr(kernel.target, "grid_barrier", None)
     return bool(is_asked) and (len(schedule.launches) > 1 or bool(schedule.host_inames))
 
@@ -203,7 +203,7 @@ def lower(
     dtypes: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
 ) -> Lowered:
-    """Prepare, schedule and translate a kernel; *observe* sees the product of each stage."""
+    """Prepare, schedule and translate a kernel; *observe* gets the result of each stage."""
     target = kernel.target
     if not isinstance(target, Target):
         raise CodegenError(f"{type(target).__name__} does not generate code")
@@ -244,8 +244,8 @@ def generate_module(
 ) -> Module:
     """Generate the code of one entry point, for arguments of the given types.
 
-    With *for_calls*, find the outputs that a call has to fill, for which isl needs some time.
-    *statements* are filled: ids of instructions, and the text of statements, in their order.
+    With *for_calls*, find the outputs that a call must fill, for which isl needs some time.
+    *statements* receives ids of instructions and the text of their statements, in order.
     """
     unit = inlined_kernel(unit, entrypoint)
     lowered = lower(unit, dtypes, observe)
@@ -297,7 +297,7 @@ def _emit(
 def _with_fills(
     kernel: LoopKernel, arguments: tuple[ArgumentInfo, ...]
 ) -> tuple[ArgumentInfo, ...]:
-    """Note which outputs the code may write only in part."""
+    """Record the outputs that the code may write only partially."""
     outputs = allocated_outputs(kernel)
     unwritten = [array for array in outputs if find_unwritten(kernel, array) is not None]
     filled = {name for array in unwritten for name in piece_names(array)}
@@ -310,9 +310,9 @@ def _emit_renamed(
     dtypes: Mapping[str, np.dtype[Any]] | None,
     statements: list[tuple[str, str]] | None,
 ) -> Module:
-    """Generate code in which the variables have names that mean nothing else there.
+    """Generate code in which variables have names that are unused in the target language.
 
-    That the kernel can be lowered by its own names is known: errors name what the user wrote.
+    The kernel was lowered under its own names before, so errors use the user's names.
     """
     code_names = {old: new for new, old in renaming.original.items()}
     lowered = lower(renaming.kernel, {code_names.get(n, n): t for n, t in (dtypes or {}).items()})
@@ -321,6 +321,6 @@ def _emit_renamed(
 
 
 def _faults_of(kernel: LoopKernel) -> Faults | None:
-    """Return what the guards of subscripts note, and where."""
+    """Return what the guards of subscripts record, and where."""
     tags = [tag for insn in kernel.instructions for tag in insn.tags_of_type(GuardTag)]
     return Faults(tags[0].faults, tuple(tags)) if tags else None

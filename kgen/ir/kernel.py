@@ -58,7 +58,7 @@ from kgen.ir.types import INT32, AddressSpace, KgenType, NumpyType, to_kgen_type
 T = TypeVar("T", bound=Tag)
 P = TypeVar("P")
 Q = TypeVar("Q")
-#: Sizes along hardware axes, in their order or by axis.
+#: Sizes along hardware axes, in order or by axis.
 Sizes: TypeAlias = tuple[P, ...] | dict[int, P]
 
 #: The fields that hold isl sets.
@@ -75,7 +75,7 @@ def _is_same(new: Any, old: Any) -> bool:
 
 
 class _DomainFacts:
-    """A domain of a kernel: the names of its dimensions, and what it is on some of its inames."""
+    """A domain of a kernel: the names of its dimensions, and its projections on some inames."""
 
     def __init__(self, domain: BasicSet) -> None:
         self.domain = domain
@@ -85,7 +85,7 @@ class _DomainFacts:
 
     @cached_property
     def holds_always(self) -> bool:
-        """Whether its inames take some values whatever all parameters and other inames are."""
+        """Whether it is nonempty for all values of parameters and other inames."""
         return not self.params and not self.domain.is_empty()
 
     def restricted(self, inames: tuple[str, ...]) -> Set:
@@ -126,7 +126,7 @@ class Parts(tuple[P, ...]):
 
 
 class Nestings(tuple[tuple[str, ...], ...]):
-    """Nestings of loops, outer loops first: a tuple, which sets can be joined with.
+    """Nestings of loops, outer loops first: a tuple that supports union with sets.
 
     >>> Nestings([("i", "j")]) | {("j", "k"), ("i", "j")}
     (('i', 'j'), ('j', 'k'))
@@ -141,7 +141,7 @@ class Nestings(tuple[tuple[str, ...], ...]):
 
 
 class Table(constantdict[str, P]):
-    """What a kernel holds by name: constant, and copied to a dict that can be changed.
+    """Parts of a kernel by name: a constant mapping, whose ``copy`` is a mutable dict.
 
     >>> changed = Table({"a": 1}).copy()
     >>> changed["b"] = 2
@@ -155,7 +155,7 @@ class Table(constantdict[str, P]):
 
 
 class KernelState(IntEnum):
-    """How far a kernel is on its way to code, as :attr:`LoopKernel.state` says it.
+    """The stages of a kernel during lowering, for :attr:`LoopKernel.state`.
 
     >>> KernelState.INITIAL < KernelState.LINEARIZED
     True
@@ -201,7 +201,7 @@ class LoopKernel(Digested, Taggable):
     substitutions: Mapping[str, SubstitutionRule] = constantdict()
     assumptions: Set = field(default_factory=lambda: parse_assumptions(None))
     loop_priority: tuple[tuple[str, ...], ...] = ()
-    #: per iname: (first, last) iterations of the loop that get code of their own
+    #: per iname: (first, last) iterations of the loop that get their own code
     iname_slab_increments: Mapping[str, tuple[int, int]] = constantdict()
     options: Options = field(default_factory=Options)
     target: TargetBase
@@ -210,14 +210,14 @@ class LoopKernel(Digested, Taggable):
     preambles: tuple[tuple[str, str], ...] = ()
     preamble_generators: tuple[Callable[..., Any], ...] = ()
     symbol_manglers: tuple[Callable[..., Any], ...] = ()
-    #: functions of the user's own, by the names that calls use
+    #: user-defined functions, by the names that calls use
     functions: Mapping[str, ScalarCallable] = constantdict()
     tags: frozenset[Tag] = frozenset()
-    #: the order that was found for just this kernel; a changed copy has none
+    #: the linearization of this kernel; changed copies have none
     linearization: tuple[ScheduleItem, ...] | None = None
-    #: what inames that are gone were in terms of those that came for them, oldest first
+    #: replaced inames as expressions of the inames that replaced them, oldest first
     applied_iname_rewrites: tuple[Mapping[str, Expr], ...] = ()
-    #: the kernel as the user wrote it; ``None`` for one that was not transformed since
+    #: the kernel as the user wrote it; ``None`` if it was not transformed since
     origin: _Origin = _Origin()
 
     def __post_init__(self) -> None:
@@ -244,7 +244,7 @@ class LoopKernel(Digested, Taggable):
         return self.copy(instructions=instructions, **changes)
 
     def _settle(self, names: Collection[str]) -> None:
-        """Make constants of what the fields *names* hold; reject what fits none."""
+        """Make the fields *names* constant; reject contents of a wrong type."""
         state = vars(self)
         try:
             for name in _CONSTANT.keys() & names:
@@ -292,7 +292,7 @@ class LoopKernel(Digested, Taggable):
         return changed
 
     def _declare_inames(self, domains: Iterable[_DomainFacts]) -> bool:
-        """Let the inames be the dimensions of *domains*; tell whether that changes them."""
+        """Set the inames to the dimensions of *domains*; tell whether this changes them."""
         dims = dict.fromkeys(name for domain in domains for name in domain.dims)
         if dims.keys() == self.inames.keys():
             return False
@@ -351,9 +351,9 @@ class LoopKernel(Digested, Taggable):
         return digest(self, without=("origin",))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy what the kernel is, not what has been found out about it.
+        """Pickle and copy the content of the kernel, without cached analyses.
 
-        Sets go as their constraints are: isl would rewrite some that it reads as text.
+        Sets are pickled as constraints, because isl would rewrite some sets that it reads as text.
         """
         state = {name: getattr(self, name) for name in stored_fields(type(self))}
         return {**state, **{name: encode(state[name]) for name in _SETS}}
@@ -485,7 +485,7 @@ class LoopKernel(Digested, Taggable):
         return {name: tuple(ids) for name, ids in found.items()}
 
     def _read_by_rules(self, insn: InstructionBase) -> frozenset[str]:
-        """Return what the substitution rules read that an instruction uses."""
+        """Return the names that an instruction reads through substitution rules."""
         rules = self.substitutions
         direct = insn.mentioned & rules.keys()
         if not direct:
@@ -636,7 +636,7 @@ class LoopKernel(Digested, Taggable):
         return tuple(self._parent_of(facts.params) for facts in self._domain_facts)
 
     def _parent_of(self, params: tuple[str, ...]) -> int | None:
-        """Return the innermost domain of the loops that *params* are, or that set them."""
+        """Return the innermost domain that declares *params*, or of the loops that set them."""
         loops: set[str] = set()
         for name in params:
             writers = [self.id_to_insn[n].within_inames for n in self.writers.get(name, ())]
@@ -650,7 +650,7 @@ class LoopKernel(Digested, Taggable):
         return max(inner, default=None)
 
     def _domains_around(self, index: int) -> frozenset[int]:
-        """Return the domains of the loops that bound those of a domain."""
+        """Return the domains of the loops that bound the loops of a domain."""
         outer = self.with_outer_inames(frozenset(self._domain_facts[index].dims))
         return frozenset(self.home_domain[name] for name in outer) - {index}
 
@@ -735,7 +735,7 @@ class LoopKernel(Digested, Taggable):
 
     @derived("domains", is_shared=True)
     def _domain_facts(self) -> tuple[_DomainFacts, ...]:
-        """What is known of each domain; copies that keep the domain share it."""
+        """Cached facts of each domain; copies that keep the domain share them."""
         return tuple(map(_DomainFacts, self.domains))
 
     def _domain_of(self, inames: tuple[str, ...]) -> Set:
@@ -868,7 +868,7 @@ class LoopKernel(Digested, Taggable):
     def _reject_unknown_axes(
         self, callables_table: Mapping[str, Any] | None, ignore_auto: bool
     ) -> None:
-        """Reject loops that will be on hardware axes, and are on none yet."""
+        """Reject loops that will be on hardware axes but have no axis yet."""
         for iname in self.inames:
             if not ignore_auto and self.has_tag(iname, AutoFitLocalInameTag):
                 raise KernelError(
@@ -938,7 +938,7 @@ class LoopKernel(Digested, Taggable):
 
 _STORED = stored_fields(LoopKernel)
 _DERIVED = {name: known for name, known in vars(LoopKernel).items() if isinstance(known, Derived)}
-#: What makes constants of fields.
+#: Functions that make fields constant.
 _CONSTANT: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_PARTS, lambda held: held if type(held) is Parts else Parts(held)),
     **dict.fromkeys(
@@ -972,9 +972,9 @@ def _sizes(
     return (dict(enumerate(groups)), dict(enumerate(locals_))) if as_dicts else (groups, locals_)
 
 
-#: The fields whose types are checked: all but what transformations keep of the kernel as written.
+#: The fields whose types are checked: all but those that transformations keep of the origin.
 _CHECKED = frozenset(_STORED) - {"origin"}
-#: Fields of these types that hold nothing need no look.
+#: Fields of these types need no check when empty.
 _EMPTY = (tuple, Parts, Table, frozenset)
-#: Those of copies: not all instructions, arguments and declarations again.
+#: The fields checked in copies, which exclude unchanged instructions, arguments and declarations.
 _PLAIN = _CHECKED.difference(_MAPS, ("instructions", "args"))

@@ -49,12 +49,12 @@ from kgen.ir.target import WARP_SIZE
 from kgen.ir.types import AddressSpace
 from kgen.schedule.lanes import is_factor
 
-#: So many accesses are looked at together before they are in pairs.
+#: The number of accesses that are tested together before they are tested in pairs.
 _MANY = 5
 
 
 class Reach(Enum):
-    """How far apart two work-items are that touch one element."""
+    """The distance of two work-items that access one element."""
 
     GROUP = "one work-group"
     DEVICE = "two work-groups"
@@ -62,7 +62,7 @@ class Reach(Enum):
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two accesses that different work-items may make to one element, and where."""
+    """Two accesses that different work-items may make to one element, with an example."""
 
     first: Access
     second: Access
@@ -71,15 +71,15 @@ class Conflict:
 
     @property
     def point(self) -> str:
-        """One pair of work-items that meet."""
+        """One pair of conflicting work-items."""
         return describe_pair(example(self.where))
 
 
 class Conflicts:
-    """The accesses of a kernel to shared memory, and which of them conflict.
+    """The accesses of a kernel to shared memory, and their conflicts.
 
-    Two accesses conflict when, for equal iterations of some loops, two different work-items
-    of one group (of the device, for global memory) touch one element, and one writes it.
+    Two accesses conflict if, for equal iterations of some loops, two different work-items
+    of one group (of the device, for global memory) access one element, and one writes it.
     A subscript that is not affine may be any element.
     """
 
@@ -92,12 +92,12 @@ class Conflicts:
         self._injective: dict[object, bool | None] = {}
         self._apart: dict[tuple[Map, tuple[int, ...]], bool] = {}
         self._sets: dict[tuple[int, str, Around], tuple[Set, int]] = {}
-        # with the names of parameters, which isl's hash leaves out
+        # with the names of parameters, which isl's hash omits
         self._numbers: dict[tuple[tuple[str, ...], Set], int] = {}
 
     @cached_property
     def accesses(self) -> dict[str, tuple[Access, ...]]:
-        """Accesses by instruction, only of arrays that work-items share and write."""
+        """Accesses by instruction, only to arrays that work-items share and write."""
         found: dict[str, dict[Access, None]] = {}
         for name, accesses in self.footprints.accesses.items():
             space = self.kernel.array_vars[name].address_space
@@ -116,8 +116,8 @@ class Conflicts:
     ) -> Conflict | None:
         """Return a conflict of access *one* with the later *other*, or ``None``.
 
-        The loops *equal* are at the same iteration, *ascending* is further on in *other*.
-        isl is asked once for all that touch the same elements in the same iterations of those.
+        The loops *equal* are at the same iteration, *ascending* is at a later one in *other*.
+        isl is queried once for all accesses to the same elements in the same iterations of these.
         """
         if self.may_pass(one, other):
             return None
@@ -142,7 +142,7 @@ class Conflicts:
     ) -> bool:
         """Tell whether an iteration of *loop* lies between any two in which the accesses conflict.
 
-        That is one in which the instructions *inside* of the loop, or some of them, have instances
+        This is an iteration in which some of the instructions *inside* the loop have instances
         in the same group. ``t[k % 2]`` is written again two iterations later.
         """
         mentioned = variable_names(*(one.index or ()), *(other.index or ()))
@@ -160,7 +160,7 @@ class Conflicts:
     def _iterations(self, around: Around, insn_ids: tuple[str, ...]) -> Set:
         """Return the iterations, called ``.m``, in which instructions of a group have instances.
 
-        The group is the one that ``.a`` is in. Work-items that have none meet barriers as well.
+        The group is that of ``.a``. Work-items without instances reach barriers as well.
         """
         parts: list[Set] = []
         mapper = PlaceMapper(self.kernel)
@@ -181,7 +181,7 @@ class Conflicts:
         return union
 
     def may_pass(self, one: Access, other: Access) -> bool:
-        """Tell whether two accesses need no order: said to, or both updates in one step."""
+        """Tell whether two accesses need no order: declared so, or both are atomic updates."""
         if self._is_exempt(one.insn_id, other.insn_id) or self._is_awaited(one, other):
             return True
         return self._is_atomic_update(one) and self._is_atomic_update(other)
@@ -194,7 +194,7 @@ class Conflicts:
         return first, second, one.array == other.array, ascending
 
     def is_accepted(self, found: Conflict) -> bool:
-        """Tell whether work-groups conflict by one instruction, whose races are silenced."""
+        """Tell whether the conflict is a race of one instruction between groups, and silenced."""
         insn_id = found.first.insn_id
         if found.reach is not Reach.DEVICE or found.second.insn_id != insn_id:
             return False
@@ -210,9 +210,9 @@ class Conflicts:
         return found
 
     def view(self, access: Access, loops: tuple[str, ...]) -> tuple[str, int]:
-        """Return the array of an access, and a number for what it touches per iteration of *loops*.
+        """Return the array of an access, and a number for its footprint per iteration of *loops*.
 
-        Accesses with equal ones have the same conflicts, as far as loops around both go.
+        Accesses with equal results have the same conflicts, with regard to shared loops.
         """
         around = Around(loops, None, self._is_local(access.array))
         return access.array, self._accessed(access, Side.FIRST, around)[1]
@@ -220,17 +220,17 @@ class Conflicts:
     def never_meet(
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
     ) -> bool:
-        """Tell whether it was found that no two accesses of these kinds conflict."""
+        """Tell whether accesses of these kinds are known not to conflict."""
         key = self._key(one, other, equal, ascending)
         return key in self._memo and self._memo[key] is None
 
     def none_conflict(
         self, accesses: Iterable[Access], equal: tuple[str, ...], ascending: str | None
     ) -> bool:
-        """Tell whether no accesses to one array conflict, as the boxes around them show.
+        """Tell whether no accesses to one array conflict, by their bounding boxes.
 
-        Those whose subscripts differ by constants are in one box: isl is asked about pairs of
-        boxes, not of accesses, where that is worth it.
+        Accesses whose subscripts differ by constants share a box: isl is queried about pairs of
+        boxes instead of accesses, if there are enough of them.
         """
         groups: dict[object, list[Access]] = {}
         for access in accesses:
@@ -255,14 +255,14 @@ class Conflicts:
         )
 
     def storage(self, access: Access) -> object:
-        """Return what accesses that may meet have in common: their storage, or a part of it."""
+        """Return a key that accesses which may overlap share: their storage, or a part of it."""
         base = getattr(self.kernel.array_vars[access.array], "base_storage", None)
         if base is not None:
             return "storage", base
         return access.array, self.footprints.part(access)
 
     def _is_atomic_update(self, access: Access) -> bool:
-        """Tell whether *access* is part of an update in one step; others do not race with it."""
+        """Tell whether *access* is part of an atomic update, which does not race with others."""
         insn = self.kernel.id_to_insn[access.insn_id]
         if not isinstance(insn, Assignment) or insn.assignee_var_names()[0] != access.array:
             return False
@@ -273,9 +273,9 @@ class Conflicts:
         return access.index == index_of(insn.assignee)
 
     def is_injective(self, access: Access) -> bool | None:
-        """Tell whether, for fixed loops, each work-item touches elements of its own.
+        """Tell whether, for fixed loops, each work-item accesses its own elements.
 
-        In local memory, that is each one of a group. ``None`` where it depends on data.
+        In local memory, each work-item of a group. ``None`` if it depends on data.
         """
         key = self.kind(access)[1]
         if key not in self._injective:
@@ -283,7 +283,7 @@ class Conflicts:
         return self._injective[key]
 
     def is_one_to_one(self, access: Access) -> bool:
-        """Tell whether each instance of an access (in a group, if it is local) has an element."""
+        """Tell whether each instance of an access (in a group, if local) has its own element."""
         key = ("all loops", self.kind(access)[1])
         if key not in self._injective:
             self._injective[key] = self._find_injective(access, loops_differ=True)
@@ -306,7 +306,7 @@ class Conflicts:
         return False if self.footprints.domain(access.place)[1] else None
 
     def _tells_apart(self, relation: Map, fixed: Sequence[str]) -> bool:
-        """Tell whether no two points with equal coordinates *fixed* go to one element."""
+        """Tell whether no two points with equal coordinates *fixed* map to one element."""
         key = relation, tuple(map(in_names(relation).index, fixed))  # equal in many loops
         found = self._apart.get(key)
         if found is None:
@@ -321,14 +321,14 @@ class Conflicts:
         return access.place, access.index, is_factor(self.kernel, access)
 
     def _is_exempt(self, first: str, second: str) -> bool:
-        """Tell whether ``no_sync_with`` says that nothing is needed."""
+        """Tell whether ``no_sync_with`` states that no barrier is needed."""
         return any(
             other in {name for name, _ in self.kernel.id_to_insn[one].no_sync_with}
             for one, other in ((first, second), (second, first))
         )
 
     def _is_awaited(self, one: Access, other: Access) -> bool:
-        """Tell whether work-groups look back in *other* at what *one* publishes."""
+        """Tell whether work-groups look back in *other* at values that *one* publishes."""
         if not (self.kernel.target.looks_back and one.is_write and not other.is_write):
             return False
         published = self.kernel.id_to_insn[one.insn_id].tags_of_type(PublishTag)
@@ -351,7 +351,7 @@ class Conflicts:
     def _find_conflict(
         self, both: Set, around: Around, ascending: str | None
     ) -> tuple[Reach, Set] | None:
-        """Return where of *both* different work-items are at one element, and how far apart."""
+        """Return where different work-items of *both* access one element, and their reach."""
         if ascending is not None:
             both = relate_sides(both, ascending, "lt_set")
         tags = [axis.tag for axis in self.kernel.axes.values()]
@@ -369,7 +369,7 @@ class Conflicts:
         return None if apart is None else (Reach.GROUP, apart)
 
     def accessed(self, access: Access, side: Side) -> Set:
-        """Return the named set over hardware axes, as *side* has them, and elements."""
+        """Return the named set over hardware axes, with the names of *side*, and elements."""
         return self._accessed(access, side, Around((), None, self._is_local(access.array)))[0]
 
     def _accessed_by_both(
@@ -381,7 +381,7 @@ class Conflicts:
     def _accessed(self, access: Access, side: Side, around: Around) -> tuple[Set, int]:
         """Return the named set over loops, hardware axes and elements, and its number.
 
-        What two accesses may differ in has *side* in its name, what they share has not.
+        Dimensions that may differ between two accesses have *side* in their names.
         """
         key = (self.kind(access)[1], side, around)
         found = self._sets.get(key)
@@ -397,7 +397,7 @@ class Conflicts:
         return self._seen_by_lanes(named, access, side, around)
 
     def _seen_by_lanes(self, named: Set, access: Access, side: Side, around: Around) -> Set:
-        """Return what is touched; a factor for tensor cores, by any lane instead of one."""
+        """Return the elements accessed; for a factor on tensor cores, by any of the lanes."""
         named = self._seen_from(named, access.place, side, around)
         if is_factor(self.kernel, access):
             for axis, count in enumerate(self._items(access)):
@@ -412,7 +412,7 @@ class Conflicts:
         return (WARP_SIZE,) if loops is None else loops.items
 
     def _seen_from(self, named: Set, place: Place, side: Side, around: Around) -> Set:
-        """Rename the loops and hardware axes of a place by what two accesses share."""
+        """Rename the loops and hardware axes of a place according to what two accesses share."""
         for iname in place.inames:
             if iname in around.equal:
                 continue
@@ -435,9 +435,9 @@ class Conflicts:
 
 
 class Around(NamedTuple):
-    """What two accesses share: iterations of the loops *equal*, perhaps the group.
+    """The iterations that two accesses share: of the loops *equal*, optionally of the group.
 
-    One of them is further on in the loop *ascending*.
+    One of them is at a later iteration of the loop *ascending*.
     """
 
     equal: tuple[str, ...]

@@ -19,7 +19,7 @@ __all__ = ["check_copies"]
 
 
 def check_copies(kernel: PreparedKernel) -> None:
-    """Reject copies that go on outside of local memory, or that a reader does not wait for itself.
+    """Reject asynchronous copies outside local memory, and readers that do not wait for them.
 
     Raises :class:`ScheduleError`.
     """
@@ -50,7 +50,7 @@ def _check_spaces(kernel: PreparedKernel, copy: InstructionBase, array: str) -> 
 
 
 def _source(kernel: PreparedKernel, copy: InstructionBase) -> str:
-    """Return the array from which an instruction copies."""
+    """Return the array that an instruction copies from."""
     (element,) = copy.read_exprs()
     if not isinstance(element, p.Subscript):
         raise ScheduleError(

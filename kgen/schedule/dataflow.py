@@ -1,8 +1,8 @@
 """Data flow of a scheduled kernel: the last writer of each value read, for all sizes.
 
 Value-based data flow (Feautrier, 1991): each instance that reads an element is mapped to the
-instance that wrote it last, in the order of the schedule. Work-items run one after the other
-between barriers, which gives what any order gives where there is no race.
+instance that wrote it last, in the order of the schedule. Work-items are assumed to run one after
+the other between barriers, which gives the result of any order if there is no race.
 """
 
 from __future__ import annotations
@@ -73,46 +73,46 @@ NEUTRAL: Final[Mapping[type, Any]] = {
 _EXTREMES: Final = {"min": p.Min, "fmin": p.Min, "max": p.Max, "fmax": p.Max}
 
 
-#: How many pieces the result of an operation on sets may have, and quotients in each: isl counts
-#: what it allocates, not how long it takes for large numbers.
+#: The maximum number of pieces of a set operation's result, and of quotients in each: isl counts
+#: its allocations, but not the time that large numbers take.
 _PIECES = 200
 _QUOTIENTS = 64
-#: How large the least common multiple of the coefficients of quotients in a constraint may be,
-#: also relative to the largest of them: strides of nested tiles divide each other.
+#: The maximum least common multiple of the coefficients of quotients in a constraint,
+#: also relative to the largest one: strides of nested tiles divide each other.
 _MULTIPLE = 10_000
 _RATIO = 16
 _TANGLED = "loops are split by numbers that share no large factor"
 
 
 class UndecidedError(Exception):
-    """Says why the flow of data is not known."""
+    """The reason why the data flow is unknown."""
 
 
 def check_cost(*maps: Map) -> None:
-    """Raise :class:`UndecidedError` where an operation on all *maps* would take isl too long."""
+    """Raise :class:`UndecidedError` if an operation on all *maps* would take isl too long."""
     n_pieces = prod(operand.n_basic_map() for operand in maps)
     if n_pieces > _PIECES or sum(map(n_quotients_of, maps)) > _QUOTIENTS:
         raise UndecidedError("there are too many cases to compare")
 
 
 def domain_of(operand: Map) -> Set:
-    """Return the domain of *operand*, with a limit."""
+    """Return the domain of *operand*, within the budget."""
     if _is_tangled(operand, has_range=True):
         raise UndecidedError(_TANGLED)
     return operand.domain()
 
 
 def is_subset(first: Map, second: Map) -> bool:
-    """Tell whether *first* is inside *second*, with a limit."""
+    """Tell whether *first* is inside *second*, within the budget."""
     if _is_tangled(second):
         raise UndecidedError(_TANGLED)
     return bool(first.is_subset(second))
 
 
 def _is_tangled(operand: Map, *, has_range: bool = False) -> bool:
-    """Tell whether existential variables are tied to each other by numbers that share little.
+    """Tell whether existential variables are related by coefficients with few common factors.
 
-    As where a loop is split by 84 and by 293: isl then samples points with huge coefficients.
+    This happens if a loop is split by 84 and by 293: isl then samples points with huge numbers.
     """
     return any(
         len(numbers) > 1 and lcm(*numbers) > max(_MULTIPLE, _RATIO * max(numbers))
@@ -127,7 +127,7 @@ def n_quotients_of(operand: Map) -> int:
 
 
 def compose(first: Map, then: Map) -> Map:
-    """Return ``{ x -> z }`` for *first* ``{ x -> y }`` and *then* ``{ y -> z }``, with a limit."""
+    """Return ``{ x -> z }`` for ``{ x -> y }`` and ``{ y -> z }``, within the budget."""
     check_cost(first, then)
     result: Map = first.apply_range(then)
     return result
@@ -144,13 +144,13 @@ def operands_of(expr: Expr) -> tuple[type | None, tuple[Expr, ...]]:
 
 
 def sizes_of(kernel: LoopKernel) -> frozenset[str]:
-    """Return the integers that callers pass, which sets have for parameters."""
+    """Return the integers that callers pass, which are parameters of sets."""
     integers = {arg.name for arg in kernel.args if is_size(kernel, arg.name)}
     return frozenset(integers | (kernel.all_params() - kernel.array_vars.keys()))
 
 
 def element_of(expr: Expr) -> tuple[str | None, tuple[Expr, ...]]:
-    """Return the variable and the subscripts of an expression that is an element of an array."""
+    """Return the variable and the subscripts of an expression, if it is an array element."""
     if isinstance(expr, p.Variable):
         return expr.name, ()
     if isinstance(expr, p.Subscript) and isinstance(expr.aggregate, p.Variable):
@@ -160,7 +160,7 @@ def element_of(expr: Expr) -> tuple[str | None, tuple[Expr, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A write of a kernel: its instances, and when, where and what they write.
+    """A write of a kernel: its instances, their times, the elements and values written.
 
     ``instances`` is ``{ name[dims] }``; ``time``, ``{ name[dims] -> [time] }``, in
     lexicographic order; ``value`` an expression over the dimensions. ``axes`` gives the number of
@@ -198,11 +198,11 @@ class Statement:
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """Where the value of an element comes from, for instances of a reader.
+    """The source of the value of an element, for instances of a reader.
 
-    ``writers`` maps them to those that wrote it; ``initial`` are those before which nothing
-    did. Where it is accumulated with an *operation*, these wrote it before all that
-    ``accumulated`` maps to.
+    ``writers`` maps them to the instances that wrote it; ``initial`` are those before which none
+    did. If it is accumulated with an *operation*, these instances wrote it before all
+    instances that ``accumulated`` maps to.
     """
 
     writers: tuple[tuple[Map, Statement], ...]
@@ -212,7 +212,7 @@ class Read:
 
 
 class DataFlow(Execution):
-    """The flow of data in a prepared and scheduled kernel; *side* tells kernels apart."""
+    """The data flow in a prepared and scheduled kernel; *side* distinguishes kernels."""
 
     def __init__(
         self, kernel: LoopKernel, schedule: Schedule, context: Set, side: str, *, has_axes: bool
@@ -221,7 +221,7 @@ class DataFlow(Execution):
         self.context = context
         self.side = side
         self.reads: dict[object, Read] = {}
-        #: what is known of values, by what asks for it
+        #: cached values, by query
         self.affine: dict[Any, Map | None] = {}
         self.cases: dict[Any, Any] = {}
         self.writers: dict[str, list[Statement]] = {}
@@ -276,7 +276,7 @@ class DataFlow(Execution):
             )
 
     def _domain(self, insn: InstructionBase, names: tuple[str, ...]) -> tuple[Set, list[Expr]]:
-        """Return the iterations of loops, and conditions for those whose ends are data."""
+        """Return the iterations of loops, and conditions for loops with data-dependent bounds."""
         domain = self.kernel.domain_of(names)
         conditions: list[Expr] = []
         data = {name for name in involved_params(domain) if name in self.kernel.array_vars}
@@ -300,7 +300,7 @@ class DataFlow(Execution):
     def _check_constant(
         self, insn: InstructionBase, condition: Expr, names: tuple[str, ...]
     ) -> None:
-        """Make sure that the end of a loop is the same in all of its iterations."""
+        """Check that the bound of a loop is the same in all of its iterations."""
         used = variable_names(condition)
         for name in used:
             for writer in self.kernel.writers.get(name, ()):
@@ -311,7 +311,7 @@ class DataFlow(Execution):
                     )
 
     def _axes_of(self, insn: InstructionBase, domain: Set) -> tuple[dict[AxisKey, Expr], Set]:
-        """Return which work-item an instance is in; all of them, where it is in none."""
+        """Return the work-item of an instance; all work-items, if it is in none."""
         mine: dict[AxisKey, Expr] = {
             key: minus(p.Variable(name), axis.first)
             for key, (name, axis) in self.axes_of(insn).items()
@@ -338,7 +338,7 @@ class DataFlow(Execution):
 
     @cached_property
     def all_axes(self) -> tuple[AxisKey, ...]:
-        """The hardware axes of all launches: whether they are of groups, and their numbers."""
+        """The hardware axes of all launches: whether they are group axes, and their numbers."""
         found = {(isinstance(a.tag, GroupInameTag), a.tag.axis) for a in self.axes.values()}
         return tuple(sorted(found))
 
@@ -358,7 +358,7 @@ class DataFlow(Execution):
         return self.values(instances, padded)
 
     def final(self, array: str, n_axes: int) -> Statement:
-        """Return a statement that comes last, and reads all elements of an argument."""
+        """Return a statement that runs last, and reads all elements of an argument."""
         names = [SetName.ELEMENT.at(axis) for axis in range(n_axes)]
         space = with_dims(self.context.get_space(), names)
         domain = isl.Set.universe(space).intersect_params(self.context)
@@ -382,7 +382,7 @@ class DataFlow(Execution):
         return result
 
     def condition(self, instances: Set, condition: Expr) -> Set | None:
-        """Return the instances for which a condition holds; ``None`` where data decide it."""
+        """Return the instances for which a condition is true; ``None`` if it depends on data."""
         if _truncates(condition):
             return None
         try:
@@ -393,14 +393,14 @@ class DataFlow(Execution):
     # -- flow --------------------------------------------------------------------------------
 
     def read(self, reader: Statement, array: str, index: tuple[Expr, ...]) -> Read:
-        """Return where the value of an element that *reader* reads comes from."""
+        """Return the source of the value of an element that *reader* reads."""
         key = reader.name, array, index
         if key not in self.reads:
             self.reads[key] = self._read(reader, array, index)
         return self.reads[key]
 
     def _elements(self, at: Statement, array: str, index: tuple[Expr, ...]) -> Map:
-        """Return ``{ instances -> array[work-item that has it, subscripts] }``."""
+        """Return ``{ instances -> array[owning work-item, subscripts] }``."""
         space = self.space_of(array)
         owners: list[AxisKey] = []
         if space != AddressSpace.GLOBAL:
@@ -473,14 +473,14 @@ class DataFlow(Execution):
 
 
 def _truncates(expr: Expr) -> bool:
-    """Tell whether there is a quotient that is rounded towards 0, or an element by number."""
+    """Tell whether there is a quotient rounded towards 0, or an element by linear index."""
     return any(
         "Trunc" in type(node).__name__ or isinstance(node, LinearSubscript) for node in walk(expr)
     )
 
 
 def _constraints(piece: isl.BasicSet) -> Iterator[Expr]:
-    """Give the constraints of a set as conditions, with 0 on their right sides."""
+    """Yield the constraints of a set as conditions with 0 on the right-hand side."""
     for constraint in piece.get_constraints():
         if not constraint.is_div_constraint():
             relation = "==" if constraint.is_equality() else ">="
@@ -498,7 +498,7 @@ def _both(one: Read, other: Read) -> Map:
 
 
 def _later(one: Statement, other: Statement) -> Map:
-    """Return the pairs of instances of two statements of which the first runs after the second."""
+    """Return the pairs of instances of two statements where the first runs after the second."""
     after = isl.Map.lex_gt(one.time.get_space().range())
     result: Map = one.time.apply_range(after).apply_range(other.time.reverse())
     return result

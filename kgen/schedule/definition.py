@@ -19,20 +19,20 @@ def check_reads_defined(
 ) -> frozenset[tuple[str, str]]:
     """Reject a read of an element that no write can have reached before.
 
-    That is asked of temporaries, and of arguments with ``is_input=False``, for which there is a
-    warning: calls may pass them all the same.
+    This is checked for temporaries, and for arguments with ``is_input=False``; the latter only
+    cause a warning, because calls may still pass them.
 
-    Reject one, too, of a value that another work-item has overwritten in a copy of its own.
-    Return the instructions and temporaries for which that is not proved; nobody vouches for
-    reads in bounds of loops, which are left to the check of the code.
+    Also reject a read of a value that another work-item has overwritten in its own copy.
+    Return the instructions and temporaries for which this is not proved; reads in loop bounds
+    are excluded, because the check of the code covers them.
 
-    The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. What
-    a condition or a subscript on data decides is taken to be right, but for reads of elements that
-    only other work-items ever have; tables are defined, so is what is copied to where nothing
-    reads it, and a kernel may be for some sizes only, such as multiples of its tiles. Elements
-    around those that are written, which nothing ever writes, are warned of: a halo whose values do
-    not matter. ``read_undefined(t)`` in ``silenced_warnings`` says so, and takes the user's word
-    for other reads of ``t``.
+    The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. Conditions
+    and subscripts that depend on data are assumed to be right, except for elements that
+    only other work-items own. Tables are defined, and so are copies that are never
+    read; a kernel may be valid for some sizes only, such as multiples of its tiles. For elements
+    around written ones, which are never written, there is a warning: a halo whose values do
+    not matter. ``read_undefined(t)`` in ``silenced_warnings`` silences it, and asserts that
+    other reads of ``t`` are defined.
 
     Raises :class:`MissingDefinitionError` with an iteration.
     """
@@ -54,14 +54,14 @@ def check_reads_defined(
 def unproved_reads(
     kernel: PreparedKernel, every: Iterable[Undefined]
 ) -> frozenset[tuple[str, str]]:
-    """Return the instructions and temporaries of *every* read, but for those in bounds of loops."""
+    """Return the instructions and temporaries of *every* read, except those in loop bounds."""
     in_bounds = frozenset(reads_in_bounds(kernel))
     reads = (found.read for found in every)
     return frozenset((read.insn_id, read.array) for read in reads if read not in in_bounds)
 
 
 def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefinitionError:
-    """Return the error for a read of what nothing wrote."""
+    """Return the error for a read of an element that is never written before."""
     name = found.read.array
     writers = kernel.writers.get(name, ())
     element = f"{name}[{', '.join(map(str, found.element))}]" if found.element else f"'{name}'"
@@ -95,7 +95,7 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
 
 
 def _later_hint(kernel: PreparedKernel, reader: str, writer: str, element: str) -> str:
-    """Say how *reader* can come after *writer*: by a dependency, or by loops of its own."""
+    """Return how *reader* can come after *writer*: by a dependency, or by separate loops."""
     insn = kernel.id_to_insn[reader]
     shared = insn.within_inames & kernel.id_to_insn[writer].within_inames
     loops = ", ".join(sorted(n for n in shared if not kernel.has_tag(n, ConcurrentTag)))

@@ -1,11 +1,11 @@
 """Proofs that two scheduled kernels compute the same, for all sizes, by tracing values backwards.
 
-From the elements of arguments in the end, both kernels are followed to what was written last, and
-to the operands of that: the method of Shashidhar (2005) and Verdoolaege, Janssens and Bruynooghe
-(2009). What is proved is a relation: pairs of instances, one of each kernel, whose values are the
-same. Operands of sums and products, and what loops accumulate, are matched one to one in any
-order. A pair of statements that is met again inside of itself, in a recurrence, is taken to be
-the same for pairs that were guessed; that the guess follows from itself is induction over time.
+From the final elements of arguments, both kernels are traced to the last writes, and
+to the operands of those: the method of Shashidhar (2005) and Verdoolaege, Janssens and Bruynooghe
+(2009). The result is a relation: pairs of instances, one of each kernel, whose values are
+equal. Operands of sums and products, and accumulated values of loops, are matched one to one in
+any order. If a recurrence leads back to a pair of statements, the pair is assumed to be
+equal for guessed pairs of instances; if the guess implies itself, it is proved by induction.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ from kgen.schedule.tree import Schedule
 
 __all__ = ["Unproved", "find_unproved"]
 
-#: How many pairs of values are compared, and how deep, before it is given up.
+#: The maximum number of compared pairs of values, and the maximum depth.
 _MOST = 4_000
 _DEPTH = 120
-#: How many quotients pairs may have for the question whether they are one to one.
+#: The maximum number of quotients in pairs that are tested for being one to one.
 _FEW_QUOTIENTS = 16
 #: How often the guess for a recurrence may be changed.
 _GUESSES = 4
-#: Operations for which it does not matter how often an operand is there.
+#: Idempotent operations, for which repeated operands do not matter.
 _IDEMPOTENT = (p.Max, p.Min, p.LogicalAnd, p.LogicalOr, p.BitwiseAnd, p.BitwiseOr)
 
 
 class Unproved(NamedTuple):
-    """Why it is not proved that two kernels compute the same; small sizes for which it is not."""
+    """Why two kernels are not proved equal, and small sizes for which they are not."""
 
     reason: str
     sizes: Mapping[str, int] = constantdict()
@@ -76,9 +76,9 @@ class Unproved(NamedTuple):
 def find_unproved(
     before: tuple[LoopKernel, Schedule], now: tuple[LoopKernel, Schedule], *, has_axes: bool
 ) -> Unproved | None:
-    """Return why it is not proved that two kernels leave the same in their arguments.
+    """Return why two kernels are not proved to leave equal values in their arguments.
 
-    ``None`` where that is proved, for all data and all sizes that the assumptions of both allow.
+    ``None`` if it is proved, for all data and all sizes that the assumptions of both allow.
     """
     kernels = before[0], now[0]
     sizes = sorted(frozenset[str]().union(*map(sizes_of, kernels)))
@@ -103,17 +103,17 @@ class _Node:
 
 
 class _Term(NamedTuple):
-    """An operand, or one for each instance of a loop that accumulates."""
+    """An operand, or one operand for each instance of an accumulating loop."""
 
     instances: Map
     node: _Node
-    #: these instances ran before those that they are operands for
+    #: these instances ran before those that they are operands of
     is_earlier: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class _Accumulated:
-    """What a read gives of an element to which loops add."""
+    """The value of a read of an element that loops accumulate into."""
 
     operation: type
     terms: tuple[_Term, ...]
@@ -121,20 +121,20 @@ class _Accumulated:
 
 @dataclass(eq=False)
 class _Guess:
-    """Pairs of instances for which two values are taken to be the same while that is proved."""
+    """Pairs of instances whose values are assumed equal while that is being proved."""
 
     pairs: Map
     depth: int
-    #: how many steps back in time were made before
+    #: the number of steps back in time so far
     n_steps: int
-    #: the pairs are those that were asked for first, which is seldom enough
+    #: the pairs are the first ones requested, which rarely suffice
     is_first: bool
     asked: Map | None = None
     is_used: bool = False
 
 
 class _AskedError(Exception):
-    """Says that the first guess for a recurrence has to be another one."""
+    """The first guess for a recurrence must be changed."""
 
     def __init__(self, guess: _Guess) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class _Comparer:
         self.why = ""
 
     def run(self) -> Unproved | None:
-        """Compare all arguments that are written."""
+        """Compare all written arguments."""
         arguments = [flow.kernel.arg_dict for flow in (self.left, self.right)]
         for name in dict.fromkeys((*self.left.writers, *self.right.writers)):
             if name not in arguments[0] and name not in arguments[1]:
@@ -184,7 +184,7 @@ class _Comparer:
         return Unproved(f"'{name}' is not proved to be the same: {why}", example(rest.params()))
 
     def _written(self, end: Statement, name: str) -> Set:
-        """Return the elements that are written by either."""
+        """Return the elements that either kernel writes."""
         found = isl.Set.empty(end.instances.get_space())
         for flow in (self.left, self.right):
             for writer in flow.writers.get(name, ()):
@@ -195,9 +195,9 @@ class _Comparer:
     # -- pairs of values ---------------------------------------------------------------------
 
     def same(self, left: _Node, right: _Node, pairs: Map, *, is_earlier: bool = False) -> Map:
-        """Return the *pairs* of instances for which two values are proved to be the same.
+        """Return the *pairs* of instances for which two values are proved to be equal.
 
-        *is_earlier* where one of the values was computed before what asks.
+        *is_earlier* if one of the values was computed before its user.
         """
         if pairs.is_empty():
             return pairs
@@ -267,7 +267,7 @@ class _Comparer:
             self.leans_on = min(around, self.leans_on)
 
     def _by_induction(self, key: tuple[_Node, _Node], pairs: Map) -> Map:
-        """Compare operands, with a guess for what this pair of values asks of itself."""
+        """Compare operands, with a guess for the recursive occurrence of this pair of values."""
         guessed = pairs
         for number in range(_GUESSES):
             guess = self.guesses[key] = _Guess(
@@ -352,10 +352,10 @@ class _Comparer:
         return pairs.coalesce()
 
     def _one_to_one(self, pairs: Map, left: _Node, right: _Node) -> Map:
-        """Return *pairs* ``{ X -> [y -> z] }``, or some, in which y and z are unique for each X.
+        """Return *pairs* ``{ X -> [y -> z] }``, or a subset in which y and z are unique for each X.
 
-        Where operands are the same in several iterations, those belong together that are one
-        iteration of the loop as it was written.
+        If operands are equal in several iterations, those of the same original
+        loop iteration are paired.
         """
         if _is_one_to_one(pairs):
             return pairs
@@ -363,7 +363,7 @@ class _Comparer:
         return pairs if _is_one_to_one(pairs) else isl.Map.empty(pairs.get_space())
 
     def _same_iterations(self, left: _Node, right: _Node) -> Map:
-        """Return the pairs of instances in one iteration of the loops as they were written."""
+        """Return the pairs of instances in one iteration of the original loops."""
         space = left.at.instances.get_space().map_from_domain_and_range(
             right.at.instances.get_space()
         )
@@ -378,7 +378,7 @@ class _Comparer:
         return _inside(same, left, right)
 
     def _rewritten(self, name: str) -> Expr:
-        """Return what a loop variable became in the kernel of now."""
+        """Return a loop variable as an expression in the transformed kernel."""
         value: Expr = p.Variable(name)
         for values in self.right.kernel.applied_iname_rewrites:
             value = substitute(value, values)
@@ -386,14 +386,14 @@ class _Comparer:
 
 
 def _inside(pairs: Map, left: _Node, right: _Node) -> Map:
-    """Return the pairs of which there are both instances."""
+    """Return the pairs of which both instances exist."""
     return pairs.intersect_domain(left.at.instances).intersect_range(right.at.instances)
 
 
 def _couples(left: list[_Term], right: list[_Term]) -> Iterator[tuple[int, int, bool]]:
-    """Give which operands to compare, those at like places first.
+    """Yield which operands to compare, those at equal positions first.
 
-    What loops accumulate is compared in like iterations first, which is *True* with them.
+    Accumulated values are first compared in equal iterations, marked with *True*.
     """
     many = [[not term.instances.is_single_valued() for term in terms] for terms in (left, right)]
     couples = sorted(product(range(len(left)), range(len(right))), key=lambda c: abs(c[0] - c[1]))
@@ -402,9 +402,9 @@ def _couples(left: list[_Term], right: list[_Term]) -> Iterator[tuple[int, int, 
 
 
 def _is_one_to_one(pairs: Map) -> bool:
-    """Tell whether y and z are unique for each X in ``{ X -> [y -> z] }``, if isl can tell soon.
+    """Tell whether y and z are unique for each X in ``{ X -> [y -> z] }``, if isl decides quickly.
 
-    What is unique among more pairs is unique: those without quotients are asked first.
+    Uniqueness in a superset suffices: sets without quotients are tested first.
     """
     check_cost(pairs, pairs)
     if _has_unique_partners(without_quotients(pairs)):
@@ -425,7 +425,7 @@ def _has_unique_partners(pairs: Map) -> bool:
 
 
 def _affine(node: _Node) -> Map | None:
-    """Return the values of an integer that is affine in the loops around it."""
+    """Return the values of an integer that is affine in the enclosing loops."""
     memo = node.flow.affine
     if node not in memo:
         try:
@@ -441,10 +441,10 @@ def _identity(where: Set) -> Map:
 
 
 def _cases(node: _Node) -> list[tuple[Map, _Node]] | None:
-    """Return what a value is, case by case: what was read, or a side of a condition.
+    """Return the cases of a value: the writes that a read sees, or the sides of a condition.
 
-    The cases are disjoint; each has a map from the instances of the node. ``None`` for what
-    has operands.
+    The cases are disjoint; each has a map from the instances of the node. ``None`` for values
+    that have operands.
     """
     memo: dict[_Node, list[tuple[Map, _Node]] | None] = node.flow.cases
     if node not in memo:
@@ -484,7 +484,7 @@ def _find_cases(node: _Node) -> list[tuple[Map, _Node]] | None:
 
 
 def _initial(node: _Node, name: str, index: tuple[Expr, ...]) -> Expr:
-    """Return an expression for what an element is before anything is written."""
+    """Return an expression for the initial value of an element."""
     temporary = node.flow.temporary(name)
     if temporary is None:
         return p.Call(p.Variable(f".{name}"), index)
@@ -504,7 +504,7 @@ def _operation(node: _Node) -> type | None:
 def _terms(
     node: _Node, kind: type, before: Map | None = None, inside: tuple[str, ...] = ()
 ) -> Iterator[_Term]:
-    """Give the operands of an operation, with those of the same operation in their place."""
+    """Yield the operands of an operation, flattening operands of the same operation."""
     before = _identity(node.at.instances) if before is None else before
     if before.is_empty():
         return
@@ -533,7 +533,7 @@ def _terms(
 
 
 def _can_replace(cases: list[tuple[Map, _Node]], before: Map, around: tuple[str, ...]) -> bool:
-    """Tell whether a read can be replaced by what was read, and is not a recurrence."""
+    """Tell whether a read can be replaced by its sources, and is not a recurrence."""
     return all(
         _keeps_apart(before, step) and not any(name in around for name in _sources(case))
         for step, case in cases
@@ -541,9 +541,9 @@ def _can_replace(cases: list[tuple[Map, _Node]], before: Map, around: tuple[str,
 
 
 def _keeps_apart(before: Map, step: Map) -> bool:
-    """Tell whether instances that one maps to are still different ones behind the next step.
+    """Tell whether different instances have different sources after the next step.
 
-    What is read several times is as many operands.
+    A value that is read several times counts as several operands.
     """
     if before.is_single_valued() or step.is_injective():
         return True
@@ -553,12 +553,12 @@ def _keeps_apart(before: Map, step: Map) -> bool:
 
 
 def _is_whole(node: _Node) -> bool:
-    """Tell whether a case is what another instance wrote, not a part of one instance's own."""
+    """Tell whether a case is the write of another instance, not a part of the instance's own."""
     return node.expr is node.at.value
 
 
 def _sources(node: _Node) -> Iterator[str]:
-    """Give the statements whose values a value is made of at once, if it was read."""
+    """Yield the statements whose values a value consists of directly, if it was read."""
     if _is_whole(node):
         yield node.at.name
     if isinstance(node.expr, _Accumulated):
@@ -566,7 +566,7 @@ def _sources(node: _Node) -> Iterator[str]:
 
 
 def _grouped(node: _Node, kind: type, operands: Sequence[Expr]) -> Iterator[_Node]:
-    """Give operands: integers of a sum as one, constant factors as one."""
+    """Yield operands, combining the integers of a sum, and constant factors."""
     parts = [_Node(node.flow, node.at, operand) for operand in operands]
     rest: list[_Node] = []
     numbers: list[Expr] = []
@@ -603,7 +603,7 @@ def _is_neutral(expr: Any, kind: type) -> bool:
 
 
 def _shape(node: _Node) -> tuple[object, tuple[Any, ...]] | None:
-    """Return what is done, and the operands to which; ``None`` where that is not known."""
+    """Return the operation of a value, and its operands; ``None`` if unknown."""
     expr = node.expr
     value = _fraction(expr)
     if value is not None:
@@ -627,7 +627,7 @@ def _shape(node: _Node) -> tuple[object, tuple[Any, ...]] | None:
     return None
 
 
-#: The operands of expressions that have nothing else.
+#: The operands of expressions that have only operands.
 _PARTS: Final[Mapping[type, tuple[str, ...]]] = {
     p.If: ("condition", "then", "else_"),
     p.Quotient: ("numerator", "denominator"),

@@ -1,9 +1,9 @@
 """Evaluating a scheduled kernel for given sizes: fingerprints of its results.
 
-Each element of an argument has a random number for its value, and arithmetic is that of a finite
-field: two polynomials of elements that differ have different values, but for a chance of 1 in
-2^60, while sums and products in another order, or in parts, have the same. All other functions
-are random ones of the values of their operands.
+Each element of an argument has a random value, and arithmetic is that of a finite
+field. Two different polynomials of elements have different values, except with a probability of 1
+in 2^60, while reordered or split sums and products have equal values. All other functions
+are random functions of the values of their operands.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from kgen.schedule.tree import Schedule
 
 __all__ = ["Evaluation", "NotEvaluatedError", "Write", "evaluate", "value_of"]
 
-#: The field: numbers modulo this prime; those near 0 stand for the integers that they are.
+#: The field: numbers modulo this prime; those near 0 represent the integers that they equal.
 _PRIME: Final = 2**127 - 1
 _SMALL: Final = 2**65
-#: Where data stand among the integers: between -64 and 64, inside the limits of all types.
+#: Data are compared as integers between -64 and 64, inside the limits of all types.
 _RANK_BITS: Final = 114
-#: Values that arguments of integers have: subscripts, lengths and conditions.
+#: Values of integer arguments: subscripts, lengths and conditions.
 _INTEGERS: Final = 4
 
 Point = tuple[int, ...]
 
 
 class NotEvaluatedError(Exception):
-    """Says why the results of a kernel are not known."""
+    """The reason why the results of a kernel are unknown."""
 
 
 class Write(NamedTuple):
-    """What an element was given last, and by which instance."""
+    """The last value written to an element, and the instance that wrote it."""
 
     value: int
     insn_id: str
@@ -75,8 +75,8 @@ class Write(NamedTuple):
 class Evaluation:
     """The elements of arguments that a kernel has written, by array and subscripts.
 
-    ``depends_on_data`` where conditions or subscripts do, which were tried for one choice,
-    ``reads_undefined`` where an element of a temporary is read that nothing has written.
+    ``depends_on_data`` if conditions or subscripts do, which were tried for one choice;
+    ``reads_undefined`` if an element of a temporary is read that was never written.
     """
 
     results: dict[str, dict[Point, Write]] = field(default_factory=dict)
@@ -94,15 +94,15 @@ def evaluate(
 ) -> Evaluation:
     """Run the instances of a prepared kernel in the order of its schedule.
 
-    Work-items run side by side, one instruction each in turn. Raises
-    :class:`NotEvaluatedError` where there are more than *most* instances, and for what has no
-    fingerprint, such as C code and loops whose ends depend on data.
+    Work-items run in lockstep, one instruction each in turn. Raises
+    :class:`NotEvaluatedError` if there are more than *most* instances, and for constructs without
+    a fingerprint, such as C code and loops with data-dependent bounds.
     """
     return _Evaluator(kernel, schedule, sizes, has_axes=has_axes, most=most).run()
 
 
 def value_of(kernel: LoopKernel, name: str, index: Point, results: Mapping[Point, Write]) -> int:
-    """Return the value of an element of an argument in the end, written or not."""
+    """Return the final value of an element of an argument, written or not."""
     written = results.get(index)
     return _initial(kernel, name, index) if written is None else written.value
 
@@ -133,7 +133,7 @@ class _Evaluator(Execution):
         self.memory: dict[tuple[str, Point], dict[Point, Write]] = {}
         self.extents: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.running = ""
-        #: the groups of copies that each work-item has begun, the last of which is not complete
+        #: the groups of copies that each work-item has started, the last of which is incomplete
         self.copies: dict[Point, list[list[tuple[dict[Point, Write], Point, Write]]]] = {}
         self.values = _Values(self)
 
@@ -197,13 +197,13 @@ class _Evaluator(Execution):
                     free.append((is_group, number))
                     ranges.append(range(extent))
         is_own = self.writes_own(insn) or insn.tags_of_type(CopyCommitTag)
-        if not is_own:  # the same value at the same place: once is enough
+        if not is_own:  # the same value to the same element: once is enough
             ranges = [range(min(1, len(one))) for one in ranges]
         for values in product(*ranges):
             yield dict(zip(free, values, strict=True))
 
     def _extents(self, insn: InstructionBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return how many groups the launch of an instruction has, and work-items in a group."""
+        """Return the numbers of groups in the launch of an instruction, and of its work-items."""
         launch = self.launch_of(insn)
         if launch[0] not in self.extents:
             grid = self.kernel.grid_of_launch(launch)
@@ -215,7 +215,7 @@ class _Evaluator(Execution):
         return self.extents[launch[0]]
 
     def lane_at(self, distance: int, item: Point, *, is_before: bool) -> Point:
-        """Return the work-item of the group whose number differs: by an exclusive or, or before."""
+        """Return another work-item of the group, at a distance before it or by exclusive or."""
         half = len(item) // 2
         group, mine = item[:half], item[half:]
         _, sizes = self.extents[self.running]
@@ -228,7 +228,7 @@ class _Evaluator(Execution):
     # -- memory ------------------------------------------------------------------------------
 
     def owner(self, name: str, item: Point) -> Point:
-        """Return which of the copies of an array a work-item has."""
+        """Return the owner of the copy of an array that a work-item uses."""
         space = self.space_of(name)
         if space == AddressSpace.GLOBAL or not self.axes:
             return ()
@@ -288,20 +288,20 @@ class _Evaluator(Execution):
                 written = written._replace(value=_random("in flight", name, *index, one))
             place[index] = written
 
-    # -- copies that go on -------------------------------------------------------------------
+    # -- asynchronous copies -----------------------------------------------------------------
 
     def _groups(self, item: Point) -> list[list[tuple[dict[Point, Write], Point, Write]]]:
         return self.copies.setdefault(item, [[]])
 
     def _follow_copies(self, instance: _Instance) -> None:
-        """End a group of copies, or complete those that are waited for."""
+        """End a group of copies, or complete those that an instruction waits for."""
         if instance.insn.tags_of_type(CopyCommitTag):
             self._groups(instance.item).append([])
         for tag in instance.insn.tags_of_type(CopyWaitTag):
             self._complete(instance.item, tag.pending)
 
     def _complete(self, item: Point, pending: int) -> None:
-        """Complete the copies of a work-item, but for the last *pending* groups of them."""
+        """Complete the copies of a work-item, except for the last *pending* groups."""
         groups = self._groups(item)
         while len(groups) - 1 > pending:
             for place, index, written in groups.pop(0):
@@ -327,7 +327,7 @@ def _joined(mine: Mapping[AxisKey, int], other: Mapping[AxisKey, int]) -> Point:
 
 
 def _canonical(value: int) -> int:
-    """Return the number of the field as an integer near 0, where it is one."""
+    """Return the number of the field as an integer near 0, if it is one."""
     if -_SMALL < value < _SMALL:
         return value
     value %= _PRIME
@@ -345,7 +345,7 @@ def _is_data(value: int) -> bool:
 
 
 def _rank(value: int) -> int:
-    """Return what comparisons compare: data are as often negative as positive, and finite."""
+    """Return the value to compare: data are as often negative as positive, and finite."""
     if value in _INFINITE:
         return _INFINITE[value]
     if not _is_data(value):
@@ -468,7 +468,7 @@ class _Values(Mapper[int, Any]):
         return _canonical(pow(base, exponent, _PRIME))
 
     def rounded(self, value: int, expr: Any) -> int:
-        """Return the value of an expression as an integer: another one, if it may be real."""
+        """Return the value of an expression as an integer: a random one, if it may be real."""
         if _is_data(value) and self.memory.is_real(expr):
             return _random("rounded", value)
         return value

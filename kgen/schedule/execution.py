@@ -21,14 +21,14 @@ __all__ = ["AxisKey", "Execution", "is_integer", "is_integer_type", "is_size"]
 
 T = TypeVar("T")
 
-#: A hardware axis: whether it is one of groups, and its number.
+#: A hardware axis: whether it is a group axis, and its number.
 AxisKey = tuple[bool, int]
 
 
 class Execution:
-    """The instructions of a prepared and scheduled kernel that compute, in order.
+    """The computing instructions of a prepared and scheduled kernel, in order.
 
-    Without hardware axes (*has_axes*), loops on them run one iteration after the other.
+    Without hardware axes (*has_axes*), loops on them run sequentially.
     """
 
     #: instructions that have instances
@@ -50,7 +50,7 @@ class Execution:
                 self._first.setdefault(number, visit.position)
 
     def time_of(self, visit: Visit, value_of: Callable[[str], T]) -> list[int | T]:
-        """Return when an instance runs: positions and iterations, from the outside in."""
+        """Return the time of an instance: positions and iterations, from the outside in."""
         time: list[int | T] = []
         for number, iname in visit.loops:
             time += (self._first[number], value_of(iname))
@@ -81,14 +81,14 @@ class Execution:
         return AddressSpace.GLOBAL if variable is None else variable.address_space
 
     def writes_own(self, insn: InstructionBase) -> bool:
-        """Tell whether an instruction writes what each work-item, or group, has of its own."""
+        """Tell whether an instruction writes private data of each work-item, or of each group."""
         own = (AddressSpace.PRIVATE, AddressSpace.LOCAL)
         return any(self.space_of(name) in own for name in insn.assignee_var_names())
 
     # -- types -------------------------------------------------------------------------------
 
     def is_real(self, expr: Expr) -> bool:
-        """Tell whether an expression may be no integer."""
+        """Tell whether an expression may be a non-integer."""
         try:
             return not is_integer_type(self.typer(expr))
         except TypeInferenceFailure:
@@ -96,7 +96,7 @@ class Execution:
 
 
 def is_integer(kernel: LoopKernel, name: str) -> bool:
-    """Tell whether a variable is declared with a type of integers."""
+    """Tell whether a variable is declared with an integer type."""
     variable = kernel.array_vars.get(name) or kernel.arg_dict.get(name)
     return is_integer_type(getattr(variable, "dtype", None))
 
@@ -107,5 +107,5 @@ def is_size(kernel: LoopKernel, name: str) -> bool:
 
 
 def is_integer_type(dtype: Any) -> bool:
-    """Tell whether *dtype*, if it is known, is a type of integers."""
+    """Tell whether *dtype* is a known integer type."""
     return isinstance(dtype, NumpyType) and dtype.is_integral()

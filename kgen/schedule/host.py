@@ -39,11 +39,11 @@ _ON_DEVICE = Analysis[DeviceKernel](LoopKernel)
 
 
 def on_device(kernel: PreparedKernel, host_inames: Collection[str]) -> DeviceKernel:
-    """Make the variables of host loops value arguments, which every launch is passed.
+    """Turn the variables of host loops into value arguments, which every launch is passed.
 
-    That they are within their loops is assumed of them. Loops of the device that some of the
-    launches outside of a host loop have too keep domains without its variable: what ties
-    them to it becomes a condition of the instructions inside of it.
+    Their bounds become assumptions. A device loop that also occurs in
+    launches outside a host loop keeps a domain without the host loop's variable; the constraints
+    that relate the two become conditions of the instructions inside the host loop.
     """
     if not host_inames:
         return DeviceKernel(kernel)
@@ -52,9 +52,9 @@ def on_device(kernel: PreparedKernel, host_inames: Collection[str]) -> DeviceKer
 
 
 def in_launch(kernel: DeviceKernel, others: Collection[str]) -> DeviceKernel:
-    """Forget what is assumed of host loops that are not around a launch: *others*.
+    """Drop the assumptions on host loops that are not around a launch: *others*.
 
-    Two loops, one after the other, may be tied to a loop inside of both, and so to each other;
+    Two consecutive host loops may both be related to a loop inside them, and so to each other;
     a launch in one of them is not passed the variable of the other.
     """
     gone = [name for name in param_names(kernel.assumptions) if name in others]
@@ -102,21 +102,21 @@ def _in_order(kernel: PreparedKernel, inames: Collection[str]) -> tuple[str, ...
 
 
 def _inside(kernel: PreparedKernel, inames: Collection[str]) -> Set:
-    """Return what holds of the variables of host loops inside of them, as parameters."""
+    """Return the constraints on variables of host loops inside them, as parameters."""
     return to_named(kernel.domain_of(_in_order(kernel, inames))).params()
 
 
 def _assumptions(kernel: PreparedKernel, host: tuple[str, ...]) -> Set:
-    """Return what may be assumed in all launches of host loops' variables.
+    """Return the assumptions on host loop variables that are valid in all launches.
 
-    A launch outside of a loop runs also where the loop has no iterations. There its variable
-    means nothing: what is assumed of it must leave it some value, for all that parameters can
-    be. ``0 <= t < n`` says that n is positive, so that ``0 <= t`` is what is left of it.
+    A launch outside a loop also runs if the loop has no iterations. There its variable is
+    meaningless: the assumptions must leave it some value, for all possible
+    parameters. ``0 <= t < n`` implies that n is positive, so only ``0 <= t`` is kept.
     """
     contexts = dict.fromkeys(
         tuple(name for name in host if name in insn.within_inames) for insn in kernel.instructions
     )
-    contexts[()] = None  # what holds for the arguments of a call
+    contexts[()] = None  # the assumptions on the arguments of a call
     cases = [
         (
             [name for name in host if name not in context],
@@ -143,9 +143,9 @@ def _assumptions(kernel: PreparedKernel, host: tuple[str, ...]) -> Set:
 
 
 def _ties(kernel: PreparedKernel, device: LoopKernel, insn: InstructionBase) -> tuple[Expr, ...]:
-    """Return what ties the loops around an instruction to host loops, beyond their domains.
+    """Return the constraints between an instruction's loops and host loops, beyond domains.
 
-    That of a loop that others use outside of the host loop does not mention its variable.
+    The domain of a loop that is also used outside the host loop does not contain its variable.
     """
     inner = _in_order(kernel, insn.within_inames & device.inames.keys())
     if not inner:
@@ -160,14 +160,14 @@ def _ties(kernel: PreparedKernel, device: LoopKernel, insn: InstructionBase) -> 
 
 @dataclass(frozen=True)
 class _DomainSplitter:
-    """What a domain is on the device: one for loops inside of host loops, one for others."""
+    """The domains on the device: one for loops inside host loops, one for other loops."""
 
     kernel: PreparedKernel
     host: frozenset[str]
     domain: BasicSet
 
     def parts(self) -> Iterator[BasicSet]:
-        """Give the domains in which no variable of a host loop is a dimension."""
+        """Yield the domains in which no variable of a host loop is a dimension."""
         domain = self.domain
         around = self.host.intersection((*dim_names(domain), *param_names(domain)))
         if not around:
@@ -197,9 +197,10 @@ class _DomainSplitter:
     def _pieces(
         self, groups: Mapping[tuple[str, ...], Sequence[str]], shared: Sequence[str]
     ) -> Iterator[tuple[tuple[str, ...], BasicSet]]:
-        """Give host loops and the domains of what is inside of them only, each with what ties it.
+        """Yield host loops and the domains of loops that occur only inside, each with constraints.
 
-        Those are *shared* loops, which others have too; the host's variables are parameters.
+        The constraints are on *shared* loops, which also occur elsewhere; host variables are
+        parameters.
         """
         for context, names in groups.items():
             whole = keep_dims(self.domain, {*names, *context, *shared})
@@ -222,7 +223,7 @@ class _DomainSplitter:
                 yield name
 
     def _context(self, iname: str, around: frozenset[str]) -> tuple[str, ...]:
-        """Return the host loops around all that is inside of *iname*, if they are the same."""
+        """Return the host loops around all instructions in *iname*, if they are the same."""
         found = {
             insn.within_inames & around
             for insn in self.kernel.instructions
@@ -244,7 +245,7 @@ class _DomainSplitter:
 
 
 def _value_type(kernel: PreparedKernel, iname: str) -> NumpyType:
-    """Return the type of a host loop's variable: integers of 32 bits are sizes in kernels."""
+    """Return the type of a host loop's variable: 32-bit integers are sizes in kernels."""
     values = Ranges.of(kernel).interval(p.Variable(iname))
     return INT32 if values.is_inside(Interval(-PARAM_LIMIT, PARAM_LIMIT)) else INT64
 
@@ -254,7 +255,7 @@ def _as_params(domain: BasicSet, inames: frozenset[str]) -> BasicSet:
 
 
 def _with_params(domain: BasicSet, inames: frozenset[str], known: Set) -> BasicSet:
-    """Move set dimensions to the parameters, and drop what is *known* of these."""
+    """Move set dimensions to the parameters, and drop *known* constraints on these."""
     domain = _as_params(domain, inames)
     hull = known.params().simple_hull()
     if not hull.is_empty():

@@ -30,18 +30,18 @@ __all__ = ["Dependence", "Nest", "has_order"]
 
 @dataclass(frozen=True)
 class Dependence:
-    """Two accesses to one element, in iterations the *first* of which comes first."""
+    """Two accesses to one element, of which *first* runs first."""
 
     first: Access
     then: Access
     pairs: Set
 
     def turned_by(self, loop: str) -> Set:
-        """Return the pairs that a loop around the others would run in reverse order."""
+        """Return the pairs that would run in reverse order with *loop* as the outermost loop."""
         return relate(self.pairs, Side.SECOND.of(loop), Side.FIRST.of(loop), "lt_set")
 
     def within(self, loop: str) -> Dependence:
-        """Return what is left inside of a loop: the pairs in one of its iterations."""
+        """Return the dependence within one iteration of a loop."""
         return Dependence(self.first, self.then, relate_sides(self.pairs, loop, "eq_set"))
 
 
@@ -52,15 +52,15 @@ class Nest:
     kernel: LoopKernel
     insns: frozenset[str]
     outer: frozenset[str]
-    #: which loops have to be inside of which
+    #: the loops that must be inside each loop
     inside: Mapping[str, Collection[str]]
 
     def nearest(
         self, given: Sequence[str], wanted: Sequence[str], *, only_values: bool = False
     ) -> list[str]:
-        """Return the *wanted* order of loops as far as it keeps the dependences of the *given*.
+        """Return the *wanted* order of loops as far as it preserves dependences of the *given* one.
 
-        What an instruction adds to an element comes in any order. *only_values*: an element that
+        Increments of one element may be reordered. *only_values*: an element that
         is read before it is written may be read after it.
         """
         if list(given) == list(wanted):
@@ -79,7 +79,7 @@ class Nest:
         return placed
 
     def point_turned(self, given: Sequence[str], other: Sequence[str]) -> str | None:
-        """Say which accesses change places with another order of loops, where that is found."""
+        """Return which accesses another order of loops would reorder, if it finds any."""
         left = answer(lambda: list(self.dependences(given)), QUESTION) or []
         for name in other:
             for one in left:
@@ -92,7 +92,7 @@ class Nest:
     def dependences(
         self, order: Sequence[str], *, only_values: bool = False
     ) -> Iterator[Dependence]:
-        """Give the dependences between iterations that run in an order of loops."""
+        """Yield the dependences between iterations that run in an order of loops."""
         instances = Instances(self.kernel, has_axes=False)
         of = self.kernel.id_to_insn
         for first, then in self._accesses_that_meet(order):
@@ -107,7 +107,7 @@ class Nest:
                     yield Dependence(first, then, earlier)
 
     def _accesses_that_meet(self, loops: Sequence[str]) -> Iterator[tuple[Access, Access]]:
-        """Give accesses to one element that may be in different iterations of two loops."""
+        """Yield accesses to one element that may be in different iterations of two loops."""
         kernel, every = self.kernel, Footprints.of(self.kernel).accesses
         written = {name for n in self.insns for name in kernel.id_to_insn[n].assignee_var_names()}
         for name in sorted(written & every.keys()):
@@ -124,7 +124,7 @@ class Nest:
                     yield first, then
 
     def _kind(self, access: Access) -> object:
-        """Return a key: accesses with equal keys meet the same accesses."""
+        """Return a key: accesses with equal keys overlap with the same accesses."""
         return access.index, access.is_write, access.place
 
 
@@ -140,7 +140,7 @@ def has_order(kernel: LoopKernel, first: Access, then: Access) -> bool:
 
 
 def _accumulates(kernel: LoopKernel, first: Access, then: Access) -> bool:
-    """Tell whether an instruction adds to the element that both accesses are to."""
+    """Tell whether an instruction increments the element of both accesses."""
     insn = kernel.id_to_insn[first.insn_id]
     if not isinstance(insn, Assignment) or not first.index == then.index == index_of(insn.assignee):
         return False

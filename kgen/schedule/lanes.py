@@ -37,17 +37,17 @@ __all__ = [
     "join_lanes",
 ]
 
-#: Why iterations of a loop around some instructions may not run at once.
+#: Why iterations of a loop around some instructions must not run in parallel.
 _DEPENDENCE = Analysis["str | None"](LoopKernel)
 
 
 def is_simd(kernel: LoopKernel, iname: str) -> bool:
-    """Tell whether a loop is tagged ``vec``, and compilers make the vectors."""
+    """Tell whether a loop is tagged ``vec``, and the compiler vectorizes it."""
     return kernel.target.has_simd_loops and bool(kernel.has_tag(iname, VectorizeTag))
 
 
 def has_lanes(kernel: LoopKernel) -> bool:
-    """Tell whether compilers make vectors of a loop tagged ``vec``."""
+    """Tell whether the compiler vectorizes a loop tagged ``vec``."""
     return kernel.target.has_simd_loops and any(is_simd(kernel, name) for name in kernel.inames)
 
 
@@ -57,7 +57,7 @@ def is_fragment(kernel: LoopKernel, iname: str) -> bool:
 
 
 def is_factor(kernel: LoopKernel, access: Access) -> bool:
-    """Tell whether an access is to a factor of tensor cores, which other lanes load as well."""
+    """Tell whether an access is to a factor on tensor cores, which other lanes load as well."""
     if not kernel.target.has_tensor_cores:
         return False
     inside = any(kernel.has_tag(name, TensorTag) for name in access.place.inames)
@@ -65,7 +65,7 @@ def is_factor(kernel: LoopKernel, access: Access) -> bool:
 
 
 def is_lane_call(kernel: LoopKernel, node: Any) -> bool:
-    """Tell whether an expression is the value of a function that lanes call a library for."""
+    """Tell whether an expression is a call for which lanes use a vector library."""
     if isinstance(node, p.Power):
         return isinstance(node.exponent, float | np.floating) or not is_constant(node.exponent)
     is_named = isinstance(node, p.Call) and isinstance(node.function, p.Variable)
@@ -73,14 +73,14 @@ def is_lane_call(kernel: LoopKernel, node: Any) -> bool:
 
 
 def draws_random(kernel: LoopKernel, insn: InstructionBase) -> bool:
-    """Tell whether an instruction calls a generator of random numbers, which keeps no state."""
+    """Tell whether an instruction calls a stateless generator of random numbers."""
     if not (isinstance(insn, CallInstruction) and isinstance(insn.expression, p.Call)):
         return False
     return isinstance(find_function(kernel, str(insn.expression.function)), RandomFunction)
 
 
 def join_lanes(kernel: LoopKernel, node: Node) -> Node:
-    """Join neighbouring loops over the same lanes where iterations are independent.
+    """Fuse adjacent loops over the same lanes if iterations are independent.
 
     ::
 
@@ -116,7 +116,7 @@ def _joined(kernel: LoopKernel, first: Node, second: Node) -> Node | None:
 
 
 def _has_call_and_condition(kernel: LoopKernel, ids: tuple[str, ...]) -> bool:
-    """Tell whether a loop would have both, of which gcc 12 makes no vector code."""
+    """Tell whether a loop would have both; gcc 12 does not vectorize these together."""
     insns = [kernel.id_to_insn[name] for name in ids]
     nodes = [node for insn in insns for node in walk(*insn.expressions())]
     has_condition = any(insn.predicates for insn in insns)
@@ -132,10 +132,10 @@ def _parts(loop: Loop) -> tuple[Node, ...]:
 
 
 def dependence_in(kernel: LoopKernel, iname: str, ids: tuple[str, ...]) -> str | None:
-    """Say why iterations of a loop around instructions may not run at once; ``None`` if they may.
+    """Return why iterations of a loop around instructions must not run in parallel, or ``None``.
 
-    They may where none is at an element that another one writes. ``write_race(ID)`` in
-    ``silenced_warnings`` states that for an instruction.
+    They may if none accesses an element that another one writes. ``write_race(ID)`` in
+    ``silenced_warnings`` states this for an instruction.
     """
     insns = [kernel.id_to_insn[name] for name in ids]
     return kernel.analyses.answer(
@@ -165,7 +165,7 @@ def _dependences(kernel: LoopKernel, iname: str, insns: list[InstructionBase]) -
 
 
 def _is_of_one_lane(kernel: LoopKernel, name: str) -> bool:
-    """Tell whether each lane has a scalar of that name: of others, lanes have elements."""
+    """Tell whether each lane has its own scalar of that name; otherwise it has elements."""
     temporary = kernel.temporary_variables.get(name)
     if temporary is None or temporary.address_space != AddressSpace.PRIVATE:
         return False
@@ -173,7 +173,7 @@ def _is_of_one_lane(kernel: LoopKernel, name: str) -> bool:
 
 
 def _shared_storage(kernel: LoopKernel, written: set[str], touched: set[str]) -> Iterator[str]:
-    """Give the temporaries that are written where another one is in the same memory."""
+    """Yield the temporaries that are written while another one is in the same memory."""
     bases = {
         name: kernel.temporary_variables[name].base_storage
         for name in sorted(touched & kernel.temporary_variables.keys())
@@ -184,7 +184,7 @@ def _shared_storage(kernel: LoopKernel, written: set[str], touched: set[str]) ->
 
 
 def _is_stated(kernel: LoopKernel, one: Access, other: Access) -> bool:
-    """Tell whether the user said that iterations of two instructions are independent."""
+    """Tell whether the user stated that iterations of two instructions are independent."""
     ids = {one.insn_id, other.insn_id}
     return all(is_silenced(f"write_race({name})", kernel.silenced_warnings) for name in ids)
 
@@ -192,7 +192,7 @@ def _is_stated(kernel: LoopKernel, one: Access, other: Access) -> bool:
 def _meeting(
     kernel: LoopKernel, footprints: Footprints, iname: str, one: Access, other: Access
 ) -> Iterator[str]:
-    """Say where two accesses are at one element in different iterations, if they may be."""
+    """Return where two accesses may overlap in different iterations, or ``None``."""
     sides = [
         rename_param(elements_of(kernel, footprints, access)[0], iname, side.of(iname))
         for access, side in ((one, Side.FIRST), (other, Side.SECOND))

@@ -43,10 +43,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Flow:
-    """What one launch does to a temporary: named sets over work-items and elements.
+    """The accesses of one launch to a temporary: named sets over work-items and elements.
 
     ``needed`` is read before the launch writes it, ``written`` may be written, ``certain``
-    is written in any case.
+    is always written.
     """
 
     needed: Set
@@ -55,10 +55,10 @@ class Flow:
 
 
 class Liveness:
-    """The values that have to outlive launches, which private and local memory does not.
+    """The private and local values that must survive the end of a launch.
 
-    ``flows[k][name]`` is what launch *k* does to a temporary, ``live[k][name]`` which of its
-    elements later launches need the values of that it has at the end of launch *k*.
+    ``flows[k][name]`` describes the accesses of launch *k* to a temporary, ``live[k][name]`` the
+    elements whose values at the end of launch *k* later launches need.
     """
 
     def __init__(self, kernel: PreparedKernel, schedule: Schedule) -> None:
@@ -70,9 +70,9 @@ class Liveness:
 
     @cached_property
     def live(self) -> tuple[Mapping[str, Set], ...]:
-        """What later launches need, per launch and temporary.
+        """The elements that later launches need, per launch and temporary.
 
-        In a loop on the host that is also what the next iteration needs, whichever it is.
+        In a host loop, these include what any next iteration needs.
         """
         result = [dict[str, Set]() for _ in self.flows]
         self._needed_before(self.schedule.steps, 0, {}, result)
@@ -81,15 +81,15 @@ class Liveness:
     def _needed_before(
         self, steps: tuple[Step, ...], first: int, live: dict[str, Set], found: list[dict[str, Set]]
     ) -> dict[str, Set]:
-        """Return what *steps*, from launch *first* on, and *live* behind them need.
+        """Return what *steps*, from launch *first* on, and *live* after them need.
 
-        Notes in *found* what is live behind each of the launches.
+        Stores in *found* what is live after each of the launches.
         """
         counts = [len(Schedule((step,)).launches) for step in steps]
         for at in reversed(range(len(steps))):
             step, number = steps[at], first + sum(counts[:at])
             if isinstance(step, HostLoop):
-                # a second round adds nothing: what an iteration needs of itself stays the same
+                # a second pass adds nothing: the needs of an iteration do not change
                 for _ in range(2):
                     inside = self._needed_before(step.steps, number, dict(live), found)
                     for name, needed in inside.items():
@@ -103,7 +103,7 @@ class Liveness:
         return live
 
     def written_before(self, name: str, launch: int) -> Set:
-        """Return what launches that run before number *launch* may write of a temporary."""
+        """Return the elements of a temporary that launches before number *launch* may write."""
         result = _NOTHING
         for flows in self.flows[: self.schedule.runs_before[launch]]:
             if name in flows:
@@ -111,7 +111,7 @@ class Liveness:
         return project_out_params(result, self.host_inames)
 
     def _flows(self, launch: Launch) -> dict[str, Flow]:
-        """Find what a launch does to each temporary that ends with it."""
+        """Compute the accesses of a launch to each temporary that ends with it."""
         visits = list(visits_of((launch,)))
         accesses: dict[str, list[tuple[Visit, Access]]] = {}
         by_insn: dict[str, list[Access]] = {}
@@ -148,9 +148,9 @@ class Liveness:
         earlier: list[tuple[Visit, Access]],
         writes: Mapping[str, list[int]],
     ) -> Set:
-        """Return what *read* reads that no earlier write of the launch is certain to write.
+        """Return the elements of *read* that no earlier write of the launch always writes.
 
-        Of a loop around both, only the same iteration counts.
+        For a loop around both, only the same iteration counts.
         """
         loops = tuple(name for _, name in visit.loops)
         left = self._accessed(read, loops)[0]
@@ -178,16 +178,16 @@ class Liveness:
         return project_out_params(left, loops)
 
     def _is_fixed(self, condition: Expr, fixed: frozenset[str], changed: set[str]) -> bool:
-        """Tell whether a condition is the same for both of two instructions."""
+        """Tell whether a condition has the same value for both of two instructions."""
         return all(
             name not in changed and (name in fixed or name not in self.kernel.inames)
             for name in variable_names(condition)
         )
 
     def _accessed(self, access: Access, keep: tuple[str, ...]) -> tuple[Set, bool]:
-        """Return the named set of what *access* touches, and whether it is exactly that.
+        """Return the named set of elements that *access* accesses, and whether it is exact.
 
-        It is over the axes of work-items, elements, and the loops *keep*.
+        It is over the work-item axes, elements, and the loops *keep*.
         """
         kernel = self.kernel
         temporary = kernel.temporary_variables[access.array]
@@ -230,7 +230,7 @@ def box_over(extents: Mapping[str, Expr]) -> BasicSet:
 
 
 def conditions_in(region: Set, box: Mapping[str, Expr], assumptions: Set) -> tuple[Expr, ...]:
-    """Return what holds in a region and need not in the box around it, by names in these sets."""
+    """Return the constraints of a region beyond those of its box, by the names in these sets."""
     around = to_named(box_over(box)).intersect_params(assumptions)
     return conditions_of(region.intersect(around).gist(around).params())
 
@@ -238,7 +238,7 @@ def conditions_in(region: Set, box: Mapping[str, Expr], assumptions: Set) -> tup
 def check_launch_values_defined(kernel: PreparedKernel, schedule: Schedule) -> None:
     """Reject private and local values that would have to survive the end of a launch.
 
-    *kernel* is as devices see it: the variables of loops on the host are arguments.
+    *kernel* is as on the device: the variables of host loops are arguments.
 
     Raises :class:`MissingDefinitionError`.
     """
@@ -268,6 +268,6 @@ def _first_reader(kernel: PreparedKernel, launch: Launch, name: str) -> str:
 
 
 def launch_axes(kernel: PreparedKernel, insn_ids: Iterable[str]) -> tuple[AxisTag, ...]:
-    """Return the hardware axes that some instructions are on, groups first."""
+    """Return the hardware axes of some instructions, groups first."""
     tags = {axis.tag for axis in kernel.axes_around(insn_ids).values()}
     return tuple(sorted(tags, key=lambda tag: (not isinstance(tag, GroupInameTag), tag.axis)))

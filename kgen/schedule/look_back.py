@@ -1,8 +1,8 @@
 """Work-groups that look back: checks that each waits only for groups with smaller numbers.
 
-Groups are numbered in the order in which they begin. So all that a group waits for have begun, and
-go on; the one of them with the smallest number waits for none. If each publishes what others wait
-for before it waits itself, all groups end, in whatever order the device runs them.
+Groups are numbered in starting order, so all groups that a group waits for have started, and
+make progress; the one with the smallest number waits for none. If each publishes what others wait
+for before it waits itself, all groups terminate, in whatever order the device runs them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HINT = "transform the kernel before realize_reduction(..., force_scan=True)"
 
 
 def check_look_backs(kernel: PreparedKernel, launches: tuple[Launch, ...]) -> None:
-    """Reject look-backs in which a group may wait for ever, or not wait for what it reads.
+    """Reject look-backs in which a group may deadlock, or not wait for the elements it reads.
 
     Raises :class:`ScheduleError`.
     """
@@ -74,7 +74,7 @@ class _Check:
         self.conflicts = Conflicts(kernel)
 
     def look_back(self, insn: InstructionBase) -> None:
-        """Check an instruction of a look-back: what it reads of other groups, and when."""
+        """Check an instruction of a look-back: its reads from other groups, and their order."""
         if insn.predicates and self._reads(insn):
             raise _error(self.kernel, insn, "waits under a condition", "not all work-items wait")
         for access in self._reads(insn):
@@ -98,7 +98,7 @@ class _Check:
     def _publishers(
         self, insn: InstructionBase, access: Access
     ) -> Iterator[tuple[InstructionBase, Access]]:
-        """Give what publishes elements of an array that others wait for; reject other writers."""
+        """Yield the publishers of elements that others wait for; reject other writers."""
         for name in self.kernel.writers.get(access.array, ()):
             writer = self.kernel.id_to_insn[name]
             tags = writer.tags_of_type(PublishTag)
@@ -152,6 +152,6 @@ class _Check:
         return self.conflicts.accessed(access, side)
 
     def _elements(self, named: Set) -> Set:
-        """Return the elements alone, whatever group accesses them."""
+        """Return only the elements, whatever group accesses them."""
         axes = [n for n in param_names(named) if n.endswith(Side.FIRST)]
         return project_out_params(named, axes)

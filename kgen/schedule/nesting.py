@@ -28,14 +28,14 @@ from kgen.schedule.interchange import Nest
 class LoopNesting:
     """The order of loops around each instruction, outermost first.
 
-    Let ``I(i)`` be the instructions inside loop ``i``. ``I(j)`` a proper part of ``I(i)``
-    nests ``j`` in ``i``. Loops around the same instructions are ordered by the declared
-    priority, then: ``ord`` loops outermost, unrolled ones innermost, bounds before what
-    they bound, the loop of unit stride innermost, declaration order. Where an element that an
-    iteration writes is accessed in another one, strides and tags change no order in which results
-    depend on it. Sets that overlap without inclusion have no nesting: :class:`ScheduleError`.
+    Let ``I(i)`` be the instructions inside loop ``i``. If ``I(j)`` is a proper subset of ``I(i)``,
+    ``j`` is nested in ``i``. Loops around the same instructions are ordered by the declared
+    priority, then: ``ord`` loops outermost, unrolled ones innermost, loops in bounds outside those
+    that they bound, the unit-stride loop innermost, declaration order. If a dependence is carried
+    by these loops, strides and tags do not change an order that
+    results depend on. Sets that overlap without inclusion cannot nest: :class:`ScheduleError`.
 
-    *with_copies*: loops tagged ``ilp`` or ``vec`` are loops as others are.
+    *with_copies*: loops tagged ``ilp`` or ``vec`` are ordinary loops.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class LoopNesting:
         )
 
     def _inherited(self, insn_id: str, loop: str) -> str | None:
-        """Say why an instruction is in a loop that it does not use, if it reads what is there."""
+        """Return why an instruction is in a loop that it does not use, through what it reads."""
         kernel = self.kernel
         insn = kernel.id_to_insn[insn_id]
         if loop in kernel.with_outer_inames(insn.dependency_names() & set(kernel.inames)):
@@ -131,7 +131,7 @@ class LoopNesting:
     def _order_equals(
         self, insns: frozenset[str], names: list[str], outer: frozenset[str]
     ) -> list[str]:
-        """Order loops around the same instructions, inside of loops *outer*."""
+        """Order loops around the same instructions, inside the loops *outer*."""
         if len(names) == 1:
             return names
         inside = {name: self._after_within(name, names) for name in names}
@@ -148,7 +148,7 @@ class LoopNesting:
         return found
 
     def _order_without_tags(self, nest: Nest) -> list[str]:
-        """Put the loop of unit stride innermost, where that keeps what the declared order reads."""
+        """Put the unit-stride loop innermost, if that preserves dependences of the given order."""
         adjacent = unit_stride_scores(self.kernel, sorted(nest.insns))
         before = {
             name: len(self.kernel.with_outer_inames(frozenset((name,)))) for name in nest.inside
@@ -177,7 +177,7 @@ class LoopNesting:
     def _check_in_order(
         self, nest: Nest, given: Sequence[str], found: Sequence[str], wanted: Sequence[str]
     ) -> None:
-        """Reject a loop tagged ``ord`` that may not be where it is to be: outside of the others."""
+        """Reject a loop tagged ``ord`` that cannot be outside the others."""
         for name, other in zip(wanted, found, strict=True):
             if name == other:
                 continue
@@ -192,7 +192,7 @@ class LoopNesting:
             return
 
     def warn_of_strides(self) -> None:
-        """Warn where the order of loops follows from strides, and results from the order."""
+        """Warn if strides determine the order of loops, and results depend on it."""
         for nest, declared, given in self._by_stride:
             point = nest.point_turned(declared, given)
             if point is None:
@@ -206,9 +206,9 @@ class LoopNesting:
             )
 
     def reordered_by_priority(self) -> Iterator[tuple[Sequence[str], str]]:
-        """Give orders of loops that priorities say, where others are the kernel's without them.
+        """Yield orders of loops set by priorities that differ from the kernel's own order.
 
-        That is where a dependence is turned around; and an example.
+        Only those that reverse a dependence, with an example.
         """
         for insn in self.kernel.instructions:
             self.loops_around(insn)
@@ -238,7 +238,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Name the first few, as the subject of a sentence.
+    """Name the first few names, as the subject of a sentence.
 
     >>> _listed(["a"]), _listed(["a", "b", "c", "d", "e"])
     ("'a' is", "'a', 'b', 'c' and 2 others are")
@@ -249,7 +249,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _priority_closure(kernel: PreparedKernel) -> Mapping[str, frozenset[str]]:
-    """Return, per iname, all that the declared priorities put inside of it."""
+    """Return, per iname, all inames that the declared priorities put inside it."""
     direct: dict[str, set[str]] = {}
     for chain in kernel.loop_priority:
         for outer, inner in pairwise(chain):

@@ -22,7 +22,7 @@ from kgen.schedule.tree import Loop, LoopKind, Node, Run, sequence
 
 @dataclass
 class _Body:
-    """A loop body (or the whole kernel) while it is put together.
+    """A loop body (or the whole kernel) under construction.
 
     An item is an instruction, by id, or the body of a loop directly inside.
     """
@@ -38,7 +38,7 @@ class _Item:
     order: int
     priority: int
     body: _Body | None
-    #: what it comes after, and for which instruction waiting for which
+    #: the items that it comes after, and which instruction depends on which
     after: dict[str, tuple[str, str]] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
@@ -46,7 +46,7 @@ class _Item:
 
 @dataclass(frozen=True)
 class GlobalBarrier:
-    """A point where all work-items of the device wait: the launch ends."""
+    """A barrier of all work-items of the device: the launch ends."""
 
     insn_id: str
 
@@ -59,14 +59,14 @@ class LaunchLoop:
     children: tuple[Item, ...]
 
 
-#: What stands in a body that the host may have to run.
+#: The contents of a body that the host may have to run.
 Item: TypeAlias = Node | GlobalBarrier | LaunchLoop
 
 
 def order_kernel(kernel: PreparedKernel, *, sequential_axes: bool) -> tuple[Item, ...]:
     """Put loops and instructions in order; return the children of the outermost body.
 
-    A dependency acts inside the loops that both instructions share. Ties go by priority of
+    A dependency acts within the loops that both instructions share. Ties are broken by priority of
     the instruction, then by program order. *sequential_axes*: hardware axes are loops too.
 
     Raises :class:`DependencyCycleFound`, :class:`ScheduleError`.
@@ -138,7 +138,7 @@ def _connect(kernel: PreparedKernel, home: dict[str, _Body], outside: dict[str, 
 
 
 def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
-    """Make the ordered nodes of a body, consecutive alike instructions in one block."""
+    """Make the ordered nodes of a body, grouping consecutive similar instructions in blocks."""
     result: list[Item] = []
     block: list[InstructionBase] = []
 
@@ -265,7 +265,7 @@ def _entry(item: _Item) -> tuple[int, int, str]:
 
 
 class _GroupCounts:
-    """Which instruction groups have begun and not ended."""
+    """The instruction groups that have started and not ended."""
 
     def __init__(self, items: dict[str, _Item]) -> None:
         self.total: dict[str, int] = {}
@@ -345,7 +345,7 @@ def _cycle(kernel: PreparedKernel, items: dict[str, _Item], done: set[str]) -> D
 
 
 def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
-    """Return the variables for whose only writer an instruction waits."""
+    """Return the variables of which an instruction depends on their only writer."""
     insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
     if insn.depends_on_is_final:
         return []
@@ -354,13 +354,13 @@ def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
 
 
 def _reason(kernel: PreparedKernel, insn_id: str, other: str) -> str:
-    """Say why an instruction waits for another one."""
+    """Return why an instruction depends on another one."""
     read = _reads_from(kernel, insn_id, other)
     return f"the only writer of '{read[0]}', which it reads" if read else f"by its dep={other}"
 
 
 def _suggested_fix(kernel: PreparedKernel, insn_id: str, other: str, is_read: bool) -> str:
-    """Say how an instruction need not wait for another one."""
+    """Return how to remove the dependency of an instruction on another one."""
     if not is_read:
         return f"remove dep={other} from '{insn_id}', or another one of these dependencies"
     kept = ":".join(sorted(kernel.id_to_insn[insn_id].depends_on - {other}))
@@ -371,7 +371,7 @@ def _suggested_fix(kernel: PreparedKernel, insn_id: str, other: str, is_read: bo
 
 
 def _described(kernel: PreparedKernel, item: _Item, insn_id: str) -> str:
-    """Name an instruction, whether it is a barrier, and the loop that is the item it is in."""
+    """Name an instruction, whether it is a barrier, and the loop of its item."""
     insn = kernel.id_to_insn[insn_id]
     text = f"'{insn_id}'"
     if isinstance(insn, BarrierInstruction):

@@ -50,8 +50,8 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
     """Make the schedule of a typed kernel without reductions.
 
     Groups become known at the root of each launch, work-items below every barrier.
-    *sequential_axes*: the target has no hardware axes; tagged loops are plain loops. Where it has
-    work-groups and no work-items, those of work-items are.
+    *sequential_axes*: the target has no hardware axes, and tagged loops are plain loops. If it has
+    work-groups without work-items, only work-item loops are plain loops.
 
     Raises :class:`ScheduleError`.
     """
@@ -82,7 +82,7 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
 def have_barriers(kernel: LoopKernel) -> bool:
     """Tell whether work-items of a typed kernel wait for each other; it may have reductions.
 
-    Raises what :func:`schedule_kernel` raises for conflicts between work-groups.
+    Raises the errors of :func:`schedule_kernel` for conflicts between work-groups.
     """
     items = order_kernel(PreparedKernel(kernel), sequential_axes=False)
     cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
@@ -123,7 +123,7 @@ def _with_axes(kernel: PreparedKernel, launch: Launch) -> Launch:
 
 
 def _ordered(kernel: PreparedKernel, launch: Launch, sequential_axes: bool) -> Launch:
-    """Order a launch again, now with work-items as loops, which end with the launch."""
+    """Order a launch again, with work-items as loops, which end with the launch."""
     ids = frozenset(insn_ids(launch.body))
     only = [
         insn.copy(depends_on=insn.depends_on & ids)
@@ -204,7 +204,7 @@ def _check_tags(kernel: PreparedKernel) -> None:
 def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
     """Reject writes to shared memory by instructions that leave a hardware axis unused.
 
-    Those are the axes of one launch, which runs *insns*.
+    These are the axes of one launch, which runs *insns*.
     """
     tag_of = {iname: axis.tag for iname, axis in kernel.axes_around(insns).items()}
     used_groups = {tag.axis for tag in tag_of.values() if isinstance(tag, GroupInameTag)}
@@ -224,7 +224,7 @@ def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
                     f"tag_inames(kernel, '{iname}:unused.{str(tag_of[iname])[0]}', force=True)",
                 )
         if insn.id in {name for name, _ in insn.no_sync_with}:
-            continue  # said to need no order with itself
+            continue  # stated to need no order with itself
         spaces = {_space(kernel, name) for name in insn.assignee_var_names()}
         missing = [
             f"g.{axis}"

@@ -53,9 +53,9 @@ __all__ = [
 
 
 class RaceKind(Enum):
-    """What is known of a write by several work-items, or by one for several iterations at once.
+    """The kind of a race: a write by several work-items, or by one in several parallel iterations.
 
-    Or by one, of what another one reads with the same instruction.
+    Or a write of elements that another work-item reads with the same instruction.
     """
 
     CERTAIN = "different work-items write different values"
@@ -67,13 +67,13 @@ class RaceKind(Enum):
 
     @property
     def is_certain(self) -> bool:
-        """Tell whether the code would be wrong."""
+        """Tell whether the code would certainly be wrong."""
         return self in (RaceKind.CERTAIN, RaceKind.READ)
 
 
 @dataclass(frozen=True)
 class Race:
-    """A write that several work-items do to one element, or one that others read; and where."""
+    """A write of one element by several work-items, or one that others read; with an example."""
 
     access: Access
     kind: RaceKind
@@ -83,12 +83,12 @@ class Race:
 def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> bool:
     """Reject instructions with which work-items write different values to one element.
 
-    Nor may they read what others of them write with the same instruction, which no barrier
-    keeps apart. Where it depends on data whether they meet, or whether the values differ, there
-    is a :class:`WriteRaceConditionWarning`; ``write_race(id)`` in ``silenced_warnings`` takes the
-    user's word for one instruction, and so does atomic access.
+    Nor may they read what others write with the same instruction, which no barrier
+    separates. If the overlap, or the difference of values, depends on data, there
+    is a :class:`WriteRaceConditionWarning`; ``write_race(id)`` in ``silenced_warnings`` asserts
+    that one instruction has no race, and so does atomic access.
 
-    Returns whether there is no race, by proof or by the user's word. Raises
+    Returns whether there is no race, by proof or by assertion. Raises
     :class:`WriteRaceError` with both work-items.
     """
     kernel = conflicts.kernel
@@ -108,12 +108,12 @@ def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> bool:
 
 
 def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) -> None:
-    """Reject loops whose iterations are said to be independent, and are not.
+    """Reject loops that are tagged as independent, but whose iterations depend on each other.
 
-    All copies of an instruction run before those of the next one of *insn_ids*: what the next
-    one does in an earlier iteration comes after what the first does in a later one. That is an
-    iteration of all the loops around both that are copied. And copies are inside of all other
-    loops, also of those that would be inside of a loop that is not copied.
+    All copies of an instruction run before those of the next one of *insn_ids*: instances of the
+    next one in an earlier iteration come after those of the first in a later one. An iteration is
+    that of all copied loops around both. Copies are also inside all other
+    loops, including those that would be inside a loop that is not copied.
     """
     copied = [n for n in kernel.iname_order if kernel.has_tag(n, (IlpBaseTag, VectorizeTag))]
     if not copied:
@@ -137,7 +137,7 @@ def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) ->
 def _check_loops_inside(
     conflicts: Conflicts, copied: Sequence[str], accesses: Sequence[Access]
 ) -> None:
-    """Reject copied loops that would have to stay outside of others, as they would uncopied."""
+    """Reject copied loops that would have to stay outside others if they were not copied."""
     kernel = conflicts.kernel
     nesting = LoopNesting(kernel, sequential_axes=False, with_copies=True)
     different = {(a.array, a.index, a.is_write, a.insn_id): a for a in accesses}
@@ -150,7 +150,7 @@ def _check_loops_inside(
             continue
         try:
             around = nesting.loops_around(kernel.id_to_insn[first.insn_id])
-        except ScheduleError:  # no nest is the one without copies
+        except ScheduleError:  # without copies, the loops do not nest
             continue
         order = [name for name in around if name in crossed]
         found = _where_inside(conflicts, order, copied, first, then)
@@ -161,9 +161,9 @@ def _check_loops_inside(
 def _where_inside(
     conflicts: Conflicts, order: Sequence[str], copied: Sequence[str], first: Access, then: Access
 ) -> tuple[str, str, str] | None:
-    """Return where *then* would come before *first*, were the loops *copied* inside of others.
+    """Return where *then* would come before *first* if the *copied* loops were inside others.
 
-    That is the copied loop, the one that is around it now, and an example.
+    Returns the copied loop, the loop that is around it now, and an example.
     """
     inside = [name for name in order if name not in copied]
     if list(order) == [*inside, *(name for name in order if name in copied)]:
@@ -198,9 +198,9 @@ def _inside(
 def _pairs_in(
     conflicts: Conflicts, first: Access, then: Access, loops: Sequence[str]
 ) -> Set | None:
-    """Return the pairs of iterations that meet, in one iteration of the loops around *loops*.
+    """Return the overlapping pairs of iterations, in one iteration of the loops around *loops*.
 
-    ``None`` where data decide that: the tag says that iterations are independent.
+    ``None`` if that depends on data: the tag states that iterations are independent.
     """
     sides = []
     for access, suffix in zip((first, then), PAIR, strict=True):
@@ -253,9 +253,9 @@ def _tag_text(kernel: PreparedKernel, iname: str) -> str:
 def _where_swapped(
     conflicts: Conflicts, loops: Sequence[str], first: Access, second: Access
 ) -> tuple[str, str] | None:
-    """Return where *second* is at an element in an earlier iteration of *loops* than *first*.
+    """Return where *second* accesses an element in an earlier iteration of *loops* than *first*.
 
-    That is the first of the loops in which they differ, and an example.
+    Returns the first of the loops in which they differ, and an example.
     """
     crossed = [n for n in loops if not share_iterations(n, first, second)]
     if not crossed or not (first.is_write or second.is_write):
@@ -272,7 +272,7 @@ def _where_swapped(
 
 
 def race_text(kernel: PreparedKernel, race: Race) -> str:
-    """Say what races with what, and where."""
+    """Return the text: what races with what, and where."""
     access = race.access
     if race.kind is RaceKind.IN_COPIES:
         verb = "writes"
@@ -306,7 +306,7 @@ def race_text(kernel: PreparedKernel, race: Race) -> str:
 
 
 def find_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> Iterator[Race]:
-    """Give the writes of instructions in which several work-items may meet."""
+    """Yield the writes of instructions in which several work-items may overlap."""
     for insn_id in insn_ids:
         insn = conflicts.kernel.id_to_insn[insn_id]
         if getattr(insn, "atomicity", ()) or insn_id in {n for n, _ in insn.no_sync_with}:
@@ -359,9 +359,9 @@ def _axes_that_meet(kernel: PreparedKernel, access: Access) -> tuple[str, ...]:
 
 
 def _copied(kernel: PreparedKernel, access: Access) -> tuple[str, ...]:
-    """Return the inames whose iterations are said to be independent, and run in one work-item.
+    """Return the inames tagged as independent whose iterations run in one work-item.
 
-    Temporaries get an entry for each of those.
+    Temporaries get an entry for each of these.
     """
     if access.array in kernel.temporary_variables:
         return ()
@@ -372,7 +372,7 @@ def _copied(kernel: PreparedKernel, access: Access) -> tuple[str, ...]:
 class _Pairs:
     """Two instances of an instruction that write one element, and differ in the inames *apart*.
 
-    Each iname is there twice, with ``.a`` and with ``.b``.
+    Each iname occurs twice, with the suffixes ``.a`` and ``.b``.
     """
 
     def __init__(
@@ -407,7 +407,7 @@ class _Pairs:
         return Race(self.access, RaceKind.SAME_VALUE, self._describe(pairs))
 
     def race_of_copies(self) -> Race | None:
-        """Return a race for certain between iterations that run in one work-item."""
+        """Return a certain race between iterations that run in one work-item."""
         pairs = self._pairs()
         if pairs.is_empty() or not self.is_exact or self._reads_data_to_write():
             return None
@@ -437,13 +437,13 @@ class _Pairs:
         return named
 
     def _with_other_values(self, pairs: Set) -> Set | None:
-        """Return the part of *pairs* that writes different values, as far as one can see."""
+        """Return the part of *pairs* that writes different values, as far as can be determined."""
         finder = _Operands(self.kernel)
         for expr in self.insn.read_exprs():
             finder(expr)
         fed_back = {name for name in finder.arrays if not self._is_own(name)}
         if self.access.array in finder.arrays or self._is_fed_back(fed_back):
-            return pairs  # what one writes, the other reads
+            return pairs  # one writes what the other reads
         inames = self.access.place.inames
         sides = [{n: p.Variable(n + suffix) for n in inames} for suffix in PAIR]
         for operand in finder.found:
@@ -459,15 +459,15 @@ class _Pairs:
         return None
 
     def _is_own(self, name: str) -> bool:
-        """Tell whether each of the instances, which different work-items run, has its own array."""
+        """Tell whether each instance, run by a different work-item, has its own array."""
         array = self.kernel.array_vars.get(name)
         is_private = getattr(array, "address_space", None) == AddressSpace.PRIVATE
         return is_private and self.kernel.axes.keys() >= set(self.apart)
 
     def _is_fed_back(self, operands: set[str]) -> bool:
-        """Tell whether operands are written in the same loops, by what waits for the instruction.
+        """Tell whether operands are written in the same loops, by dependents of the instruction.
 
-        Its iterations have another value each then, if they run one after the other.
+        If its iterations run sequentially, each then has a different value.
         """
         kernel = self.kernel
         writers = (kernel.id_to_insn[w] for name in operands for w in kernel.writers.get(name, ()))
@@ -482,7 +482,7 @@ class _Pairs:
         return any(map(self._is_own, variable_names(*self.insn.read_exprs())))
 
     def _reads_data_to_write(self) -> bool:
-        """Tell whether the place written depends on data, beyond products of loop variables."""
+        """Tell whether the element written depends on data, beyond products of loop variables."""
         place, arrays = self.access.place, self.kernel.array_vars
         deciding = (*(self.access.index or ()), *place.conditions)
         return (

@@ -1,7 +1,7 @@
 """Verification of barriers: conflicting accesses that no barrier separates.
 
-``sync`` puts barriers in; this goes the other way, from a schedule to the pairs of accesses that
-it leaves unsynchronized, so that one can be held against the other.
+``sync`` inserts barriers. This is the inverse, from a schedule to the pairs of accesses that
+it leaves unsynchronized, so that each can be checked against the other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Loops = tuple[tuple[int, str], ...]
 class Unsynchronized:
     """Two accesses of different work-items to one element without a barrier between them.
 
-    *loop* is the loop in which the second is in a later iteration, if there is one.
+    *loop* is the loop that carries the dependence, if there is one.
     """
 
     conflict: Conflict
@@ -35,7 +35,7 @@ class Unsynchronized:
 
 @dataclass
 class _Order:
-    """What runs in a launch, in order: each with its position and the loops around it."""
+    """The contents of a launch, in order: each with its position and the loops around it."""
 
     insns: dict[str, tuple[int, _Loops]] = field(default_factory=dict)
     barriers: list[tuple[int, _Loops, Memory]] = field(default_factory=list)
@@ -68,11 +68,11 @@ class _Order:
     def separates(
         self, one: str, other: str, memory: Memory, common: _Loops, carried: bool
     ) -> bool:
-        """Tell whether a barrier is certain to run between an access and a later one.
+        """Tell whether a barrier always runs between an access and a later one.
 
-        They agree on all loops of *common*, or, *carried*, on all but the last, of which the
-        later one is in a later iteration. A barrier is certain to run where it is in no loop
-        that has neither of the two in it.
+        They are in the same iteration of all loops of *common*, or, if *carried*, of all but the
+        last, of which the later one is in a later iteration. A barrier always runs if it is in no
+        loop that contains neither of the two.
         """
         first, around_first = self.insns[one]
         second, around_second = self.insns[other]
@@ -86,7 +86,7 @@ class _Order:
 
 
 def find_unsynchronized(kernel: PreparedKernel, schedule: Schedule) -> Iterator[Unsynchronized]:
-    """Give the accesses of different work-items that no barrier of *schedule* keeps apart."""
+    """Yield the accesses of different work-items that no barrier of *schedule* separates."""
     if not kernel.axes:
         return
     conflicts = Conflicts(kernel)
@@ -102,9 +102,9 @@ def find_unsynchronized(kernel: PreparedKernel, schedule: Schedule) -> Iterator[
 
 
 def _among(conflicts: Conflicts, order: _Order, accesses: list[Access]) -> Iterator[Unsynchronized]:
-    """Give what of the accesses to one array is not kept apart.
+    """Yield the accesses to one array that are not separated.
 
-    What is found of two accesses holds for all of their kinds in the same loops.
+    The result for two accesses applies to all accesses of their kinds in the same loops.
     """
     kinds = [(conflicts.kind(access), order.insns[access.insn_id][1]) for access in accesses]
     distinct = set(kinds)
@@ -128,7 +128,7 @@ def _among(conflicts: Conflicts, order: _Order, accesses: list[Access]) -> Itera
 
 
 def _cases(order: _Order, one: Access, other: Access) -> Iterator[tuple[_Loops, bool]]:
-    """Give the loops that two accesses agree on; or, carried, all but the last of which."""
+    """Yield the loops whose iterations two accesses share; if carried, all but the last."""
     first, around_first = order.insns[one.insn_id]
     second, around_second = order.insns[other.insn_id]
     common: _Loops = ()
@@ -143,7 +143,7 @@ def _cases(order: _Order, one: Access, other: Access) -> Iterator[tuple[_Loops, 
 
 
 def _agreed(case: tuple[_Loops, bool]) -> tuple[tuple[str, ...], str | None]:
-    """Return the loops of which two accesses are in the same iteration, and the ascending one."""
+    """Return the loops with the same iteration of two accesses, and the ascending one."""
     loops, carried = case
     names = tuple(name for _, name in loops)
     return (names[:-1], names[-1]) if carried else (names, None)
@@ -172,7 +172,7 @@ def _of_pair(
 
 
 def unsynchronized_error(kernel: PreparedKernel, found: Unsynchronized) -> MissingBarrierError:
-    """Return the error for two accesses that nothing keeps apart."""
+    """Return the error for two accesses that no barrier separates."""
     first, second = found.conflict.first, found.conflict.second
     later = f" in a later iteration of '{found.loop}'" if found.loop is not None else ""
     kinds = {True: "writes", False: "reads"}

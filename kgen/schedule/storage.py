@@ -21,7 +21,7 @@ def check_storage(kernel: PreparedKernel, launches: tuple[Launch, ...]) -> None:
     """Reject an order in which temporaries of one storage overwrite each other's values.
 
     Raises :class:`VariableAccessNotOrdered`, and :class:`ScheduleError` for temporaries that
-    cannot be in one storage.
+    cannot share storage.
     """
     storages: dict[str, list[str]] = {}
     for name, temporary in sorted(kernel.temporary_variables.items()):
@@ -35,7 +35,7 @@ def check_storage(kernel: PreparedKernel, launches: tuple[Launch, ...]) -> None:
         is_global = kernel.temporary_variables[names[0]].address_space == AddressSpace.GLOBAL
         if is_global:
             _check_types(kernel, base, names, launches)
-        # what is global outlives launches
+        # global temporaries outlive launches
         for parts in [launches] if is_global else [(launch,) for launch in launches]:
             _Checker(kernel, liveness, base, {name: _State() for name in names}).check(parts)
 
@@ -56,10 +56,10 @@ def _check_spaces(kernel: PreparedKernel, base: str, names: list[str]) -> None:
 def _check_types(
     kernel: PreparedKernel, base: str, names: list[str], launches: tuple[Launch, ...]
 ) -> None:
-    """Reject elements of several types in global memory where one compiler sees their accesses.
+    """Reject elements of several types in global memory if one compiler sees their accesses.
 
-    It may take accesses of different types to be to different places, and change their order. The
-    functions of launches on devices do not see each other; those of C do.
+    It may assume that accesses of different types do not alias, and reorder them. The
+    functions of launches on devices are compiled separately; those of C are not.
     """
     groups = [insn_ids(launch.body) for launch in launches]
     if kernel.target.loops_over_items or not kernel.target.has_work_items:
@@ -80,10 +80,10 @@ def _check_types(
 
 @dataclass
 class _State:
-    """What is known of a temporary at a point of the order."""
+    """The state of a temporary at a point of the order."""
 
     is_written: bool = False
-    lost_to: Visit | None = None  # the instruction that put another one in its place
+    lost_to: Visit | None = None  # the instruction that overwrote it with another one
     writes: list[tuple[Visit, Access]] = field(default_factory=list)  # since then
 
 
@@ -95,7 +95,7 @@ class _Checker:
     states: Mapping[str, _State]
 
     def check(self, launches: tuple[Launch, ...]) -> None:
-        """Go through launches, twice through each loop: values may last to the next iteration."""
+        """Visit launches, and each loop twice: values may last to the next iteration."""
         positions: dict[str, list[int]] = {}
         accesses: dict[str, list[Access]] = {}
         for name in self.states:
@@ -143,9 +143,9 @@ class _Checker:
         )
 
     def _is_left(self, write: Access, at: Visit, lost_to: Visit, read: Visit) -> bool:
-        """Tell whether behind a loop all is left that a write in it, and a loss, have put there.
+        """Tell whether all that a write in a loop, and a loss, have stored remains after it.
 
-        Each iteration loses what those before it have written: the last one must write all.
+        Each iteration loses what the previous ones have written: the last one must write all.
         """
         ended = at.shared_loops(lost_to)[len(at.shared_loops(read)) :]
         if not ended:

@@ -22,7 +22,7 @@ from kgen.schedule.conflicts import Conflict, Conflicts, Reach
 from kgen.schedule.races import check_races
 from kgen.schedule.tree import Bind, Loop, Node, Run, Sequence, insn_ids, sequence
 
-#: An array, and a number for what is touched of it per iteration of the loops around.
+#: An array, and a number for its footprint per iteration of the loops around.
 _Kind: TypeAlias = tuple[str, int]
 _NONE = Memory(0)
 
@@ -41,13 +41,13 @@ class Span:
     reason: str
 
     def holds(self, boundary: int) -> bool:
-        """Tell whether a barrier at *boundary* meets the need."""
+        """Tell whether a barrier at *boundary* satisfies the need."""
         if self.first <= self.last:
             return self.first <= boundary <= self.last
         return boundary >= self.first or boundary <= self.last
 
     def among(self, boundaries: Seq[int]) -> tuple[int, ...]:
-        """Return those of *boundaries*, which ascend, at which a barrier meets the need."""
+        """Return those of the ascending *boundaries* at which a barrier satisfies the need."""
         first = bisect_left(boundaries, self.first)
         end = bisect_right(boundaries, self.last)
         if self.first <= self.last:
@@ -98,10 +98,10 @@ class _Inserter:
         self.conflicts = conflicts
         #: dependencies between work-groups, with an example of each
         self.missing: dict[MissingBarrier, Conflict] = {}
-        self.inside: tuple[str, ...] = ()  # the instructions of the loop that is looked at
+        self.inside: tuple[str, ...] = ()  # the instructions of the current loop
 
     def body(self, node: Node, outer: tuple[str, ...], loop: str | None) -> Node:
-        """Treat a body: *outer* are the loops around it, *loop* the innermost of them."""
+        """Process a body: *outer* are the loops around it, *loop* the innermost of them."""
         original = node.children if isinstance(node, Sequence) else (node,)
         inside = (*outer, loop) if loop is not None else outer
         children = tuple(
@@ -149,8 +149,8 @@ class _Inserter:
     ) -> list[Span]:
         """Find needs between children; a need carried by a loop may go backwards.
 
-        *has_local_barrier*: the loop has a barrier for local memory in any case, which keeps an
-        access apart from those of later iterations that are not before it in the body.
+        *has_local_barrier*: the loop always has a barrier for local memory, which separates an
+        access from those of later iterations that do not precede it in the body.
         """
         spans: dict[Span, None] = {}
         met: set[tuple[int, int]] = set()
@@ -190,7 +190,7 @@ class _Inserter:
         ascending: str | None,
         apart: dict[_Kind, set[_Kind]],
     ) -> None:
-        """Note that accesses of two kinds do not conflict, where that is so for all of these."""
+        """Record that accesses of two kinds do not conflict, if this is so for all of these."""
         if self.conflicts.never_meet(one.access, other.access, equal, ascending):
             apart.setdefault(one.kind, set()).add(other.kind)
 
@@ -202,16 +202,16 @@ class _Inserter:
     def _none_conflict(
         self, visits: Seq[_Visit], equal: tuple[str, ...], ascending: str | None
     ) -> bool:
-        """Tell whether all accesses are to one array and never conflict: by boxes around them."""
+        """Tell whether all accesses are to one array and never conflict, by bounding boxes."""
         accesses = [visit.access for visit in visits]
         is_one = all(access.array == accesses[0].array for access in accesses)
         return is_one and self.conflicts.none_conflict(accesses, equal, ascending)
 
     def _is_race_of_one(self, found: Conflict) -> bool:
-        """Tell whether an instruction may meet itself, at elements that data choose.
+        """Tell whether an instruction may conflict with itself, at data-dependent elements.
 
-        Then it may do so in one iteration as well, which is what is warned of. So it may where a
-        user has said that its work-items may write one element.
+        It may then do so in one iteration as well, for which there is a warning. The same applies
+        if the user has stated that its work-items may write one element.
         """
         if self.conflicts.is_accepted(found):
             return True
@@ -226,7 +226,7 @@ class _Inserter:
         if loop is None:
             return Span(i + 1, j, memory, reason)
         reason = f"for {first.array} ({second.insn_id} rev-depends on {first.insn_id})"
-        # from behind child i, around the end of the body, to before child j
+        # from after child i, around the end of the body, to before child j
         if i + 1 >= count:
             return Span(0, j, memory, reason)
         return Span(i + 1, j, memory, reason) if j < i + 1 else Span(0, count - 1, memory, reason)
@@ -234,10 +234,10 @@ class _Inserter:
 
 @dataclass(frozen=True)
 class _Visit:
-    """An access made by a child, and the memory that barriers in the child keep apart around it.
+    """An access made by a child, and the memory that barriers in the child synchronize around it.
 
-    Those are barriers that run in each iteration of the loops around the access, so what is
-    outside of the child needs none against it on that side.
+    These are barriers that run in each iteration of the loops around the access, so accesses
+    outside the child need no barrier against it on that side.
     """
 
     child: int
@@ -248,16 +248,16 @@ class _Visit:
 
     @cached_property
     def kind(self) -> _Kind:
-        """What the access touches; found where it has to be told from others."""
+        """The footprint of the access; computed when it must be distinguished from others."""
         return self.view()
 
 
 def _pairs(
     visits: Seq[_Visit], apart: dict[_Kind, set[_Kind]], *, carried: bool
 ) -> Iterator[tuple[_Visit, _Visit]]:
-    """Give two accesses, one of which writes; the second is in a later child, unless *carried*.
+    """Yield two accesses, one of which writes; the second is in a later child, unless *carried*.
 
-    Those of kinds that are found *apart* on the way are left out.
+    Kinds that are found *apart* on the way are skipped.
     """
     if not carried and visits[0].child == visits[-1].child:
         return
@@ -280,7 +280,7 @@ def _pairs(
 def _barriers_around(
     node: Node, before: Memory = _NONE, after: Memory = _NONE
 ) -> Iterator[tuple[str, Memory, Memory]]:
-    """Give each instruction, and the memory of the barriers right before and after it."""
+    """Yield each instruction, and the memory of the barriers right before and after it."""
     match node:
         case Run():
             for insn_id in node.insn_ids:
@@ -343,7 +343,7 @@ def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node
 
 
 def choose_boundaries(spans: Seq[Span], count: int) -> tuple[int, ...]:
-    """Choose the fewest boundaries, each as late as possible, that meet all needs.
+    """Choose the fewest boundaries, each as late as possible, that satisfy all needs.
 
     Straight spans: the classic greedy sweep over right ends is optimal. With spans around
     the end of the body, every boundary of one of them is tried as the first choice, which
@@ -357,7 +357,7 @@ def choose_boundaries(spans: Seq[Span], count: int) -> tuple[int, ...]:
     candidates = [*range(pivot.last, -1, -1), *range(count - 1, pivot.first - 1, -1)]
     for boundary in candidates:
         rest = [span for span in spans if not span.holds(boundary)]
-        # those around the end that are left do not hold the boundary: cut there
+        # remaining spans around the end do not contain the boundary: cut there
         shifted = [_rotated(span, boundary, count) for span in rest]
         chosen = sorted((boundary, *((k + boundary) % count for k in _sweep(shifted))))
         if best is None or len(chosen) < len(best):

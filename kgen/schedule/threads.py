@@ -22,9 +22,9 @@ __all__ = [
 
 
 def has_axes(kernel: LoopKernel) -> bool:
-    """Tell whether loops of the kernel run on hardware axes; where not, they are loops as others.
+    """Tell whether loops of the kernel run on hardware axes; otherwise, they are ordinary loops.
 
-    Where there are work-groups but no work-items, that takes a loop on an axis of groups.
+    If there are work-groups but no work-items, this requires a loop on a group axis.
     """
     if not getattr(kernel.target, "has_hardware_axes", True):
         return False
@@ -38,7 +38,7 @@ def has_item_loops(kernel: LoopKernel) -> bool:
 
 
 def items_as_loops(kernel: PreparedKernel) -> PreparedKernel:
-    """Return the kernel with work-items as loops, where threads run work-groups without them.
+    """Return the kernel with work-items as loops, if threads run work-groups without them.
 
     ::
 
@@ -55,17 +55,17 @@ def items_as_loops(kernel: PreparedKernel) -> PreparedKernel:
 
 
 def _as_loop(iname: Iname) -> Iname:
-    """Replace the tag of work-items; the loop along ``l.0`` is kept in mind."""
+    """Replace a work-item tag; remember the loop along ``l.0``."""
     tags = iname.tags_of_type(LocalInameTagBase)
     loop = iname.without_tags(tags)
     return loop.copy(tags=loop.tags | {ItemLoopTag()}) if LocalInameTag(0) in tags else loop
 
 
 def check_values_stay(kernel: LoopKernel) -> LoopKernel:
-    """Reject temporaries that would carry values from a work-group to the next, were these loops.
+    """Reject temporaries that would carry values from one work-group to the next, as in loops.
 
-    Those are private or local, and set both inside of a loop over work-groups and outside of it:
-    each thread has its own. Accumulators of reductions, which are such, are not in *kernel* yet.
+    These are private or local, and set both inside a loop over work-groups and outside it:
+    each thread has its own. Accumulators of reductions are such, and are not in *kernel* yet.
     """
     if not (has_item_loops(kernel) and has_axes(kernel)):
         return kernel

@@ -1,7 +1,7 @@
 """A nest of the schedule tree as an isl schedule tree.
 
 Names are canonical (loops ``.x0, .x1, ...`` and statements ``S0, S1, ...`` in order of
-appearance), so that nests of one shape, whatever their inames, are one question to isl.
+appearance), so nests of one shape, whatever their inames, share one isl AST build.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Statement:
     """One isl statement: a block of instructions, or a barrier.
 
     ``dims`` are the inames of its dimensions: loops from the outside in, then inames bound
-    below a barrier. ``conditions`` are predicates that bound no loop. ``guard`` says, in
-    canonical names, which points of *domain* are meant, where it is wider than that.
+    below a barrier. ``conditions`` are predicates that bound no loop. ``guard`` restricts,
+    in canonical names, the points of a wider *domain*.
     """
 
     node: Run | Barrier
@@ -76,12 +76,12 @@ class Statement:
 
 @dataclass(frozen=True)
 class Nest:
-    """A part of a launch that isl is asked about, and how to name the answer.
+    """A part of a launch for one isl AST build, and the names of the result.
 
     ``loops[k]`` is the loop called ``x<k>``, ``statements[k]`` the one called ``S<k>``,
     ``axes`` the values of inames bound around the whole nest, which runs on ``grid``.
     The variables of ``n_around`` loops around it are the parameters ``.o0, .o1, ...``.
-    ``context`` says what is known of these, of the axes and of the other parameters.
+    ``context`` has the known constraints on these, on the axes and on the other parameters.
     """
 
     root: Node
@@ -94,7 +94,7 @@ class Nest:
 
     @cached_property
     def key(self) -> Hashable:
-        """What is equal for nests of the same shape."""
+        """A key that is equal for nests of the same shape."""
         domains = tuple((len(s.dims), SetKey(s.domain)) for s in self.statements)
         shape = _shape(self.root)
         return (shape, domains, SetKey(self.context), self.grid.groups, self.grid.locals)
@@ -116,7 +116,7 @@ def _shape(node: Node) -> Hashable:
 
 
 def loop_name(number: int) -> str:
-    """Return the canonical name of a loop: ``.x0``, which is the name of nothing in a kernel."""
+    """Return the canonical name of a loop: ``.x0``, which no kernel uses."""
     return SetName.LOOP.at(number)
 
 
@@ -126,9 +126,9 @@ def outer_name(number: int) -> str:
 
 
 def canonical_names(dims: Sequence[str], loops: Sequence[Loop]) -> dict[str, str]:
-    """Return the canonical names of a statement's dimensions: loops, and those tied to axes.
+    """Return the canonical names of a statement's dimensions: loops, and those bound to axes.
 
-    The latter are numbered from the end, and keep their names where an outer one has a value.
+    The latter are numbered from the end, and keep their names if an outer one has a value.
     """
     names = {loop.iname: loop_name(k) for k, loop in enumerate(loops)}
     last = len(dims) - 1
@@ -136,7 +136,7 @@ def canonical_names(dims: Sequence[str], loops: Sequence[Loop]) -> dict[str, str
 
 
 def axis_from_name(name: str) -> Expr | None:
-    """Return the hardware axis index that a parameter stands for, if it does."""
+    """Return the hardware axis index that a parameter represents, if it does."""
     if SetName.GROUP.names(name):
         return GroupHardwareAxisIndex(SetName.GROUP.number(name))
     if SetName.ITEM.names(name):
@@ -168,7 +168,7 @@ def axis_context(grid: Grid, axes: Sequence[Expr]) -> Set:
 
 
 def axis_range(grid: Grid, axis: Expr, first: int, last: int) -> Set:
-    """Return ``{ : first <= gid0 < groups - last }``: an axis but for some indices at its ends."""
+    """Return ``{ : first <= gid0 < groups - last }``: an axis without some indices at its ends."""
     assert isinstance(axis, GroupHardwareAxisIndex | LocalHardwareAxisIndex)
     is_group = isinstance(axis, GroupHardwareAxisIndex)
     count = (grid.group_counts if is_group else grid.local_sizes)[axis.axis]
@@ -188,7 +188,7 @@ class _NestMaker:
         self.statements: list[Statement] = []
 
     def visit(self, node: Node, dims: tuple[str, ...], bound: tuple[str, ...]) -> None:
-        """Give loops and statements below *node* their numbers."""
+        """Assign numbers to the loops and statements below *node*."""
         match node:
             case Run():
                 self.statements.append(self._statement(node, dims, bound))
@@ -206,7 +206,7 @@ class _NestMaker:
                 self.visit(node.body, dims, (*bound, *(name for name, _ in node.axes)))
 
     def _domain_of_loops(self, dims: tuple[str, ...]) -> Set:
-        """Return when a barrier happens that has no neighbours: whatever work-item it is."""
+        """Return the instances of a barrier without neighbours, for any work-item."""
         if not dims:
             return isl.Set("{ : }")
         domain = self.kernel.domain_of(dims)
@@ -215,7 +215,7 @@ class _NestMaker:
         )
 
     def _fill_barriers(self, first: int, dims: tuple[str, ...]) -> None:
-        """Let a barrier happen in every iteration in which a neighbour happens."""
+        """Run a barrier in every iteration in which an adjacent statement runs."""
         siblings = self.statements[first:]
         if not any(isinstance(s.node, Barrier) and len(s.dims) == len(dims) for s in siblings):
             return
@@ -256,7 +256,7 @@ class _NestMaker:
 
 
 def substitute_axes(domain: Set, dims: Sequence[str], values: Mapping[str, Expr]) -> Set:
-    """Replace dimensions that are bound to axes by the parameters of these; *dims* stay."""
+    """Replace dimensions that are bound to axes by the axes' parameters; *dims* stay."""
     named = to_named(domain)
     for name, value in values.items():
         if not isinstance(value, p.Sum):
@@ -269,15 +269,15 @@ def substitute_axes(domain: Set, dims: Sequence[str], values: Mapping[str, Expr]
 
 
 def _strided(domain: Set) -> frozenset[str]:
-    """Return the dimensions whose values are apart by more than 1."""
+    """Return the strided dimensions, whose values differ by more than 1."""
     names = dim_names(domain)
     return frozenset(name for at, name in enumerate(names) if not domain.get_stride(at).is_one())
 
 
 def _links(condition: Expr, strided: frozenset[str], dims: tuple[str, ...]) -> bool:
-    """Tell whether a condition is about a strided loop and another one.
+    """Tell whether a condition relates a strided loop and another one.
 
-    Such a condition is no bound: of all values that keep it, the first that the strides meet is
+    Such a condition is not a bound: the first strided value that satisfies it depends on
     a remainder.
     """
     if not strided:
@@ -287,7 +287,7 @@ def _links(condition: Expr, strided: frozenset[str], dims: tuple[str, ...]) -> b
 
 
 def _where(kernel: PreparedKernel, domain: Set, condition: Expr) -> Set:
-    """Return where an affine condition holds; it may bring in sizes that are arguments."""
+    """Return where an affine condition is true; it may introduce sizes that are arguments."""
     sizes = [name for name in variable_names(condition) if is_size(kernel, name)]
     space = with_params(domain.get_space(), sizes)
     return set_from_condition(space, condition)
@@ -312,7 +312,7 @@ def make_nest(
 ) -> Nest:
     """Collect loops and statements below *root*, with *axes* of *grid* bound around it.
 
-    *context* is what is known of the axes and the parameters.
+    *context* has the known constraints on the axes and the parameters.
     """
     maker = _NestMaker(kernel, axes)
     maker.visit(root, (), ())
@@ -448,7 +448,7 @@ def _tied(statement: Statement, instances: Set, axes: Mapping[str, Expr]) -> Set
 
 
 def own_instances(nest: Nest) -> tuple[Set, ...]:
-    """Return what a single work-item executes of each statement, axes as parameters."""
+    """Return the instances of each statement in a single work-item, with axes as parameters."""
     found: list[Set] = []
     for statement, axes in zip(nest.statements, _axes_bound(nest.root, {}), strict=True):
         context = axis_context(nest.grid, [axes_in(value) for value in axes.values()])
@@ -457,7 +457,7 @@ def own_instances(nest: Nest) -> tuple[Set, ...]:
 
 
 def _axes_bound(node: Node, axes: Mapping[str, Expr]) -> Iterator[Mapping[str, Expr]]:
-    """Give the axes that are bound around each statement below *node*."""
+    """Yield the axes that are bound around each statement below *node*."""
     match node:
         case Run() | Barrier():
             yield axes
@@ -468,7 +468,7 @@ def _axes_bound(node: Node, axes: Mapping[str, Expr]) -> Iterator[Mapping[str, E
 
 
 def count_statements(node: Node) -> int:
-    """Return how many statements a nest of this root has."""
+    """Return the number of statements of a nest with this root."""
     return sum(isinstance(at, Run | Barrier) for at in nodes_in(node))
 
 

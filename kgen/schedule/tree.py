@@ -12,7 +12,7 @@ from kgen.ir.tree import Barrier, Tree, nodes_in
 
 
 class LoopKind(Enum):
-    """How a loop becomes code."""
+    """How a loop is implemented."""
 
     LOOP = "for"
     UNROLL = "unroll"
@@ -28,7 +28,7 @@ class Run(Tree):
 
 @dataclass(frozen=True)
 class Loop(Tree):
-    """One sequential loop; ``slabs`` first and last iterations get code of their own."""
+    """One sequential loop; its first and last ``slabs`` iterations get their own code."""
 
     branches = ("body",)
     iname: str
@@ -47,7 +47,7 @@ class Sequence(Tree):
 
 @dataclass(frozen=True)
 class Bind(Tree):
-    """From here down the inames on hardware axes are known: ``iname -> axis index``."""
+    """From here down, the inames on hardware axes are known: ``iname -> axis index``."""
 
     branches = ("body",)
     axes: tuple[tuple[str, Expr], ...]
@@ -59,10 +59,10 @@ Node: TypeAlias = Run | Loop | Sequence | Barrier | Bind
 
 @dataclass(frozen=True)
 class Launch(Tree):
-    """One device function: what runs between two global barriers.
+    """One device function: the code between two global barriers.
 
-    ``barriers`` are the instructions that end the launch before it. ``is_serial``: threads that
-    would run the work-groups at once are not known to keep out of each other's way.
+    ``barriers`` are the instructions that end the preceding launch. ``is_serial``: threads
+    must not run the work-groups in parallel, because a conflict cannot be excluded.
     """
 
     branches = ("body",)
@@ -74,20 +74,20 @@ class Launch(Tree):
 
 @dataclass(frozen=True)
 class HostLoop(Tree):
-    """A loop that contains a global barrier: in every iteration the host makes launches."""
+    """A loop that contains a global barrier: in every iteration, the host makes launches."""
 
     branches = ("steps",)
     iname: str
     steps: tuple[Step, ...]
 
 
-#: What the host does.
+#: The steps of the host.
 Step: TypeAlias = Launch | HostLoop
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """All launches of a kernel, in order, and the loops on the host around them."""
+    """All launches of a kernel, in order, and the host loops around them."""
 
     steps: tuple[Step, ...]
 
@@ -103,14 +103,14 @@ class Schedule:
 
     @property
     def host_inames(self) -> frozenset[str]:
-        """The inames of loops on the host."""
+        """The inames of host loops."""
         return frozenset(_host_inames(self.steps))
 
     @property
     def runs_before(self) -> tuple[int, ...]:
-        """For each launch, how many launches, from the first one, may have run before it.
+        """For each launch, how many launches, counted from the first, may have run before it.
 
-        In a loop on the host that is all of the loop, because of the iteration before.
+        In a host loop, these are all launches of the loop, because of the previous iteration.
         """
         result: list[int] = []
         for step in self.steps:
@@ -121,7 +121,7 @@ class Schedule:
         return tuple(result)
 
     def map_launches(self, function: Callable[[Launch], Launch]) -> Schedule:
-        """Return the schedule with *function* of each launch in its place."""
+        """Return the schedule with *function* applied to each launch."""
         return Schedule(_map_launches(self.steps, function))
 
     def __str__(self) -> str:

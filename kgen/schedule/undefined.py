@@ -37,12 +37,12 @@ __all__ = ["Undefined", "find_undefined"]
 
 @dataclass(frozen=True)
 class Undefined:
-    """A read of elements that nothing wrote; *point* is ``None`` where that is not known.
+    """A read of elements that were never written; *point* is ``None`` if that is unknown.
 
-    *always* where it happens for all sizes for which there is the read at all, unless some are
-    small. *elsewhere* where some instruction writes such elements, but later, or in another
-    work-item; *foreign* where it is surely in another one. *stale* is the instruction that wrote
-    such an element last in another work-item only, after this one got its value.
+    *always* if it happens for all sizes for which the read exists at all, except some small
+    ones. *elsewhere* if some instruction writes such elements, but later, or in another
+    work-item; *foreign* if it is certainly in another one. *stale* is the instruction that wrote
+    such an element last, only in another work-item, after this one got its value.
     """
 
     read: Access
@@ -57,14 +57,14 @@ class Undefined:
 def find_undefined(
     kernel: PreparedKernel, schedule: Schedule, *, has_axes: bool = True
 ) -> Iterator[Undefined]:
-    """Give the reads of elements that nothing wrote, and those of which that is not known.
+    """Yield the reads of elements that were never written, and those that are undecided.
 
-    Reads of a value that another work-item overwrote in its own copy are among them.
+    These include reads of a value that another work-item overwrote in its own copy.
     """
     return _Finder(kernel, schedule, has_axes).find()
 
 
-#: Where a read is of what nothing wrote; whether it is known of all others that something did.
+#: Where a read is undefined; whether all other reads are known to be defined.
 _Answer: TypeAlias = tuple[tuple[str, tuple[int, ...], bool, bool] | None, bool]
 
 
@@ -146,8 +146,8 @@ class _Finder:
     ) -> _Answer:
         """Return a point and an element that *read* reads and none of *earlier* writes.
 
-        With them goes whether there is one for all sizes, and whether *writes* has a write
-        of any such element. What data decide of the writes, comes last.
+        Also returns whether there is one for all sizes, and whether *writes* has a write
+        of any such element. Data-dependent parts of the writes are considered last.
         """
         loops = tuple(name for _, name in at.loops)
         left, is_exact = self.instances.touched(read, loops)
@@ -174,11 +174,11 @@ class _Finder:
         return found, True
 
     def _is_certain(self, write: Access) -> bool:
-        """Tell whether no data decide whether, and what, an instruction writes."""
+        """Tell whether neither the execution of a write nor its element depends on data."""
         return write.index is not None and self.instances.touched(write, ())[1]
 
     def _copy_of(self, read: Access) -> Access | None:
-        """Return the element of a temporary that *read* is copied to, where that is all."""
+        """Return the element of a temporary that *read* is copied to, if it is only copied."""
         insn = self.kernel.id_to_insn[read.insn_id]
         if not isinstance(insn, Assignment) or not isinstance(insn.assignee, p.Subscript):
             return None
@@ -210,9 +210,9 @@ class _Finder:
         )
 
     def _foreign(self, read: Access, writes: list[Access]) -> Undefined | None:
-        """Return a read under a condition on data, of what only other work-items ever write.
+        """Return a read under a data-dependent condition of elements that only others write.
 
-        However the data are, such an element has no value.
+        Whatever the data, such an element has no value.
         """
         footprints = self.instances.footprints
         plain = replace(read, place=Place(read.place.inames))
@@ -228,7 +228,7 @@ class _Finder:
         return Undefined(read, *_point_in(left, read), foreign=True)
 
     def _is_written(self, left: Set, writes: list[Access], naxes: int) -> bool:
-        """Tell whether any of *writes*, were it not for conditions, writes elements of *left*."""
+        """Tell whether any of *writes*, ignoring conditions, writes elements of *left*."""
         kept = {*self.kernel.all_params(), *(element_name(axis) for axis in range(naxes))}
 
         def elements(named: Set) -> Set:
@@ -242,12 +242,12 @@ class _Finder:
         )
 
     def _stale(self, read: Access, writes: list[Access]) -> Iterator[Undefined]:
-        """Give a read of an element that other work-items, and not its own, wrote last.
+        """Yield a read of an element that other work-items, but not its own, wrote last.
 
-        Loops over work-items run one after the other as the kernel is written: there, a loop on
-        an axis reads what another loop on that axis wrote. In copies of their own, work-items
-        do not see that, and read what they had before. That is meant where the subscript of a
-        write has nothing to do with the loop: then each work-item has its own value.
+        In the original kernel, loops over work-items are sequential: there, a loop on
+        an axis reads what another loop on that axis wrote. With their own copies, work-items
+        do not see these writes, and read their previous values. This is intended if the subscript
+        of a write does not depend on the loop: then each work-item has its own value.
         """
         at = self.visits[read.insn_id]
         loops = tuple(name for _, name in at.loops)
@@ -265,14 +265,14 @@ class _Finder:
             return
 
     def _axes_apart(self, read: Access, write: Access) -> frozenset[str]:
-        """Return the axes on which *write* divides elements by a loop that *read* is not in."""
+        """Return the axes on which *write* distributes elements by a loop that *read* is not in."""
         mine = self._loops_on_axes(read)
         named = variable_names(*(write.index or ()))
         theirs = self._loops_on_axes(write).items()
         return frozenset(n for n, iname in theirs if mine.get(n) != iname and iname in named)
 
     def _is_affine(self, access: Access) -> bool:
-        """Tell whether data decide at most whether an access happens, and not where."""
+        """Tell whether data may decide only if an access happens, but not its element."""
         return self.instances.touched(replace(access, place=Place(access.place.inames)), ())[1]
 
     def _left_stale(
@@ -304,17 +304,17 @@ class _Finder:
         return project_out_params(named, [side.of(name) for name in axes])
 
     def _loops_on_axes(self, access: Access) -> dict[str, str]:
-        """Return the loops around an access by the axes along which copies are apart."""
+        """Return the loops around an access, by the axes along which copies are separate."""
         owners = self.instances.owner_axes(access.array, access.place.inames)
         return {axis_name(axis.tag): iname for iname, axis in owners.items()}
 
     def _sizes(self, named: Set) -> Set:
-        """Return the sizes for which there is anything in a set."""
+        """Return the sizes for which a set is nonempty."""
         params = self.kernel.all_params()
         return project_out_params(named, [n for n in param_names(named) if n not in params])
 
     def _in_grid(self, left: Set, read: Access, earlier: list[Access]) -> Set:
-        """Bound the axes on which *read* is not, but a writer is: all its work-items read."""
+        """Bound the axes that a writer uses but *read* does not: all work-items of these read."""
         mine = {axis_name(self.instances.axes[i].tag) for i in self._owners(read)}
         for write in earlier:
             for iname in self._owners(write):
@@ -344,7 +344,7 @@ class _Finder:
         raise AssertionError(access.insn_id)
 
     def _written_at_once(self, write: Access, at: Visit) -> Set | None:
-        """Return what *write* may have written in the same iteration of the loops around both."""
+        """Return what *write* may have written in the same iteration of the shared loops."""
         visit = self.visits[write.insn_id]
         if visit.position >= at.position:
             return None
@@ -370,7 +370,7 @@ class _Finder:
 def _in_order(
     named: Set, one: tuple[Visit, str], other: tuple[Visit, str], *, or_equal: bool = False
 ) -> Set:
-    """Intersect with where *one* comes before *other*; each has names of loops with a suffix."""
+    """Intersect with *one* before *other*; each has names of loops with a suffix."""
     (first, suffix), (second, other_suffix) = one, other
     result = named.intersect(named.complement())
     for iname in first.shared_loops(second):
@@ -399,7 +399,7 @@ def _point_in(left: Set, read: Access) -> tuple[str, tuple[int, ...]]:
 def _is_most(some: Set, sizes: Set) -> bool:
     """Tell whether *some* are all of *sizes*, or all in which none is small.
 
-    Kernels may be for multiples of their tiles; those for small sizes are for one work-item.
+    Kernels may be valid for multiples of their tiles; those for small sizes use one work-item.
     """
     others = sizes.subtract(some)
     if others.is_empty():
@@ -416,7 +416,7 @@ def _is_most(some: Set, sizes: Set) -> bool:
 def _must_be_written(kernel: PreparedKernel, array: object) -> bool:
     """Tell whether only instructions give *array* its values, under its own name.
 
-    An argument is such an array where the user says that it is no input, and reads it.
+    An argument is such an array if the user states that it is not an input, and reads it.
     """
     if isinstance(array, TemporaryVariable):
         return array.initializer is None and array.base_storage is None

@@ -14,9 +14,9 @@ __all__ = ["Visit", "visits_of"]
 
 @dataclass(frozen=True)
 class Visit:
-    """An instruction in the order of execution, with the loops around it, each with a number.
+    """An instruction in execution order, with the loops around it, each with a number.
 
-    Where a loop is given several times, its numbers are neighbours: *copies* of them.
+    If a loop is visited several times, its numbers are consecutive.
     """
 
     position: int
@@ -44,7 +44,7 @@ class Visit:
 
 
 def visits_of(nodes: Iterable[Node | Step], *, copies: int = 1) -> Iterator[Visit]:
-    """Give the instructions below *nodes* in order, those in loops *copies* times."""
+    """Yield the instructions below *nodes* in order, those in loops *copies* times."""
     numbers = count()
     places = (place for node in nodes for place in _places(node, (), copies, numbers))
     for position, (insn_id, loops) in enumerate(places):
@@ -54,7 +54,7 @@ def visits_of(nodes: Iterable[Node | Step], *, copies: int = 1) -> Iterator[Visi
 def _places(
     node: Node | Step, around: tuple[tuple[int, str], ...], copies: int, numbers: Iterator[int]
 ) -> Iterator[tuple[str, tuple[tuple[int, str], ...]]]:
-    """Give the instructions below *node*, with the loops around; *numbers* are those of loops."""
+    """Yield the instructions below *node*, with the enclosing loops and their *numbers*."""
     if isinstance(node, Run):
         yield from ((insn_id, around) for insn_id in node.insn_ids)
     rounds = [around]
