@@ -132,9 +132,9 @@ def loops_with_overlap(kernel: LoopKernel, body: Node) -> frozenset[int]:
     What stores other elements of the factors in their place is behind the steps in each iteration,
     and at least two iterations later; in between work-items wait for the steps, and meet a barrier.
     """
-    loops = [node for node in nodes_in(body) if isinstance(node, For)]
-    if not any(is_of_warpgroup(kernel, kernel.id_to_insn[run.insn_id]) for run in runs_in(body)):
+    if not any(is_of_warpgroup(kernel, insn) for insn in kernel.instructions):
         return frozenset()
+    loops = [node for node in nodes_in(body) if isinstance(node, For)]
     conflicts = Conflicts(PreparedKernel(kernel))
     return frozenset(id(loop) for loop in loops if _may_overlap(conflicts, loop))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
 
 import cgen
 import pymbolic.primitives as p
@@ -21,7 +22,11 @@ from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.pragmas import loop_pragmas
 from kgen.targets.writers.site import EmissionSite
 
-__all__ = ["BodyEmitter"]
+__all__ = ["NOT_JOINED", "BodyEmitter", "Joined"]
+
+#: How many nodes are written as one, and their statements.
+Joined: TypeAlias = tuple[int, Sequence[cgen.Generable]]
+NOT_JOINED: Final[Joined] = 0, ()
 
 
 class BodyEmitter:
@@ -106,11 +111,9 @@ class BodyEmitter:
             at += max(1, count)
         return written
 
-    def together(
-        self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
-    ) -> tuple[int, Sequence[cgen.Generable]]:
+    def together(self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter) -> Joined:
         """Return how many nodes from ``nodes[at]`` on are written as one, and their statements."""
-        return 0, ()
+        return NOT_JOINED
 
     def _child(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter

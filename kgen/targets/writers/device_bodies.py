@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from typing import TypeAlias
@@ -13,12 +13,12 @@ from kgen.analysis.footprints import Footprints
 from kgen.ast.nodes import DeviceFunction, For, If, Node, Run, runs_in, simd_loops_in
 from kgen.ast.tensors import count_meanwhile, loops_with_overlap
 from kgen.ir.instruction import Assignment, InstructionBase
-from kgen.ir.tags import CopyWaitTag, LookBackTag
+from kgen.ir.tags import CopyWaitTag, LookBackTag, TensorTag
 from kgen.ir.tree import Barrier, nodes_in
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.streams import END_OF_STREAMS, STREAM_NEEDS
 from kgen.targets.writers.async_copies import wait_for_copies
-from kgen.targets.writers.bodies import BodyEmitter
+from kgen.targets.writers.bodies import NOT_JOINED, BodyEmitter, Joined
 from kgen.targets.writers.declarations import declare_at_top, state_alignments
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
@@ -35,6 +35,8 @@ __all__ = ["Written", "body_of"]
 
 #: Takes the id of an instruction, and statements that are written for it.
 Written: TypeAlias = Callable[[str, Sequence[cgen.Generable]], None]
+#: Takes the nodes of a block, where to begin, and the writer there.
+Joiner: TypeAlias = Callable[[tuple[Node, ...], int, ExpressionWriter], Joined]
 
 
 def body_of(
@@ -79,9 +81,21 @@ class _DeviceEmitter(BodyEmitter):
         #: loops whose products go on in the next iteration; what waits for them behind such a loop
         self.with_overlap: frozenset[int] = frozenset()
         self.overlapping: list[cgen.Generable] | None = None
-        self.has_vectors = writer.target.vectors is not None and any(
-            is_lane_loop(self.kernel, name) for name in self.kernel.inames
-        )
+        self.joiners = list(self._joiners())
+
+    def _joiners(self) -> Iterator[Joiner]:
+        """Give what writes several nodes as one, for what the kernel has."""
+        inames = self.kernel.inames
+        if self.has_waits:
+            yield self._waits_together
+        if self.has_look_backs:
+            yield self._look_back_together
+        if any(self.kernel.has_tag(name, TensorTag) for name in inames):
+            yield self._tensors_together
+        if self.writer.target.vectors is not None and any(
+            is_lane_loop(self.kernel, name) for name in inames
+        ):
+            yield self._lanes_together
 
     def statements(self, body: Node) -> list[cgen.Generable]:
         """Return the statements of a function's body."""
@@ -91,16 +105,15 @@ class _DeviceEmitter(BodyEmitter):
     def _emit(
         self, node: Node, writer: ExpressionWriter, site: EmissionSite
     ) -> Iterable[cgen.Generable]:
-        waits = self._waits(node)
-        if waits:
+        if self.has_waits and (waits := self._waits(node)):
             return wait_for_copies(writer, waits)
-        if tag := self._look_back(node):
+        if self.has_look_backs and (tag := self._look_back(node)):
             return [self._looking_back([node], tag, writer, site)]
         return super()._emit(node, writer, site)
 
     def _waits(self, node: Node) -> list[InstructionBase]:
         """Return the instructions of *node*, where they do nothing but wait for copies."""
-        if not self.has_waits or any(isinstance(each, Barrier) for each in nodes_in(node)):
+        if any(isinstance(each, Barrier) for each in nodes_in(node)):
             return []
         insns = [self.kernel.id_to_insn[run.insn_id] for run in runs_in(node)]
         return insns if all(insn.tags_of_type(CopyWaitTag) for insn in insns) else []
@@ -200,25 +213,45 @@ class _DeviceEmitter(BodyEmitter):
         writer.preamble.add(*STREAM_NEEDS)
         return [cgen.Block(lines)]
 
-    def together(
+    def together(self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter) -> Joined:
+        for join in self.joiners:
+            joined = join(nodes, at, writer)
+            if joined[0]:
+                return joined
+        return NOT_JOINED
+
+    def _waits_together(self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter) -> Joined:
+        """Return one wait for copies in place of several."""
+        waits = list(takewhile(bool, map(self._waits, nodes[at:])))
+        if not waits:
+            return NOT_JOINED
+        return len(waits), wait_for_copies(writer, chain.from_iterable(waits))
+
+    def _look_back_together(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
-    ) -> tuple[int, Sequence[cgen.Generable]]:
-        """Return the lanes of a vector, or one wait for copies in place of several."""
-        waits = (self._waits(node) for node in nodes[at:] if self.has_waits)
-        together = list(takewhile(bool, waits))
-        if together:
-            return len(together), wait_for_copies(writer, chain.from_iterable(together))
-        if tag := self._look_back(nodes[at]):
-            parts = [*takewhile(lambda node: look_back_of(self.kernel, node) == tag, nodes[at:])]
-            return len(parts), [self._looking_back(parts, tag, writer, writer.site)]
+    ) -> Joined:
+        tag = self._look_back(nodes[at])
+        if tag is None:
+            return NOT_JOINED
+        parts = [*takewhile(lambda node: look_back_of(self.kernel, node) == tag, nodes[at:])]
+        return len(parts), [self._looking_back(parts, tag, writer, writer.site)]
+
+    def _tensors_together(
+        self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
+    ) -> Joined:
+        """Return the steps of tensor cores of one instruction, and what is done meanwhile."""
         steps = _steps_from(nodes, at)
-        if steps:
-            rest = nodes[at + len(steps) :]
-            meanwhile = rest[: count_meanwhile(self.kernel, steps[0].insn_id, rest)]
-            return len(steps) + len(meanwhile), self._tensors(steps, meanwhile, writer)
-        lanes = lanes_at(self.kernel, nodes, at) if self.has_vectors else None
+        if not steps:
+            return NOT_JOINED
+        rest = nodes[at + len(steps) :]
+        meanwhile = rest[: count_meanwhile(self.kernel, steps[0].insn_id, rest)]
+        return len(steps) + len(meanwhile), self._tensors(steps, meanwhile, writer)
+
+    def _lanes_together(self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter) -> Joined:
+        """Return the lanes of a vector."""
+        lanes = lanes_at(self.kernel, nodes, at)
         if lanes is None:
-            return 0, ()
+            return NOT_JOINED
         count = len(lanes.values)
         first = writer.statement(writer.site, lanes.insn.within_inames, lanes.values[0])
         statements = vector_statements(first, lanes)
