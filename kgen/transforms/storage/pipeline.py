@@ -2,73 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Final, NamedTuple
 
 import pymbolic.primitives as p
-from pytools.tag import Tag
 
-from kgen.analysis.access import collect_accesses
 from kgen.analysis.ahead import check_ahead
-from kgen.analysis.domains import domains_without, drop_dims, rename_params
+from kgen.analysis.domains import domains_without
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import index_of
-from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.expr import Expr, subscript, substitute, to_text
 from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import (
-    BasicSet,
-    Set,
-    dim_names,
-    from_named,
-    project_out_params,
-    project_out_unused_params,
-    rename_param,
-    to_named,
-)
-from kgen.ir.sets.domain import as_basic_set
-from kgen.ir.sets.partition import disjoint_parts
-from kgen.ir.sets.quasi_affine import conditions_of
+from kgen.ir.sets.dims import project_out_unused_params
 from kgen.ir.tags import (
-    AsyncCopyTag,
-    AutoFitLocalInameTag,
     ConcurrentTag,
     CopyCommitTag,
     CopyWaitTag,
-    GroupInameTag,
     InameImplementationTag,
-    LocalInameTag,
     LocalInameTagBase,
-    UnrollTag,
 )
-from kgen.ir.types import AddressSpace
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index, reject_bounds
 from kgen.transforms.expressions.rules import expand_expression
-from kgen.transforms.select import (
-    NoSuchNameError,
-    NothingSelectedError,
-    new_names,
-    split_names,
-    transform,
-)
+from kgen.transforms.select import new_names, transform
 from kgen.transforms.storage.async_copies import of_all_items, with_axes_assigned, without_waits
-from kgen.transforms.storage.iterations import (
-    at_iteration,
-    iterations_of,
-    later,
-    require_sequential,
+from kgen.transforms.storage.iterations import require_sequential
+from kgen.transforms.storage.pipelined_fetches import (
+    Fetch,
+    fetches_of,
+    fills_of,
+    find_fetches,
+    rejected,
+    users_of,
 )
-from kgen.transforms.storage.stages import Buffers, Planes, Stages, is_window, planes_of
-from kgen.transforms.uses import inames_used
+from kgen.transforms.storage.pipelined_tiles import Tile, TileLoops
+from kgen.transforms.storage.stages import Buffers, Planes, Stages, planes_of
 
 __all__ = ["pipeline"]
-
-#: Registers of a work-item are named one by one, in unrolled loops, up to this number of them.
-_MAX_UNROLLED = 64
 
 
 #: Buffers of a temporary, more than any memory near a processor has room for.
@@ -86,20 +57,20 @@ def pipeline(
 ) -> LoopKernel:
     """Fetch tiles of a sequential loop iterations ahead of their use: software pipelining.
 
-    Each temporary gets an axis of *stages* buffers, ``tile[loop % stages]``. A prologue fetches the
-    first *ahead* tiles; each iteration fetches the one that is used *ahead*
-    iterations later, if there is one, and needs one barrier. If
-    work-items share the tiles, an iteration stores the tile that the previous one loaded to
-    registers, and loads the next tile before it computes, so loads overlap with computation.
+    Each temporary gets an axis of *stages* buffers, ``tile[loop % stages]``. The first *ahead*
+    tiles are fetched before the loop; each iteration fetches the one that is used *ahead*
+    iterations later, as long as there is one, and needs one barrier. Where
+    work-items share the tiles, an iteration stores what the one before it has loaded to registers,
+    and loads the next tile before it computes: loads are under way while work-items compute.
 
-    :arg loop: a sequential loop without gaps; it may be that
-        of a reduction. It may have any number of iterations, also fewer than *stages*.
+    :arg loop: a loop that is not parallel, the iterations of which are neighbours; it may be that
+        of a reduction. It may have any number of iterations, less than *stages* too.
     :arg stages: the number of buffers; with 1 the kernel stays as it is
     :arg fetches: temporaries that are filled in the loop, as :func:`add_prefetch` does, or
         the instructions that fill them; by default all those that can be filled ahead. A window
         (``add_prefetch(..., window=loop)``) gets more planes instead of an axis of buffers
     :arg ahead: how many iterations ahead tiles are fetched, ``stages - 1`` by default. With less,
-        products of warpgroups (:func:`tensorize`) continue until those of the next iteration start
+        products of warpgroups (:func:`tensorize`) go on until those of the next iteration begin
 
     ::
 
@@ -112,13 +83,13 @@ def pipeline(
                                              b[k] = f(t[k % 3])
                                            end k
 
-    This fixes the work-item axes of the fetch loops, according to the tags of other loops: tag
-    those first. The names of added instructions and loops end in ``_prologue`` and ``_load``; the
-    registers are called ``<temporary>_ahead``.
+    The loops that fetch get their axes of work-items now, by the tags that other loops have: tag
+    those first. The names of what is added end in ``_prologue`` and ``_load``, the registers are
+    called ``<temporary>_ahead``.
 
     Raises :class:`TransformError` for a loop that is parallel or has gaps, for a temporary that is
-    also written elsewhere, or read outside the loop or before it is filled, and if the fetched
-    elements are written in the loop, with two iterations as an example.
+    also written elsewhere, or read outside of the loop or before it is filled, and where what is
+    fetched is written in the loop: with two iterations as an example.
 
     Source: M. Lam, Software Pipelining, PLDI 1988, for prologue, steady state and epilogue, and for
     the copies of variables that different iterations have in use.
@@ -139,7 +110,7 @@ def pipeline(
             f"a pipeline has from one to {_MOST_STAGES} stages, not {stages}", hint="stages=2"
         )
     plain = without_waits(kernel, kernel.temporary_variables)
-    chosen = _find_fetches(plain, loop, fetches)
+    chosen = find_fetches(plain, loop, fetches)
     if stages == 1:
         return kernel
     if ahead is None:
@@ -150,186 +121,64 @@ def pipeline(
             hint=f"ahead={stages - 1}",
         )
     kernel = without_waits(kernel, chosen)
-    fills = [insn for name in chosen for insn in _fills(kernel, loop, name)]
+    fills = [insn for name in chosen for insn in fills_of(kernel, loop, name)]
     return _Pipeline(with_axes_assigned(kernel, fills), loop, stages, ahead, chosen).result()
 
 
-# -- what is fetched -----------------------------------------------------------------------------
+class _Commits(NamedTuple):
+    """What ends groups of copies, before the loop and in it."""
 
-
-def _find_fetches(
-    kernel: LoopKernel, loop: str, given: str | Iterable[str] | None
-) -> tuple[str, ...]:
-    """Return the temporaries that are meant."""
-    if given is None:
-        names = _fetched_in(kernel, loop)
-        if not names:
-            raise NothingSelectedError(
-                f"nothing is fetched in loop '{loop}'",
-                hint=f"add_prefetch(kernel, ..., fetch_outer_inames=[..., '{loop}'])",
-            )
-        return names
-    known = {name: name for name in kernel.temporary_variables if name in kernel.writers}
-    for insn in kernel.instructions:
-        for name in insn.assignee_var_names():
-            if name in kernel.temporary_variables:
-                known.setdefault(str(insn.id), name)
-    chosen = split_names(given)
-    if not chosen:
-        raise TransformError("'fetches' names nothing", hint="leave it out for all fetches")
-    for name in chosen:
-        if name not in known:
-            raise NoSuchNameError(kernel.name, "fetch", name, known)
-    return tuple(dict.fromkeys(known[name] for name in chosen))
-
-
-def _fetched_in(kernel: LoopKernel, loop: str) -> tuple[str, ...]:
-    """Return the temporaries that the loop fills for others in it, with what comes from outside."""
-    inside = [i for i in kernel.instructions if loop in inames_used(kernel, i)]
-    written = {name for insn in inside for name in insn.assignee_var_names()}
-    found = []
-    for name in kernel.temporary_variables:
-        writers = [kernel.id_to_insn[n] for n in kernel.writers.get(name, ())]
-        reads = _arrays_read(kernel, writers)
-        is_in_loop = bool(writers) and all(loop in insn.within_inames for insn in writers)
-        if not (is_in_loop or is_window(kernel, loop, name)):
-            continue
-        if reads and not reads & written:
-            found.append(name)
-    return tuple(found)
-
-
-def _arrays_read(kernel: LoopKernel, insns: Iterable[InstructionBase]) -> frozenset[str]:
-    return frozenset(a.array for a in collect_accesses(kernel, insns) if not a.is_write)
-
-
-def _buffers_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Buffers:
-    """Return what takes the place of a temporary: more planes of a window, or copies of it."""
-    return planes_of(kernel, loop, name, stages) or Stages(loop, stages)
-
-
-def _fills(kernel: LoopKernel, loop: str, name: str) -> tuple[Assignment, ...]:
-    """Return the instructions that fill a temporary; rejects those that cannot run ahead.
-
-    What fills a window before the loop stays there.
-    """
-    found = []
-    may_be_before = is_window(kernel, loop, name)
-    for insn in (kernel.id_to_insn[n] for n in kernel.writers[name]):
-        because = None
-        if loop not in insn.within_inames:
-            if may_be_before:
-                continue
-            because = f"'{insn.id}' fills it outside of the loop"
-        elif not isinstance(insn, Assignment) or insn.atomicity:
-            because = f"'{insn.id}' is no plain assignment"
-        elif name in _arrays_read(kernel, (insn,)):
-            because = f"'{insn.id}' changes what it holds already"
-        if because is not None:
-            raise _rejected(loop, name, because, insn)
-        assert isinstance(insn, Assignment)
-        found.append(insn)
-    return tuple(found)
-
-
-def _rejected(
-    loop: str, name: str, because: str, insn: InstructionBase, hint: str | None = None
-) -> TransformError:
-    return TransformError(
-        f"'{name}' cannot be fetched ahead in loop '{loop}'",
-        where=f"instruction '{insn}'",
-        because=because,
-        hint=hint,
-    )
-
-
-@dataclass(frozen=True)
-class _Fetch:
-    """An instruction that fills a temporary, and the loops that are different for each tile."""
-
-    insn: Assignment
-    array: str
-    own: tuple[str, ...]
-    #: the iterations of the pipelined loop, given those of the loops around it
-    tiles: Set
-    #: the registers that hold a tile on its way, and their subscripts, where there are any
-    registers: TemporaryVariable | None = None
-    index: Index = ()
-
-    @property
-    def is_async(self) -> bool:
-        """Whether work-items go on while a tile is copied, and wait for it later."""
-        return bool(self.insn.tags_of_type(AsyncCopyTag))
-
-
-@dataclass(frozen=True)
-class _Tile:
-    """Which tile is meant in a loop, which runs over *known*."""
-
-    loop: str
-    value: Expr
-    known: Set
-
-
-# -- the pipeline --------------------------------------------------------------------------------
+    before: list[InstructionBase]
+    steady: list[InstructionBase]
 
 
 class _Pipeline:
     """Moves the instructions that fill temporaries to earlier iterations of a loop."""
 
     def __init__(
-        self, kernel: LoopKernel, loop: str, stages: int, ahead: int, names: Sequence[str]
+        self, kernel: LoopKernel, loop: str, stages: int, ahead: int, arrays: Sequence[str]
     ) -> None:
-        self.kernel, self.loop, self.stages, self.tiles_ahead = kernel, loop, stages, ahead
-        self.names = new_names(kernel)
+        self.kernel, self.loop, self.tiles_ahead = kernel, loop, ahead
+        names = new_names(kernel)
         self.ids = kernel.get_instruction_id_generator()
-        self.users = _users(kernel)
-        self.bounding = kernel.with_outer_inames(frozenset((loop,)))
-        fills = {name: _fills(kernel, loop, name) for name in names}
-        self.chosen = {insn.id for insns in fills.values() for insn in insns}
-        self.buffers = {name: _buffers_of(kernel, loop, name, stages) for name in names}
-        fetches = [self._fetch(i, name) for name in names for i in fills[name]]
-        self.fetches = {str(fetch.insn.id): fetch for fetch in fetches}
-        #: the loops of prologues: over which tiles, from which to which
-        self.first: list[tuple[Set, int, int, list[_Tile]]] = []
-        self.inames: dict[str, Iname] = {}
-        self.domains: list[BasicSet] = []
-        self.nests: list[tuple[str, ...]] = []
+        self.users = users_of(kernel)
+        self.fetches = fetches_of(kernel, loop, arrays, names)
+        self.buffers = {name: _buffers_of(kernel, loop, name, stages) for name in arrays}
+        #: how many iterations ahead the loop fetches what is in memory
+        self.ahead = {name: ahead + bool(f.registers) for name, f in self.fetches.items()}
+        self.tiles = TileLoops(kernel, loop, names, self.users)
         #: the loops through which registers are written and read, by the names of the old ones
         self.copies: dict[str, list[Mapping[str, str]]] = {}
         #: what fetches the first tiles, and the later ones, by the instruction that there was
         self.before: dict[str, list[Assignment]] = {}
         self.steady: dict[str, list[Assignment]] = {}
-        #: what ends groups of copies, before the loop and in it
-        self.commits: tuple[list[InstructionBase], list[InstructionBase]] = [], []
 
     def result(self) -> LoopKernel:
         """Return the kernel with a prologue, and with fetches of later tiles in the loop."""
-        ahead = self.tiles_ahead
-        self.ahead = {name: ahead + bool(f.registers) for name, f in self.fetches.items()}
         windows = {n: b.axis for n, b in self.buffers.items() if isinstance(b, Planes)}
         check_ahead(self.kernel, self.loop, self.ahead, windows)
         for insn_id, fetch in self.fetches.items():
-            first = self._first_tiles(fetch, 0, ahead)
-            before = [self._copy(fetch, tile, "prologue") for tile in first]
-            if fetch.is_async:
-                steady = [self._wait(fetch), self._copy(fetch, self._later(fetch, ahead))]
-            elif fetch.registers is None:
-                steady = [self._copy(fetch, self._later(fetch, ahead))]
-            else:
-                then = self._first_tiles(fetch, ahead, ahead + 1)
-                before += [self._load(fetch, tile, "load_prologue") for tile in then]
-                load = self._load(fetch, self._later(fetch, ahead + 1), "load")
-                steady = [self._store(fetch, self._later(fetch, ahead)), load]
-            self.before[insn_id], self.steady[insn_id] = before, steady
-        self.commits = self._commits()
-        result = self._assembled()
+            self.before[insn_id], self.steady[insn_id] = self._in_time(fetch)
+        result = self._assembled(self._commits())
         for fetch in self.fetches.values():
             if fetch.registers is not None or fetch.is_async:
                 self._check_items(result, fetch)
         return result
 
-    def _check_items(self, kernel: LoopKernel, fetch: _Fetch) -> None:
+    def _in_time(self, fetch: Fetch) -> tuple[list[Assignment], list[Assignment]]:
+        """Return what fetches the first tiles before the loop, and the later ones in it."""
+        ahead, tiles = self.tiles_ahead, self.tiles
+        before = [self._copy(fetch, tile, "prologue") for tile in tiles.first(fetch, 0, ahead)]
+        if fetch.is_async:
+            return before, [self._wait(fetch), self._copy(fetch, tiles.ahead(fetch, ahead))]
+        if fetch.registers is None:
+            return before, [self._copy(fetch, tiles.ahead(fetch, ahead))]
+        then = tiles.first(fetch, ahead, ahead + 1)
+        before += [self._load(fetch, tile, "load_prologue") for tile in then]
+        load = self._load(fetch, tiles.ahead(fetch, ahead + 1), "load")
+        return before, [self._store(fetch, tiles.ahead(fetch, ahead)), load]
+
+    def _check_items(self, kernel: LoopKernel, fetch: Fetch) -> None:
         """Reject loops over work-items that start elsewhere for tiles that are loaded and stored.
 
         A work-item would store what another one has loaded.
@@ -340,7 +189,7 @@ class _Pipeline:
                 for copies in self.copies[str(fetch.insn.id)]
             }
             if len(starts) > 1:
-                raise _rejected(
+                raise rejected(
                     self.loop,
                     fetch.array,
                     f"loop '{name}' over work-items starts at {' or '.join(sorted(starts))}, by "
@@ -350,186 +199,52 @@ class _Pipeline:
                     "rest into a condition",
                 )
 
-    # -- what a fetch is --------------------------------------------------------------------------
-
-    def _fetch(self, insn: Assignment, array: str) -> _Fetch:
-        """Find the loops of a fetch that are different for each tile, and its registers."""
-        kernel = self.kernel
-        own = tuple(
-            name
-            for name in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
-            if name != self.loop and not self._is_around(insn, array, name)
-        )
-        around = insn.within_inames.difference(own, (self.loop,))
-        tiles = iterations_of(kernel, self.loop, around, insn)
-        if insn.tags_of_type(AsyncCopyTag):
-            self._require_alone(insn)
-            return _Fetch(insn, array, own, tiles)
-        has_items = getattr(kernel.target, "has_work_items", True)
-        if not has_items or not any(kernel.has_tag(n, LocalInameTag) for n in insn.within_inames):
-            return _Fetch(insn, array, own, tiles)
-        plain = [name for name in own if not kernel.has_tag(name, LocalInameTagBase)]
-        ranges = [self._range(insn, name) for name in plain]
-        registers = TemporaryVariable(
-            self.names(f"{array}_ahead"),
-            dtype=kernel.temporary_variables[array].dtype,
-            shape=tuple(count for _, count in ranges),
-            address_space=AddressSpace.PRIVATE,
-        )
-        index = tuple(
-            simplify(p.Sum((p.Variable(name), -low)))
-            for name, (low, _) in zip(plain, ranges, strict=True)
-        )
-        return _Fetch(insn, array, own, tiles, registers, index)
-
-    def _is_around(self, insn: Assignment, array: str, name: str) -> bool:
-        """Tell whether a loop around a fetch is the same for all tiles; rejects one in the way."""
-        kernel, loop = self.kernel, self.loop
-        if kernel.has_tag(name, GroupInameTag) or name in self.bounding:
-            return True
-        if kernel.has_tag(name, ConcurrentTag):
-            return not kernel.has_tag(name, AutoFitLocalInameTag) and self._is_same_always(name)
-        if self.users[loop] < self.users[name] or self._is_prior(name):
-            return True
-        others = sorted((self.users[name] & self.users[loop]).difference(kernel.writers[array]))
-        if others:
-            raise _rejected(
-                loop,
-                array,
-                f"'{others[0]}' is in loop '{name}' as well, which may be inside of '{loop}'",
-                insn,
-                f"duplicate_inames(kernel, '{name}', 'id:{insn.id}') gives the fetch its own "
-                f"loop; or prioritize_loops(kernel, '{name},{loop}')",
-            )
-        return False
-
-    def _is_prior(self, name: str) -> bool:
-        """Tell whether a loop around the same instructions is said to be around the loop."""
-        return self.users[self.loop] <= self.users[name] and any(
-            {name, self.loop} <= set(chain) and chain.index(name) < chain.index(self.loop)
-            for chain in self.kernel.loop_priority
-        )
-
-    def _is_same_always(self, name: str) -> bool:
-        """Tell whether a loop has the same values in all iterations of the pipelined one."""
-        both = to_named(self.kernel.domain_of((self.loop, name)))
-        alone = project_out_params(both, [name]).intersect(project_out_params(both, [self.loop]))
-        return bool(alone.is_subset(both))
-
-    def _range(self, insn: Assignment, name: str) -> tuple[int, int]:
-        """Return the least value of a loop, and the number of values, which are registers."""
-        found = self.kernel.get_iname_bounds(name).interval
-        if found.low is None or found.count is None:
-            raise TransformError(
-                f"'{insn.id}' cannot load to registers: loop '{name}' has no constant bounds",
-                where=f"instruction '{insn}'",
-                hint=f"split_iname(kernel, '{name}', ...), and fetch in the inner loop",
-            )
-        return found.low, found.count
-
-    # -- tiles ------------------------------------------------------------------------------------
-
-    def _later(self, fetch: _Fetch, ahead: int) -> _Tile:
-        """Return the tile that is *ahead* of the one that an iteration uses."""
-        value = simplify(p.Sum((p.Variable(self.loop), ahead)))
-        return _Tile(self.loop, value, fetch.tiles)
-
-    def _first_tiles(self, fetch: _Fetch, skipped: int, count: int) -> list[_Tile]:
-        """Return the first *count* tiles, without the *skipped* first ones, in new loops."""
-        for tiles, *numbers, found in self.first:
-            if numbers == [skipped, count] and tiles.is_equal(fetch.tiles):
-                return found
-        moved = [later(fetch.tiles, self.loop, number) for number in (count, skipped)]
-        first = fetch.tiles.subtract(moved[0]).intersect(moved[1])
-        found = []
-        for part in disjoint_parts(first):
-            name = self.names(f"{self.loop}_{'load_' if skipped else ''}prologue")
-            values = rename_param(part, self.loop, name)
-            self._add_loops({name: frozenset()}, values)
-            found.append(_Tile(name, p.Variable(name), values))
-        self.first.append((fetch.tiles, skipped, count, found))
-        return found
-
-    def _add_loops(self, tags: Mapping[str, frozenset[Tag]], values: Set) -> None:
-        """Add loops that take *values* together."""
-        domain = as_basic_set(from_named(values.coalesce(), tuple(tags)))
-        self.domains.append(project_out_unused_params(domain))
-        self.inames.update((name, Iname(name, some)) for name, some in tags.items())
-
     # -- instructions -----------------------------------------------------------------------------
 
-    def _copy(self, fetch: _Fetch, tile: _Tile, suffix: str = "") -> Assignment:
+    def _copy(self, fetch: Fetch, tile: Tile, suffix: str = "") -> Assignment:
         """Return what fetches a tile to its buffer."""
         return self._made(fetch, tile, suffix, self._buffer(fetch), fetch.insn.expression)
 
-    def _store(self, fetch: _Fetch, tile: _Tile) -> Assignment:
+    def _store(self, fetch: Fetch, tile: Tile) -> Assignment:
         """Return what stores a tile that is in registers."""
         return self._made(fetch, tile, "", self._buffer(fetch), self._registers(fetch))
 
-    def _load(self, fetch: _Fetch, tile: _Tile, suffix: str) -> Assignment:
+    def _load(self, fetch: Fetch, tile: Tile, suffix: str) -> Assignment:
         """Return what loads a tile to registers."""
         return self._made(fetch, tile, suffix, self._registers(fetch), fetch.insn.expression)
 
     # -- copies that go on ------------------------------------------------------------------------
 
-    def _require_alone(self, insn: Assignment) -> None:
-        """Reject other copies that go on: waits count all groups of copies of a work-item."""
-        others = [
-            i.id
-            for i in self.kernel.instructions
-            if i.tags_of_type((AsyncCopyTag, CopyWaitTag)) and i.id not in self.chosen
-        ]
-        if others:
-            raise TransformError(
-                f"loop '{self.loop}' cannot be pipelined",
-                where=f"instruction '{insn}'",
-                because=f"'{others[0]}' is a copy that goes on, or waits for one, too, and a "
-                "work-item waits for all copies in the order in which it began them",
-                hint="pipeline all copies together, or copy the others without async_copy",
-            )
-
-    def _wait(self, fetch: _Fetch) -> Assignment:
+    def _wait(self, fetch: Fetch) -> Assignment:
         """Return what waits for the copies of the tile that an iteration uses."""
         buffer = self._buffer(fetch)
-        wait = self._made(fetch, self._later(fetch, 0), "wait", buffer, buffer)
+        wait = self._made(fetch, self.tiles.ahead(fetch, 0), "wait", buffer, buffer)
         return wait.copy(tags=frozenset((CopyWaitTag(self.tiles_ahead - 1),)))
 
-    def _commits(self) -> tuple[list[InstructionBase], list[InstructionBase]]:
+    def _commits(self) -> _Commits:
         """Return what ends the groups of copies before the loop, and in each iteration.
 
         There are as many groups before as there are tiles ahead, if the loop is shorter, too.
         """
         fetches = [fetch for fetch in self.fetches.values() if fetch.is_async]
         if not fetches:
-            return [], []
+            return _Commits([], [])
         inames = [f.insn.within_inames.difference(f.own, (self.loop,)) for f in fetches]
         loops = [{n for n in each if not self.kernel.has_tag(n, ConcurrentTag)} for each in inames]
         for fetch, mine in zip(fetches, loops, strict=True):
             if mine != loops[0] or not fetch.tiles.is_equal(fetches[0].tiles):
                 because = f"'{fetches[0].insn.id}' runs in other iterations, and both are a group"
-                raise _rejected(self.loop, fetch.array, because, fetch.insn)
+                raise rejected(self.loop, fetch.array, because, fetch.insn)
         around = of_all_items(self.kernel, frozenset[str]().union(*inames))
         copied = {str(i.id) for fetch in fetches for i in self.before[str(fetch.insn.id)]}
-        first = self._first_tiles(fetches[0], 0, self.tiles_ahead)
+        first = self.tiles.first(fetches[0], 0, self.tiles_ahead)
         before = [self._commit(around | {tile.loop}, copied) for tile in first]
         before += [
             self._commit(around | {name}, copied.union(str(i.id) for i in before))
-            for name in self._missing_tiles(fetches[0])
+            for name in self.tiles.missing(fetches[0], self.tiles_ahead)
         ]
         steady = {str(self.steady[str(fetch.insn.id)][-1].id) for fetch in fetches}
-        return before, [self._commit(around | {self.loop}, steady)]
-
-    def _missing_tiles(self, fetch: _Fetch) -> list[str]:
-        """Make loops over the first tiles that a loop which is shorter does not have."""
-        loop, tiles = self.loop, fetch.tiles
-        first = tiles.subtract(later(tiles, loop, 1))
-        wanted = [later(first, loop, number) for number in range(1, self.tiles_ahead)]
-        found = []
-        for missing in (part for one in wanted for part in disjoint_parts(one.subtract(tiles))):
-            name = self.names(f"{loop}_none")
-            self._add_loops({name: frozenset()}, rename_param(missing, loop, name))
-            found.append(str(name))
-        return found
+        return _Commits(before, [self._commit(around | {self.loop}, steady)])
 
     def _commit(self, inames: frozenset[str], after: Iterable[str]) -> InstructionBase:
         return NoOpInstruction(
@@ -542,20 +257,18 @@ class _Pipeline:
 
     # -- registers --------------------------------------------------------------------------------
 
-    def _buffer(self, fetch: _Fetch) -> Expr:
+    def _buffer(self, fetch: Fetch) -> Expr:
         index = index_of(fetch.insn.assignee)
         return subscript(p.Variable(fetch.array), self.buffers[fetch.array].place(index))
 
-    def _registers(self, fetch: _Fetch) -> Expr:
+    def _registers(self, fetch: Fetch) -> Expr:
         assert fetch.registers is not None
         return subscript(p.Variable(fetch.registers.name), fetch.index)
 
-    def _made(
-        self, fetch: _Fetch, tile: _Tile, suffix: str, place: Expr, value: Expr
-    ) -> Assignment:
+    def _made(self, fetch: Fetch, tile: Tile, suffix: str, place: Expr, value: Expr) -> Assignment:
         """Return a fetch with the loops and the expressions for a tile."""
         insn = fetch.insn
-        copies, conditions = self._loops(fetch, tile, suffix)
+        copies, conditions = self.tiles.copies(fetch, tile, suffix)
         if suffix != "prologue" or fetch.is_async:
             self.copies.setdefault(str(insn.id), []).append(copies)
         values = {self.loop: tile.value, **{old: p.Variable(new) for old, new in copies.items()}}
@@ -573,57 +286,9 @@ class _Pipeline:
             within_inames_is_final=True,
         )
 
-    def _loops(
-        self, fetch: _Fetch, tile: _Tile, suffix: str
-    ) -> tuple[dict[str, str], frozenset[Expr]]:
-        """Make the loops of a fetch for a tile, by the names of the old ones.
-
-        Returns conditions as well, where the loops do not say already which tiles there are.
-        """
-        kernel = self.kernel
-        copies = {name: self._name(fetch, name, suffix) for name in fetch.own}
-        homes: dict[int, dict[str, str]] = {}
-        for old, new in copies.items():
-            homes.setdefault(kernel.home_domain[old], {})[old] = new
-        known = tile.known
-        for home, here in homes.items():
-            values = self._values(kernel.domains[home], fetch, tile, copies)
-            self._add_loops({new: self._tags(fetch, old) for old, new in here.items()}, values)
-            known = known.intersect(project_out_params(values, copies.values()))
-        self.nests += [
-            tuple(copies[name] for name in chain if name in copies)
-            for chain in kernel.loop_priority
-        ]
-        reached = _given(at_iteration(fetch.tiles, self.loop, tile.value), known)
-        return copies, frozenset(conditions_of(reached))
-
-    def _values(
-        self, domain: BasicSet, fetch: _Fetch, tile: _Tile, copies: Mapping[str, str]
-    ) -> Set:
-        """Return what a domain says of the loops of a fetch for a tile."""
-        outer = [name for name in dim_names(domain) if name not in copies]
-        inside = [name for name in outer if name not in fetch.insn.within_inames]
-        domain = drop_dims(domain, inside)
-        values = at_iteration(to_named(domain), self.loop, tile.value)
-        if len(outer) > len(inside):  # the loops around say the same
-            values = _given(values, to_named(drop_dims(domain, copies)))
-        return rename_params(values, {old: new for old, new in copies.items() if old != new})
-
-    def _name(self, fetch: _Fetch, name: str, suffix: str) -> str:
-        """Return the name of a copy: that of the loop itself, where nothing else uses it."""
-        if not suffix and self.users[name] == {fetch.insn.id}:
-            return name
-        return str(self.names(f"{name}_{suffix}" if suffix else name))
-
-    def _tags(self, fetch: _Fetch, name: str) -> frozenset[Tag]:
-        tags = self.kernel.inames[name].tags
-        shape = fetch.registers.shape if fetch.registers else (_MAX_UNROLLED + 1,)
-        is_plain = not self.kernel.has_tag(name, InameImplementationTag)
-        return tags | {UnrollTag()} if is_plain and prod(shape) <= _MAX_UNROLLED else tags
-
     # -- the kernel -------------------------------------------------------------------------------
 
-    def _assembled(self) -> LoopKernel:
+    def _assembled(self, commits: _Commits) -> LoopKernel:
         """Return the kernel with all that has been made in the place of the fetches."""
         kernel = self.kernel
         loops = {name for fetch in self.fetches.values() for name in fetch.own}
@@ -634,6 +299,7 @@ class _Pipeline:
             for left in domains_without(domain, gone)
         ]
         nests = [tuple(n for n in chain if n not in gone) for chain in kernel.loop_priority]
+        nests += self.tiles.nests
         registers = {f.registers.name: f.registers for f in self.fetches.values() if f.registers}
         variables = kernel.temporary_variables
         declared = {n: found.declared(variables[n]) for n, found in self.buffers.items()}
@@ -644,11 +310,13 @@ class _Pipeline:
         mapper = ArrayAccessMapper(kernel, dict.fromkeys(self.buffers, in_buffer))
         reject_bounds(kernel, mapper.names)
         return kernel.copy(
-            instructions=self._instructions(mapper),
+            instructions=self._instructions(mapper, commits),
             substitutions={n: mapper.change_rule(r) for n, r in kernel.substitutions.items()},
-            domains=(*domains, *self.domains),
-            inames={n: i for n, i in kernel.inames.items() if n not in gone} | self.inames,
-            loop_priority=tuple(n for n in dict.fromkeys((*nests, *self.nests)) if len(n) > 1),
+            domains=(*domains, *self.tiles.domains),
+            inames={n: i for n, i in kernel.inames.items() if n not in gone} | self.tiles.inames,
+            loop_priority=tuple(
+                n for n in dict.fromkeys((*nests, *self.tiles.nests)) if len(n) > 1
+            ),
             temporary_variables={**variables, **declared, **registers},
             iname_slab_increments=self._slabs(),
         )
@@ -661,20 +329,20 @@ class _Pipeline:
         first, last = slabs.get(self.loop, (0, 0))
         return {**slabs, self.loop: (first, max(last, *self.ahead.values()))}
 
-    def _instructions(self, mapper: ArrayAccessMapper) -> list[InstructionBase]:
+    def _instructions(self, mapper: ArrayAccessMapper, commits: _Commits) -> list[InstructionBase]:
         """Return the instructions, those for all tiles where the first fetch was."""
         before = [insn for insns in self.before.values() for insn in insns]
         fills = [insns[0] for insns in self.steady.values()]
         loads = [insn for insns in self.steady.values() for insn in insns[1:]]
-        made = [self._ordered(insn_id) for insn_id in self.fetches]
+        groups = {str(commit.id) for commit in commits.before}
+        made = [self._ordered(insn_id, groups) for insn_id in self.fetches]
         ordered = {insn.id: insn for insns in made for insn in insns}
         result: list[InstructionBase] = []
-        first, then = self.commits
         waiting = [
             *(ordered[insn.id] for insn in before),
-            *first,
+            *commits.before,
             *(ordered[insn.id] for insn in (*fills, *loads)),
-            *then,
+            *commits.steady,
         ]
         for insn in self.kernel.instructions:
             if insn.id not in self.fetches:
@@ -686,8 +354,8 @@ class _Pipeline:
                 waiting = []
         return result
 
-    def _ordered(self, insn_id: str) -> list[Assignment]:
-        """Return what is made of a fetch, with what each waits for."""
+    def _ordered(self, insn_id: str, groups: Set[str]) -> list[Assignment]:
+        """Return what is made of a fetch, with what each waits for: *groups* of copies, too."""
         insn = self.fetches[insn_id].insn
         others = insn.depends_on - self.fetches.keys()
         fetches = insn.depends_on & self.fetches.keys()
@@ -695,7 +363,6 @@ class _Pipeline:
         made: list[Assignment] = [
             one.copy(depends_on=others | first) for one in self.before[insn_id]
         ]
-        groups = {str(commit.id) for commit in self.commits[0]}
         for one in self.steady[insn_id]:
             then = {str(i.id) for i in made} | groups | self._copies(insn.depends_on)
             made.append(one.copy(depends_on=then - {one.id}))
@@ -714,15 +381,6 @@ class _Pipeline:
         return frozenset((o, scope) for n, scope in insn.no_sync_with for o in self._copies((n,)))
 
 
-def _given(values: Set, known: Set) -> Set:
-    """Leave out what is known; of values that do not occur nothing, since isl may then say less."""
-    return values if values.is_disjoint(known) else values.gist(known)
-
-
-def _users(kernel: LoopKernel) -> dict[str, set[str]]:
-    """Return the instructions in each loop, and those that reduce over it."""
-    found: dict[str, set[str]] = {name: set() for name in kernel.inames}
-    for insn in kernel.instructions:
-        for name in inames_used(kernel, insn):
-            found[name].add(str(insn.id))
-    return found
+def _buffers_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Buffers:
+    """Return what takes the place of a temporary: more planes of a window, or copies of it."""
+    return planes_of(kernel, loop, name, stages) or Stages(loop, stages)
