@@ -193,12 +193,10 @@ def _product(call: _Call, a: Any, b: Any) -> Any:
     if not a.shape or not b.shape:
         raise InvocationError("a number is no matrix", hint="multiply by it: a * x")
     rows, columns = "i" * (len(a.shape) > 1), "k" * (len(b.shape) > 1)
-    batches = [tuple(array.shape[:-2]) for array in (a, b)]
-    rank = max(map(len, batches))
-    letters = string.ascii_uppercase[:rank]
+    letters = string.ascii_uppercase[: max(len(array.shape[:-2]) for array in (a, b))]
     factors = []
-    for array, other, own in ((a, batches[1], rows + "j"), (b, batches[0], "j" + columns)):
-        view, names = _broadcast(place, array, other, letters, len(own))
+    for array, own in ((a, rows + "j"), (b, "j" + columns)):
+        view, names = _broadcast(place, array, letters, len(own))
         factors.append((view, names + own))
     kept = "".join(name for name in letters if any(name in names for _, names in factors))
     lengths = {name: view.shape[names.index(name)] for view, names in factors for name in names}
@@ -210,9 +208,7 @@ def _product(call: _Call, a: Any, b: Any) -> Any:
     return result.reshape(shape) if out is None else result
 
 
-def _broadcast(
-    place: Place, array: Any, other: tuple[int, ...], letters: str, own: int
-) -> tuple[Any, str]:
+def _broadcast(place: Place, array: Any, letters: str, own: int) -> tuple[Any, str]:
     """Return an array without the batch axes of length 1, and the names of those that it has."""
     batch = tuple(array.shape[: len(array.shape) - own])
     names = letters[len(letters) - len(batch) :]

@@ -67,9 +67,7 @@ class Bench:
         """
         for number, configuration in enumerate(configurations, 1):
             try:
-                task = self._call(
-                    prepare_task, content, self.device, configuration, times=_REFERENCE
-                )
+                task = self._call(prepare_task, content, configuration, times=_REFERENCE)
             except ConfigurationError as error:
                 if error.cause == "timeout" or number == len(configurations):
                     raise

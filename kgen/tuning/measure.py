@@ -50,7 +50,7 @@ class Measurement:
     sensors: Mapping[str, float] = field(default_factory=dict)
 
 
-def prepare_task(content: bytes, device: str | None, configuration: Mapping[str, Any]) -> Task:
+def prepare_task(content: bytes, configuration: Mapping[str, Any]) -> Task:
     """Return a task with what all kernels compute the same as, and whose devices they run on.
 
     The reference runs, of which results may be kept on disk.

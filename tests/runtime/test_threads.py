@@ -232,24 +232,29 @@ def test_verify_and_explain_know_of_threads() -> None:
     assert not lp.verify(race).ok
 
 
-def test_a_compiler_without_openmp_makes_code_for_one_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def without_openmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the command of a compiler that knows no OpenMP, which kgen takes."""
     compiler = tmp_path / "cc"
     refuse = 'case " $* " in *" -fopenmp "*) echo "unsupported option -fopenmp" >&2; exit 1;; esac'
     compiler.write_text(f'#!/bin/sh\n{refuse}\nexec cc "$@"\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
+    return str(compiler)
+
+
+def test_a_compiler_without_openmp_makes_code_for_one_thread(without_openmp: str) -> None:
     with pytest.warns(lp.KgenWarning, match="runs on one thread(.|\n)*hint: install one"):
         _, (out,) = blocks("out[i] = 3*a[i]")(a=A)
     np.testing.assert_array_equal(out, 3 * A)
-    assert openmp_flags((str(compiler),)) is None
+    assert openmp_flags((without_openmp,)) is None
 
 
-def test_silenced() -> None:
+@pytest.mark.usefixtures("without_openmp")
+def test_the_warning_of_one_thread_can_be_silenced() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        blocks("out[i] = 2*a[i]")(a=A)
+        blocks("out[i] = 5*a[i]", silenced_warnings=["openmp"])(a=A)
 
 
 @pytest.mark.parametrize("threads", [0, -1, 2.0, "2", True])

@@ -42,7 +42,7 @@ def one_worker() -> Iterator[ThreadPoolExecutor]:
 def prepared(**settings: Any) -> Task:
     """Return a task, completed in this process."""
     task = Task(**{"build": by_block, "problem": Problem({"n": 100}, {"a": "float32"}), **settings})
-    return prepare_task(task.dumps(), None, {"block": 4})
+    return prepare_task(task.dumps(), {"block": 4})
 
 
 def measured(task: Task, configuration: Mapping[str, Any]) -> tuple[float, ...]:
