@@ -10,34 +10,20 @@ equal for guessed pairs of instances; if the guess implies itself, it is proved 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
-from hashlib import sha256
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import islpy as isl
-import numpy as np
 import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.analysis.points import example
-from kgen.ir.expr import (
-    Expr,
-    TruncQuotient,
-    TruncRemainder,
-    TypeCast,
-    TypedLiteral,
-    is_constant,
-    substitute,
-    to_text,
-)
-from kgen.ir.functions import is_of_lane
+from kgen.ir.expr import Expr, substitute
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, dim_names, with_params, with_range_name, without_quotients
 from kgen.schedule.dataflow import (
-    NEUTRAL,
     DataFlow,
     Map,
     Statement,
@@ -45,13 +31,12 @@ from kgen.schedule.dataflow import (
     check_cost,
     compose,
     domain_of,
-    element_of,
     is_subset,
     n_quotients_of,
-    operands_of,
     sizes_of,
 )
 from kgen.schedule.tree import Schedule
+from kgen.schedule.values import Term, Value
 
 __all__ = ["Unproved", "find_unproved"]
 
@@ -93,32 +78,6 @@ def find_unproved(
         return Unproved(str(err))
 
 
-@dataclass(frozen=True)
-class _Node:
-    """The value of an expression, for the instances of a statement."""
-
-    flow: DataFlow = field(compare=False)
-    at: Statement
-    expr: Any
-
-
-class _Term(NamedTuple):
-    """An operand, or one operand for each instance of an accumulating loop."""
-
-    instances: Map
-    node: _Node
-    #: these instances ran before those that they are operands of
-    is_earlier: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class _Accumulated:
-    """The value of a read of an element that loops accumulate into."""
-
-    operation: type
-    terms: tuple[_Term, ...]
-
-
 @dataclass(eq=False)
 class _Guess:
     """Pairs of instances whose values are assumed equal while that is being proved."""
@@ -148,8 +107,8 @@ class _Comparer:
         self.n_compared = 0
         self.depth = 0
         self.n_steps = 0
-        self.known: dict[tuple[_Node, _Node], list[tuple[Map, Map]]] = {}
-        self.guesses: dict[tuple[_Node, _Node], _Guess] = {}
+        self.known: dict[tuple[Value, Value], list[tuple[Map, Map]]] = {}
+        self.guesses: dict[tuple[Value, Value], _Guess] = {}
         self.leans_on = _DEPTH
         self.why = ""
 
@@ -175,7 +134,7 @@ class _Comparer:
         pairs = pairs.intersect_domain(one.instances).intersect_domain(self._written(one, name))
         self.why = ""
         same = self.same(
-            _Node(self.left, one, one.value), _Node(self.right, other, other.value), pairs
+            Value(self.left, one, one.value), Value(self.right, other, other.value), pairs
         )
         rest = pairs.subtract(same)
         if rest.is_empty():
@@ -194,8 +153,8 @@ class _Comparer:
 
     # -- pairs of values ---------------------------------------------------------------------
 
-    def same(self, left: _Node, right: _Node, pairs: Map, *, is_earlier: bool = False) -> Map:
-        """Return the *pairs* of instances for which two values are proved to be equal.
+    def same(self, left: Value, right: Value, pairs: Map, *, is_earlier: bool = False) -> Map:
+        """Return the *pairs* of instances for which two values are proved to be the same.
 
         *is_earlier* if one of the values was computed before its user.
         """
@@ -215,32 +174,32 @@ class _Comparer:
             self.depth -= 1
             self.n_steps -= is_earlier
 
-    def _same(self, left: _Node, right: _Node, pairs: Map) -> Map:
-        values = [_affine(node) for node in (left, right)]
+    def _same(self, left: Value, right: Value, pairs: Map) -> Map:
+        values = [value.as_affine() for value in (left, right)]
         if values[0] is not None and values[1] is not None:
             equal = compose(values[0], values[1].reverse())
             check_cost(pairs, equal)
             return pairs.intersect(equal)
         result = isl.Map.empty(pairs.get_space())
-        cases = None if values[0] is not None else _cases(left)
+        cases = None if values[0] is not None else left.cases()
         if cases is not None:
-            for step, node in cases:
+            for step, value in cases:
                 asked = compose(step.reverse(), pairs)
-                found = self.same(node, right, asked, is_earlier=_is_whole(node))
+                found = self.same(value, right, asked, is_earlier=value.is_whole)
                 result = result.union(compose(step, found))
             check_cost(pairs, result)
             return pairs.intersect(result)
-        cases = None if values[1] is not None else _cases(right)
+        cases = None if values[1] is not None else right.cases()
         if cases is not None:
-            for step, node in cases:
+            for step, value in cases:
                 asked = compose(pairs, step)
-                found = self.same(left, node, asked, is_earlier=_is_whole(node))
+                found = self.same(left, value, asked, is_earlier=value.is_whole)
                 result = result.union(compose(found, step.reverse()))
             check_cost(pairs, result)
             return pairs.intersect(result)
         return self._compound(left, right, pairs)
 
-    def _compound(self, left: _Node, right: _Node, pairs: Map) -> Map:
+    def _compound(self, left: Value, right: Value, pairs: Map) -> Map:
         key = left, right
         for known, same in self.known.get(key, ()):
             if pairs.is_subset(known):
@@ -266,8 +225,8 @@ class _Comparer:
         finally:
             self.leans_on = min(around, self.leans_on)
 
-    def _by_induction(self, key: tuple[_Node, _Node], pairs: Map) -> Map:
-        """Compare operands, with a guess for the recursive occurrence of this pair of values."""
+    def _by_induction(self, key: tuple[Value, Value], pairs: Map) -> Map:
+        """Compare operands, with a guess for what this pair of values asks of itself."""
         guessed = pairs
         for number in range(_GUESSES):
             guess = self.guesses[key] = _Guess(
@@ -295,30 +254,28 @@ class _Comparer:
                 guessed = guessed.intersect(same)
         return isl.Map.empty(pairs.get_space())
 
-    def _operands(self, left: _Node, right: _Node, pairs: Map) -> Map:
-        kinds = [_operation(node) for node in (left, right)]
+    def _operands(self, left: Value, right: Value, pairs: Map) -> Map:
+        kinds = [value.operation for value in (left, right)]
         for kind in kinds:
             if kind is not None:
-                terms = [list(_terms(node, kind)) for node in (left, right)]
-                if [[term.node for term in some] for some in terms] != [[left], [right]]:
+                terms = [list(value.terms(kind)) for value in (left, right)]
+                if [[term.value for term in some] for some in terms] != [[left], [right]]:
                     return self._matched(kind, terms[0], terms[1], pairs)
-        one, other = _shape(left), _shape(right)
+        one, other = left.shape(), right.shape()
         if one is None or other is None or one[0] != other[0] or len(one[1]) != len(other[1]):
             self._note(left, right)
             return isl.Map.empty(pairs.get_space())
         for mine, theirs in zip(one[1], other[1], strict=True):
-            pairs = self.same(
-                _Node(left.flow, left.at, mine), _Node(right.flow, right.at, theirs), pairs
-            )
+            pairs = self.same(left.operand(mine), right.operand(theirs), pairs)
         return pairs
 
-    def _note(self, left: _Node, right: _Node) -> None:
-        texts = [f"'{_text(node)}'" for node in (left, right)]
+    def _note(self, left: Value, right: Value) -> None:
+        texts = [f"'{value}'" for value in (left, right)]
         self.why = self.why or f"{texts[0]} and {texts[1]} are computed otherwise"
 
     # -- operands in any order ---------------------------------------------------------------
 
-    def _matched(self, kind: type, left: list[_Term], right: list[_Term], pairs: Map) -> Map:
+    def _matched(self, kind: type, left: list[Term], right: list[Term], pairs: Map) -> Map:
         """Return the *pairs* whose operands can be matched, one to one."""
         mine = [compose(pairs.domain_map(), term.instances) for term in left]
         theirs = [compose(pairs.range_map(), term.instances) for term in right]
@@ -329,7 +286,7 @@ class _Comparer:
                 continue
             from_ = mine[one] if is_idempotent else rest[0][one]
             to = theirs[other] if is_idempotent else rest[1][other]
-            nodes = left[one].node, right[other].node
+            nodes = left[one].value, right[other].value
             if from_ is mine[one] and to is theirs[other]:  # with the constraints of pairs once
                 asked = compose(
                     compose(left[one].instances.reverse(), pairs), right[other].instances
@@ -351,8 +308,8 @@ class _Comparer:
             pairs = pairs.subtract(domain_of(left_over).unwrap())
         return pairs.coalesce()
 
-    def _one_to_one(self, pairs: Map, left: _Node, right: _Node) -> Map:
-        """Return *pairs* ``{ X -> [y -> z] }``, or a subset in which y and z are unique for each X.
+    def _one_to_one(self, pairs: Map, left: Value, right: Value) -> Map:
+        """Return *pairs* ``{ X -> [y -> z] }``, or some, in which y and z are unique for each X.
 
         If operands are equal in several iterations, those of the same original
         loop iteration are paired.
@@ -362,16 +319,16 @@ class _Comparer:
         pairs = pairs.intersect_range(self._same_iterations(left, right).wrap())
         return pairs if _is_one_to_one(pairs) else isl.Map.empty(pairs.get_space())
 
-    def _same_iterations(self, left: _Node, right: _Node) -> Map:
-        """Return the pairs of instances in one iteration of the original loops."""
+    def _same_iterations(self, left: Value, right: Value) -> Map:
+        """Return the pairs of instances in one iteration of the loops as they were written."""
         space = left.at.instances.get_space().map_from_domain_and_range(
             right.at.instances.get_space()
         )
         same = isl.Map.universe(space)
         for name in dim_names(left.at.instances):
             values = [
-                _affine(_Node(node.flow, node.at, loop))
-                for node, loop in ((left, p.Variable(name)), (right, self._rewritten(name)))
+                value.operand(loop).as_affine()
+                for value, loop in ((left, p.Variable(name)), (right, self._rewritten(name)))
             ]
             if values[0] is not None and values[1] is not None:
                 same = same.intersect(compose(values[0], values[1].reverse()))
@@ -385,13 +342,13 @@ class _Comparer:
         return value
 
 
-def _inside(pairs: Map, left: _Node, right: _Node) -> Map:
-    """Return the pairs of which both instances exist."""
+def _inside(pairs: Map, left: Value, right: Value) -> Map:
+    """Return the pairs of which there are both instances."""
     return pairs.intersect_domain(left.at.instances).intersect_range(right.at.instances)
 
 
-def _couples(left: list[_Term], right: list[_Term]) -> Iterator[tuple[int, int, bool]]:
-    """Yield which operands to compare, those at equal positions first.
+def _couples(left: list[Term], right: list[Term]) -> Iterator[tuple[int, int, bool]]:
+    """Give which operands to compare, those at like places first.
 
     Accumulated values are first compared in equal iterations, marked with *True*.
     """
@@ -419,231 +376,3 @@ def _has_unique_partners(pairs: Map) -> bool:
     turned = pairs.range_factor_range().range_product(pairs.range_factor_domain())
     both = (pairs, turned.intersect_range(flat.reverse().wrap()))
     return all(one.uncurry().is_single_valued() for one in both)
-
-
-# -- expressions -----------------------------------------------------------------------------
-
-
-def _affine(node: _Node) -> Map | None:
-    """Return the values of an integer that is affine in the enclosing loops."""
-    memo = node.flow.affine
-    if node not in memo:
-        try:
-            is_other = isinstance(node.expr, _Accumulated | Fraction)
-            memo[node] = None if is_other else node.flow.values(node.at.instances, (node.expr,))
-        except UndecidedError:
-            memo[node] = None
-    return memo[node]
-
-
-def _identity(where: Set) -> Map:
-    return isl.Map.identity(where.get_space().map_from_set()).intersect_domain(where)
-
-
-def _cases(node: _Node) -> list[tuple[Map, _Node]] | None:
-    """Return the cases of a value: the writes that a read sees, or the sides of a condition.
-
-    The cases are disjoint; each has a map from the instances of the node. ``None`` for values
-    that have operands.
-    """
-    memo: dict[_Node, list[tuple[Map, _Node]] | None] = node.flow.cases
-    if node not in memo:
-        memo[node] = _find_cases(node)
-    return memo[node]
-
-
-def _find_cases(node: _Node) -> list[tuple[Map, _Node]] | None:
-    flow, at, expr = node.flow, node.at, node.expr
-    if isinstance(expr, p.If):
-        holds = flow.condition(at.instances, expr.condition)
-        if holds is None:
-            return None
-        sides = (
-            (at.instances.intersect(holds), expr.then),
-            (at.instances.subtract(holds), expr.else_),
-        )
-        return [(_identity(where), _Node(flow, at, side)) for where, side in sides]
-    name, index = element_of(expr)
-    if name is None or name not in flow.kernel.array_vars:
-        return None
-    if name not in flow.writers:
-        return [(_identity(at.instances), _Node(flow, at, _initial(node, name, index)))]
-    read = flow.read(at, name, index)
-    cases = [(step, _Node(flow, writer, writer.value)) for step, writer in read.writers]
-    if not read.initial.is_empty():
-        first = _Node(flow, at, _initial(node, name, index))
-        cases.append((_identity(read.initial), first))
-    if read.operation is None:
-        return cases
-    terms = [_Term(*case) for case in cases]
-    for step, writer in read.accumulated:
-        assert writer.accumulation is not None
-        terms += [_Term(step, _Node(flow, writer, one)) for one in writer.accumulation[1]]
-    both = _Accumulated(read.operation, tuple(terms))
-    return [(_identity(at.instances), _Node(flow, at, both))]
-
-
-def _initial(node: _Node, name: str, index: tuple[Expr, ...]) -> Expr:
-    """Return an expression for the initial value of an element."""
-    temporary = node.flow.temporary(name)
-    if temporary is None:
-        return p.Call(p.Variable(f".{name}"), index)
-    if temporary.initializer is None:  # no value is the same as this
-        return p.Call(p.Variable(f".undefined {node.flow.side} {name}"), ())
-    table = np.ascontiguousarray(temporary.initializer)
-    digest = sha256(f"{table.dtype}{table.shape}".encode() + table.tobytes()).hexdigest()
-    return p.Call(p.Variable(f".table {digest}"), index)
-
-
-def _operation(node: _Node) -> type | None:
-    if isinstance(node.expr, _Accumulated):
-        return node.expr.operation
-    return operands_of(node.expr)[0]
-
-
-def _terms(
-    node: _Node, kind: type, before: Map | None = None, inside: tuple[str, ...] = ()
-) -> Iterator[_Term]:
-    """Yield the operands of an operation, flattening operands of the same operation."""
-    before = _identity(node.at.instances) if before is None else before
-    if before.is_empty():
-        return
-    if isinstance(node.expr, _Accumulated):
-        if node.expr.operation is not kind:
-            yield _Term(before, node, bool(inside))
-            return
-        for term in node.expr.terms:
-            around = (*inside, node.at.name)
-            yield from _terms(term.node, kind, compose(before, term.instances), around)
-        return
-    own, operands = operands_of(node.expr)
-    is_affine = _affine(node) is not None
-    if own is kind and not is_affine:
-        for operand in _grouped(node, kind, operands):
-            yield from _terms(operand, kind, before, inside)
-    elif not _is_neutral(node.expr, kind):
-        around = (*inside, node.at.name)
-        cases = None if is_affine else _cases(node)
-        if cases is None or not _can_replace(cases, before, around):
-            yield _Term(before, node, bool(inside))
-            return
-        for step, case in cases:
-            whole = around if _is_whole(case) else inside
-            yield from _terms(case, kind, compose(before, step), whole)
-
-
-def _can_replace(cases: list[tuple[Map, _Node]], before: Map, around: tuple[str, ...]) -> bool:
-    """Tell whether a read can be replaced by its sources, and is not a recurrence."""
-    return all(
-        _keeps_apart(before, step) and not any(name in around for name in _sources(case))
-        for step, case in cases
-    )
-
-
-def _keeps_apart(before: Map, step: Map) -> bool:
-    """Tell whether different instances have different sources after the next step.
-
-    A value that is read several times counts as several operands.
-    """
-    if before.is_single_valued() or step.is_injective():
-        return True
-    both = compose(before.range_map(), step)
-    lost = both.range_product(before.domain_map()).reverse()
-    return bool(lost.intersect_range(before.wrap()).is_single_valued())
-
-
-def _is_whole(node: _Node) -> bool:
-    """Tell whether a case is the write of another instance, not a part of the instance's own."""
-    return node.expr is node.at.value
-
-
-def _sources(node: _Node) -> Iterator[str]:
-    """Yield the statements whose values a value consists of directly, if it was read."""
-    if _is_whole(node):
-        yield node.at.name
-    if isinstance(node.expr, _Accumulated):
-        yield from (term.node.at.name for term in node.expr.terms)
-
-
-def _grouped(node: _Node, kind: type, operands: Sequence[Expr]) -> Iterator[_Node]:
-    """Yield operands, combining the integers of a sum, and constant factors."""
-    parts = [_Node(node.flow, node.at, operand) for operand in operands]
-    rest: list[_Node] = []
-    numbers: list[Expr] = []
-    value = Fraction(1)
-    for part in parts:
-        factor = _fraction(part.expr) if kind is p.Product else None
-        if factor is not None:
-            value *= factor
-        elif kind is p.Sum and _affine(part) is not None:
-            numbers.append(part.expr)
-        else:
-            rest.append(part)
-    yield from rest
-    if numbers:
-        yield _Node(node.flow, node.at, p.Sum(tuple(numbers)))
-    if value != 1:
-        yield _Node(node.flow, node.at, int(value) if value.denominator == 1 else value)
-
-
-def _fraction(expr: Any) -> Fraction | None:
-    """Return the value of a real constant."""
-    value = expr.value if isinstance(expr, TypedLiteral) else expr
-    if isinstance(value, Fraction):
-        return value
-    is_real = is_constant(value) and not isinstance(value, complex | np.complexfloating)
-    if not is_real or not np.isfinite(value):
-        return None
-    return Fraction(float(value) if isinstance(value, float | np.floating) else int(value))
-
-
-def _is_neutral(expr: Any, kind: type) -> bool:
-    value = _fraction(expr)
-    return value is not None and NEUTRAL[kind] is not None and value == NEUTRAL[kind]
-
-
-def _shape(node: _Node) -> tuple[object, tuple[Any, ...]] | None:
-    """Return the operation of a value, and its operands; ``None`` if unknown."""
-    expr = node.expr
-    value = _fraction(expr)
-    if value is not None:
-        return value, ()
-    if isinstance(expr, TypedLiteral) or is_constant(expr):
-        return ("constant", complex(getattr(expr, "value", expr))), ()
-    parts = _PARTS.get(type(expr))
-    if parts is not None:
-        return type(expr).__name__, tuple(getattr(expr, name) for name in parts)
-    match expr:
-        case p.Variable() if expr.name in node.flow.kernel.arg_dict:
-            return ("name", expr.name), ()
-        case p.Call() if not is_of_lane(expr):
-            return ("call", to_text(expr.function)), expr.parameters
-        case p.Comparison():
-            return ("comparison", str(expr.operator)), (expr.left, expr.right)
-        case TypeCast():
-            return ("cast", str(expr.type)), (expr.child,)
-        case p.Lookup():
-            return ("part", expr.name), (expr.aggregate,)
-    return None
-
-
-#: The operands of expressions that have only operands.
-_PARTS: Final[Mapping[type, tuple[str, ...]]] = {
-    p.If: ("condition", "then", "else_"),
-    p.Quotient: ("numerator", "denominator"),
-    p.FloorDiv: ("numerator", "denominator"),
-    p.Remainder: ("numerator", "denominator"),
-    TruncQuotient: ("numerator", "denominator"),
-    TruncRemainder: ("numerator", "denominator"),
-    p.Power: ("base", "exponent"),
-    p.LeftShift: ("shiftee", "shift"),
-    p.RightShift: ("shiftee", "shift"),
-    p.LogicalNot: ("child",),
-    p.BitwiseNot: ("child",),
-}
-
-
-def _text(node: _Node) -> str:
-    if isinstance(node.expr, _Accumulated):
-        return f"{node.expr.operation.__name__.lower()} of {len(node.expr.terms)} parts"
-    return to_text(node.expr)
