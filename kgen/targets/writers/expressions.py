@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import cmath
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Self
 
 import numpy as np
 import pymbolic.primitives as p
-from pymbolic.mapper import Mapper, UnsupportedExpressionError
-from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
+from pymbolic.mapper import Mapper
 from pymbolic.mapper.stringifier import (
     PREC_BITWISE_OR,
     PREC_CALL,
@@ -23,12 +22,11 @@ from pymbolic.mapper.stringifier import (
     PREC_UNARY,
 )
 
-from kgen.analysis.range import Ranges, Sizes, is_int32
+from kgen.analysis.range import Ranges, Sizes
 from kgen.analysis.signs import Signs
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError
-from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
 from kgen.ir.expr import (
     Expr,
@@ -43,21 +41,20 @@ from kgen.ir.expr import (
     is_constant,
     substitute,
     to_text,
-    variable_names,
-    walk,
 )
 from kgen.ir.promotion import Literal, common, settle
-from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of, numbers_of
 from kgen.targets.base import CFamilyLanguage, ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.preamble import Preamble
-from kgen.targets.writers.access import AccessWriter, has_division
+from kgen.targets.writers.access import AccessWriter
 from kgen.targets.writers.calls import CallWriter
 from kgen.targets.writers.chains import chain_text, truncated
 from kgen.targets.writers.complex import cast_complex, stem
+from kgen.targets.writers.constants import decided, evaluated, integer_constant
+from kgen.targets.writers.index_parts import IndexParts
 from kgen.targets.writers.indices import IntegerWriter, parenthesized, signed_terms
 from kgen.targets.writers.literals import digits_type, literal, typed_integer
 from kgen.targets.writers.site import EmissionSite
@@ -69,8 +66,6 @@ _UNROLLED_POWERS: Final = 4
 _OPERANDS_OF_BASE: Final = 8
 #: The helpers for powers of what is better not written more than once.
 _POWERS: Final = {2: "square", 3: "cube", 4: "fourth_power"}
-#: Functions whose values for whole numbers are whole numbers.
-_WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
 #: Operations whose result may leave the range of a type narrower than int.
 _CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
 _BYTE: Final = NumpyType(np.dtype(np.uint8))
@@ -96,11 +91,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         ranges = Ranges.of(kernel)
         self.integers = IntegerWriter(target, self.site, ranges, preamble, self._plain, self.typer)
         self.accesses = AccessWriter(kernel, self.integers, self.site)
-        self._whole_names = kernel.all_inames() | kernel.all_params()
         #: Of Python numbers beside a type, but for 0 and -0.0: the text, and its precedence.
         self._numbers: dict[tuple[type[Any], Any, NumpyType], tuple[str, int]] = {}
         self._type_names: dict[NumpyType, str] = {}
-        self._is_int32: dict[str, bool] = {}
         self._base: Self | None = None
         self._statements: dict[frozenset[str], Self] = {}
 
@@ -150,6 +143,11 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def calls(self) -> CallWriter:
         """What writes calls."""
         return CallWriter(self)
+
+    @property
+    def indices(self) -> IndexParts:
+        """What finds indices in expressions."""
+        return IndexParts(self.integers, self.site)
 
     def __call__(self, expr: Expr, prec: int, beside: NumpyType) -> str:
         """Write *expr*; what has no method of its own goes the longer way."""
@@ -248,12 +246,12 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
         The digits of an integer are an int where they fit, whatever type the number has.
         """
-        value = _integer_constant(expr) if own.is_integral() else None
+        value = integer_constant(expr) if own.is_integral() else None
         return own if value is None else digits_type(value, own)
 
     def exact(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
         """Write *expr* as an operand that is a *wanted* to the compiler, too."""
-        value = _integer_constant(expr) if wanted.is_integral() else None
+        value = integer_constant(expr) if wanted.is_integral() else None
         if value is None or is_promoted_to_int(wanted) or digits_type(value, wanted) == wanted:
             return self.converted(expr, wanted, prec)
         self.type_name(wanted)
@@ -391,68 +389,22 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         """
         if result.is_integral() or not isinstance(self.typer.operand(expr), Literal):
             return None
-        value = _evaluated(expr, {})
+        value = evaluated(expr, {})
         return value if isinstance(value, int) else None
 
     def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        index = self._index(expr) if result == INT32 else None
+        index = self.indices.index(expr) if result == INT32 else None
         if index is not None:
             return self.integers.text(index, enclosing_prec)
-        first, *terms = signed_terms(self._led_by_index(_unnested(expr)))
+        first, *terms = signed_terms(self.indices.led_by_index(_unnested(expr)))
         parts = [("-" if first[0] else "", first[1])]
         parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
         return chain_text(self, parts, result, PREC_SUM, enclosing_prec)
 
-    def _index(self, expr: Expr) -> Expr | None:
-        """Return what is computed of loop variables and sizes, their values put in, simplified.
-
-        ``None`` for everything else, for what users wrote, and where 32 bits may not do for it.
-        """
-        if not _is_whole(expr, self._whole_names) or self.typer(expr) != INT32:
-            return None
-        if not self._was_replaced(expr):
-            return None
-        index = simplify(expr, self.site.values, self.site.signs.interval)
-        found, has_large = self.integers.ranges.survey(index)
-        return index if is_int32(found) and not has_large else None
-
-    def _known_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
-        """Return what a division of an index by a number is without one, if that is known."""
-        if not is_constant(expr.denominator) or self._index(expr.numerator) is None:
-            return None
-        index = simplify(expr, self.site.values, self.site.signs.interval)
-        return None if has_division(index) else index
-
-    def _long_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
-        """Return a division, by a number, of loop variables and sizes that may need 64 bits."""
-        if not is_constant(expr.denominator) or not _is_whole(expr.numerator, self._whole_names):
-            return None
-        index = simplify(expr, self.site.values, self.site.signs.interval)
-        return index if self.integers.is_long(index) else None
-
-    def _was_replaced(self, expr: Expr) -> bool:
-        """Tell whether a loop variable gets a value, or has become that of a split loop."""
-        return any(
-            node.name in self.site.values
-            if isinstance(node, p.Variable)
-            else isinstance(node, p.Product) and isinstance(node.children[-1], int)
-            for node in walk(expr)
-        )
-
-    def _led_by_index(self, terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Make one of the first terms, but not of all: loop variables, sizes and numbers."""
-        end = 0
-        while end < len(terms) - 1 and _is_whole(terms[end], self._whole_names):
-            end += 1
-        for stop in range(end, 1, -1):
-            if self._index(p.Sum(terms[:stop])) is not None:
-                return (p.Sum(terms[:stop]), *terms[stop:])
-        return terms
-
     def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        index = self._index(expr) if result == INT32 else None
+        index = self.indices.index(expr) if result == INT32 else None
         if index is not None:
             return self.integers.text(index, enclosing_prec)
         ((is_negative, positive),) = signed_terms((expr,))
@@ -493,10 +445,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _divided(self, expr: Any, sign: str, helper: str, prec: int, result: NumpyType) -> str:
         operands = (expr.numerator, expr.denominator)
-        index = self._known_quotient(expr) if result == INT32 else None
+        index = self.indices.known_quotient(expr) if result == INT32 else None
         if index is not None:
             return self.integers.text(index, prec)
-        index = self._long_quotient(expr) if result == INT32 else None
+        index = self.indices.long_quotient(expr) if result == INT32 else None
         if index is not None:
             text = self.integers.text(index, PREC_UNARY, wide=True)
             return self.cast_text(text, INT64, INT32, prec)
@@ -593,8 +545,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     # -- conditions -----------------------------------------------------------------------
 
     def map_comparison(self, expr: p.Comparison, enclosing_prec: int, beside: NumpyType) -> str:
-        sides = (expr.left, expr.right)
-        if all(self._is_plain_index(side) for side in sides):
+        sides, indices = (expr.left, expr.right), self.indices
+        if all(indices.is_plain(side) for side in sides):
             texts = (
                 self.integers.text(side, PREC_BITWISE_OR, wide=self.integers.overflows(side))
                 for side in sides
@@ -614,44 +566,11 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             types, write = [joined, joined], [self.exact, self.exact]
         left, right = (
             self.integers.text(substitute(side, self.site.values), PREC_BITWISE_OR, wide=True)
-            if dtype == INT32 and self._may_overflow(side)
+            if dtype == INT32 and indices.may_overflow(side)
             else write_side(side, dtype, PREC_BITWISE_OR)
             for side, dtype, write_side in zip(sides, types, write, strict=True)
         )
         return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, enclosing_prec)
-
-    def _is_plain_index(self, expr: Expr) -> bool:
-        """Tell whether *expr* is made of int32 variables of loops, sizes, axes and numbers.
-
-        None of these has a value that would have to be put in, and simplified.
-        """
-        match expr:
-            case int():
-                return is_int32(Interval(expr, expr))
-            case p.Variable():
-                name = expr.name
-                is_plain = name not in self.integers.long_names and name not in self.site.values
-                return is_plain and self._is_int32_index(name)
-            case p.Sum():
-                return all(map(self._is_plain_index, expr.children))
-            case p.Product():
-                is_split = isinstance(expr.children[-1], int)
-                return not is_split and all(map(self._is_plain_index, expr.children))
-        return isinstance(expr, _AXES)
-
-    def _is_int32_index(self, name: str) -> bool:
-        """Tell whether a loop variable, or a size, is int32 unless it is found to be long."""
-        found = self._is_int32.get(name)
-        if found is None:
-            is_index = name in self._whole_names and name not in self.kernel.array_vars
-            found = self._is_int32[name] = is_index and self.typer.variable(name) == INT32
-        return found
-
-    def _may_overflow(self, expr: Expr) -> bool:
-        """Tell whether loop variables and sizes are too large for 32 bits, in *expr* or before."""
-        if not all(_is_whole(leaf, self._whole_names) for leaf in _without_divisions(expr)):
-            return False
-        return self.integers.overflows(expr) or self.integers.is_long(expr)
 
     def _complex_comparison(self, expr: p.Comparison, joined: NumpyType, prec: int) -> str:
         if self.target.complex_style is not ComplexStyle.FUNCTIONS:
@@ -681,7 +600,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
         neutral = isinstance(expr, p.LogicalAnd)
-        known = [self._known(child) for child in expr.children]
+        known = [decided(child, self.site.values) for child in expr.children]
         if (not neutral) in known:
             return str(int(not neutral))
         children = [c for c, value in zip(expr.children, known, strict=True) if value is None]
@@ -694,42 +613,13 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         text = sign.join(self.truth(child, PREC_COMPARISON) for child in children)
         return parenthesized(text, own_prec, prec)
 
-    def _known(self, condition: Expr) -> bool | None:
-        """Tell what a condition is that numbers and the values of loop variables decide."""
-        match condition:
-            case p.Comparison():
-                left, right = self._whole(condition.left), self._whole(condition.right)
-                if left is None or right is None:
-                    return None
-                return bool(evaluate(p.Comparison(left, condition.operator, right)))
-            case p.LogicalNot():
-                child = self._known(condition.child)
-                return None if child is None else not child
-            case p.LogicalAnd() | p.LogicalOr():
-                decisive = isinstance(condition, p.LogicalOr)
-                known_children = [self._known(child) for child in condition.children]
-                if decisive in known_children:
-                    return decisive
-                return None if None in known_children else not decisive
-            case bool() | int() | float() | np.generic():
-                return bool(condition)
-        return None
-
-    def _whole(self, expr: Expr) -> int | None:
-        """Return the number that *expr* is, with the values of loop variables put in."""
-        names = variable_names(expr)
-        if not all(isinstance(self.site.values.get(name), int) for name in names):
-            return None
-        value = _evaluated(expr, {name: self.site.values[name] for name in names})
-        return value if type(value) is int else None
-
     def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
         text = "!" + self.truth(expr.child, PREC_UNARY)
         return parenthesized(text, PREC_UNARY, enclosing_prec)
 
     def map_if(self, expr: p.If, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        known = self._known(expr.condition)
+        known = decided(expr.condition, self.site.values)
         if known is not None:
             return self.converted(expr.then if known else expr.else_, result, enclosing_prec)
         condition = self.truth(expr.condition, PREC_LOGICAL_OR)
@@ -781,58 +671,6 @@ _AXES = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 #: Expressions whose value is 0 or 1.
 _TRUTHS = (p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot)
 _WHOLE = (int, *_AXES)
-
-
-def _integer_constant(expr: Expr) -> int | None:
-    """Return the value of an integer, with or without a type; ``None`` for other expressions."""
-    match expr:
-        case TypedLiteral() | TypeCast():
-            value = expr.value if isinstance(expr, TypedLiteral) else expr.child
-            return _integer_constant(value) if expr.type.is_integral() else None
-        case bool() | np.bool_():
-            return None
-        case int() | np.integer():
-            return int(expr)
-    return None
-
-
-def _evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:
-    """Return what Python computes of *expr*; ``None`` where it cannot."""
-    try:
-        return evaluate(expr, {**_WHOLE_FUNCTIONS, **values})
-    except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
-        return None
-
-
-def _is_whole(expr: Expr, names: Container[str]) -> bool:
-    """Tell whether an expression is made of certain variables and whole numbers."""
-    todo = [expr]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, _CHAINS):
-            todo.extend(part.children)
-        elif isinstance(part, p.Variable):
-            if part.name not in names:
-                return False
-        elif not isinstance(part, _WHOLE):
-            return False
-    return True
-
-
-def _without_divisions(expr: Expr) -> Iterator[Expr]:
-    """Give the parts of an expression below quotients, remainders, and choices of numbers."""
-    match expr:
-        case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
-            yield from _without_divisions(expr.numerator)
-            yield from _without_divisions(expr.denominator)
-        case p.Sum() | p.Product() | p.Min() | p.Max():
-            for child in expr.children:
-                yield from _without_divisions(child)
-        case p.If():
-            yield from _without_divisions(expr.then)
-            yield from _without_divisions(expr.else_)
-        case _:
-            yield expr
 
 
 def _unnested(expr: p.Sum) -> tuple[Expr, ...]:

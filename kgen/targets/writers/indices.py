@@ -146,6 +146,9 @@ class IntegerWriter:
         self._fallback = WeakMethod(fallback)  # which keeps this
         self.type_of = type_of
         self.long_names = {arg.name for arg in ranges.kernel.args if _is_long_value(arg)}
+        #: Loop variables and sizes, and whether they are int32 where they are not found to be long.
+        self.whole_names = ranges.kernel.all_inames() | ranges.kernel.all_params()
+        self._are_int32: dict[str, bool] = {}
         #: How the index of the work-item is written, along each axis.
         self.local_index = target.local_index
         #: How the number of the work-group is.
@@ -253,6 +256,14 @@ class IntegerWriter:
 
     def _may_overflow(self, term: Expr) -> bool:
         return isinstance(term, p.Product) and not self.ranges.fits(term)
+
+    def is_int32_index(self, name: str) -> bool:
+        """Tell whether a loop variable, or a size, is int32 unless it is found to be long."""
+        found = self._are_int32.get(name)
+        if found is None:
+            is_index = name in self.whole_names and name not in self.ranges.kernel.array_vars
+            found = self._are_int32[name] = is_index and self.type_of(p.Variable(name)) == INT32
+        return found
 
     def _has_long_name(self, group: GroupHardwareAxisIndex) -> bool:
         return group.axis < len(self.target.group_index) and (
@@ -405,8 +416,7 @@ class _Widener(IdentityMapper):
     def __init__(self, integers: IntegerWriter) -> None:
         super().__init__()
         self.overflows = integers.overflows
-        kernel = integers.ranges.kernel
-        self.names = kernel.all_inames() | kernel.all_params()
+        self.names = integers.whole_names
 
     def map_variable(self, expr: p.Variable) -> Expr:
         return TypeCast(INT64, expr) if expr.name in self.names else expr

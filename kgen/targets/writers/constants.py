@@ -1,0 +1,73 @@
+"""Values of expressions that numbers decide, with the values of loop variables put in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pymbolic.primitives as p
+from pymbolic.mapper import UnsupportedExpressionError
+from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
+
+from kgen.ir.expr import Expr, TypeCast, TypedLiteral, variable_names
+
+__all__ = ["decided", "evaluated", "integer_constant", "whole_number"]
+
+#: Functions whose values for whole numbers are whole numbers.
+_WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
+
+
+def decided(condition: Expr, values: Mapping[str, Expr]) -> bool | None:
+    """Tell what a condition is that numbers and the *values* of loop variables decide."""
+    match condition:
+        case p.Comparison():
+            left, right = (
+                whole_number(condition.left, values),
+                whole_number(condition.right, values),
+            )
+            if left is None or right is None:
+                return None
+            return bool(evaluate(p.Comparison(left, condition.operator, right)))
+        case p.LogicalNot():
+            child = decided(condition.child, values)
+            return None if child is None else not child
+        case p.LogicalAnd() | p.LogicalOr():
+            decisive = isinstance(condition, p.LogicalOr)
+            children = [decided(child, values) for child in condition.children]
+            if decisive in children:
+                return decisive
+            return None if None in children else not decisive
+        case bool() | int() | float() | np.generic():
+            return bool(condition)
+    return None
+
+
+def whole_number(expr: Expr, values: Mapping[str, Expr]) -> int | None:
+    """Return the number that *expr* is, with the *values* of loop variables put in."""
+    names = variable_names(expr)
+    if not all(isinstance(values.get(name), int) for name in names):
+        return None
+    value = evaluated(expr, {name: values[name] for name in names})
+    return value if type(value) is int else None
+
+
+def evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:
+    """Return what Python computes of *expr*; ``None`` where it cannot."""
+    try:
+        return evaluate(expr, {**_WHOLE_FUNCTIONS, **values})
+    except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
+        return None
+
+
+def integer_constant(expr: Expr) -> int | None:
+    """Return the value of an integer, with or without a type; ``None`` for other expressions."""
+    match expr:
+        case TypedLiteral() | TypeCast():
+            value = expr.value if isinstance(expr, TypedLiteral) else expr.child
+            return integer_constant(value) if expr.type.is_integral() else None
+        case bool() | np.bool_():
+            return None
+        case int() | np.integer():
+            return int(expr)
+    return None

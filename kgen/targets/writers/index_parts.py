@@ -1,0 +1,141 @@
+"""Indices in expressions of data: what loop variables, sizes and numbers are computed to."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Final
+
+import pymbolic.primitives as p
+
+from kgen.analysis.range import is_int32
+from kgen.ir.affine import simplify
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LocalHardwareAxisIndex,
+    TruncQuotient,
+    TruncRemainder,
+    is_constant,
+    walk,
+)
+from kgen.ir.sets.interval import Interval
+from kgen.ir.types import INT32
+from kgen.targets.writers.access import has_division
+from kgen.targets.writers.indices import IntegerWriter
+from kgen.targets.writers.site import EmissionSite
+
+__all__ = ["IndexParts"]
+
+_CHAINS: Final = (p.Sum, p.Product)
+_AXES: Final = (GroupHardwareAxisIndex, LocalHardwareAxisIndex)
+_WHOLE: Final = (int, *_AXES)
+
+
+class IndexParts:
+    """Finds indices in expressions at a *site*, which :class:`IntegerWriter` is to write."""
+
+    def __init__(self, integers: IntegerWriter, site: EmissionSite) -> None:
+        self.integers, self.site = integers, site
+        self.names = integers.whole_names
+
+    def index(self, expr: Expr) -> Expr | None:
+        """Return what is computed of loop variables and sizes, their values put in, simplified.
+
+        ``None`` for everything else, for what users wrote, and where 32 bits may not do for it.
+        """
+        if not _is_whole(expr, self.names) or self.integers.type_of(expr) != INT32:
+            return None
+        if not self._was_replaced(expr):
+            return None
+        index = simplify(expr, self.site.values, self.site.signs.interval)
+        found, has_large = self.integers.ranges.survey(index)
+        return index if is_int32(found) and not has_large else None
+
+    def known_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
+        """Return what a division of an index by a number is without one, if that is known."""
+        if not is_constant(expr.denominator) or self.index(expr.numerator) is None:
+            return None
+        index = simplify(expr, self.site.values, self.site.signs.interval)
+        return None if has_division(index) else index
+
+    def long_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
+        """Return a division, by a number, of loop variables and sizes that may need 64 bits."""
+        if not is_constant(expr.denominator) or not _is_whole(expr.numerator, self.names):
+            return None
+        index = simplify(expr, self.site.values, self.site.signs.interval)
+        return index if self.integers.is_long(index) else None
+
+    def _was_replaced(self, expr: Expr) -> bool:
+        """Tell whether a loop variable gets a value, or has become that of a split loop."""
+        return any(
+            node.name in self.site.values
+            if isinstance(node, p.Variable)
+            else isinstance(node, p.Product) and isinstance(node.children[-1], int)
+            for node in walk(expr)
+        )
+
+    def led_by_index(self, terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Make one of the first terms, but not of all: loop variables, sizes and numbers."""
+        end = 0
+        while end < len(terms) - 1 and _is_whole(terms[end], self.names):
+            end += 1
+        for stop in range(end, 1, -1):
+            if self.index(p.Sum(terms[:stop])) is not None:
+                return (p.Sum(terms[:stop]), *terms[stop:])
+        return terms
+
+    def is_plain(self, expr: Expr) -> bool:
+        """Tell whether *expr* is made of int32 variables of loops, sizes, axes and numbers.
+
+        None of these has a value that would have to be put in, and simplified.
+        """
+        match expr:
+            case int():
+                return is_int32(Interval(expr, expr))
+            case p.Variable():
+                name = expr.name
+                is_plain = name not in self.integers.long_names and name not in self.site.values
+                return is_plain and self.integers.is_int32_index(name)
+            case p.Sum():
+                return all(map(self.is_plain, expr.children))
+            case p.Product():
+                is_split = isinstance(expr.children[-1], int)
+                return not is_split and all(map(self.is_plain, expr.children))
+        return isinstance(expr, _AXES)
+
+    def may_overflow(self, expr: Expr) -> bool:
+        """Tell whether loop variables and sizes are too large for 32 bits, in *expr* or before."""
+        if not all(_is_whole(leaf, self.names) for leaf in _without_divisions(expr)):
+            return False
+        return self.integers.overflows(expr) or self.integers.is_long(expr)
+
+
+def _is_whole(expr: Expr, names: Container[str]) -> bool:
+    """Tell whether an expression is made of certain variables and whole numbers."""
+    todo = [expr]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, _CHAINS):
+            todo.extend(part.children)
+        elif isinstance(part, p.Variable):
+            if part.name not in names:
+                return False
+        elif not isinstance(part, _WHOLE):
+            return False
+    return True
+
+
+def _without_divisions(expr: Expr) -> Iterator[Expr]:
+    """Give the parts of an expression below quotients, remainders, and choices of numbers."""
+    match expr:
+        case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
+            yield from _without_divisions(expr.numerator)
+            yield from _without_divisions(expr.denominator)
+        case p.Sum() | p.Product() | p.Min() | p.Max():
+            for child in expr.children:
+                yield from _without_divisions(child)
+        case p.If():
+            yield from _without_divisions(expr.then)
+            yield from _without_divisions(expr.else_)
+        case _:
+            yield expr
