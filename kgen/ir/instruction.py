@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
-import numpy as np
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
@@ -27,10 +26,22 @@ from kgen.ir.expr import (
     variable_names,
 )
 from kgen.ir.fields import stored_fields
-from kgen.ir.language.expressions import parse, read_expression
+from kgen.ir.instruction_fields import (
+    BINDINGS,
+    CREATES_NOTHING,
+    READERS,
+    UniqueName,
+    read_accesses,
+    read_binding,
+    read_names,
+    read_temp_type,
+    read_value,
+    unfit_option,
+)
+from kgen.ir.language.expressions import parse
 from kgen.ir.mentions import Mentions, mentions_of
-from kgen.ir.tags import Taggable, UseStreamingStoreTag, to_tags
-from kgen.ir.types import Optional, read_type, to_kgen_type
+from kgen.ir.tags import Taggable, UseStreamingStoreTag
+from kgen.ir.types import Optional
 
 __all__ = [
     "assign_beside",
@@ -50,20 +61,6 @@ __all__ = [
 ]
 
 Self_ = TypeVar("Self_", bound="InstructionBase")
-
-
-@dataclass(frozen=True)
-class UniqueName:
-    """An id to be made unique: ``id=UniqueName("load")`` is ``{id_prefix=load}``.
-
-    >>> import kgen as lp
-    >>> load = lp.Assignment("out[i]", "a[i]", id=UniqueName("load"))
-    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", [load, "b[i] = 1 {id=load}"])
-    >>> [insn.id for insn in unit["kgen_kernel"].instructions]
-    ['load_0', 'load']
-    """
-
-    name: str
 
 
 @dataclass(frozen=True)
@@ -95,30 +92,6 @@ class SourceSpan:
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text.strip()}"
-
-
-def _names(value: Any, field: str, *, tests: bool = False) -> frozenset[str]:
-    """Read names, and with *tests* functions that choose what is meant."""
-    if value is None:
-        return frozenset()
-    if isinstance(value, str):
-        return frozenset(name.strip() for name in value.split(",") if name.strip())
-    items = _items(value, field, "text, or a list of texts")
-    if not all(isinstance(item, str) or (tests and callable(item)) for item in items):
-        raise _unfit(field, "text, or a list of texts", value)
-    return items
-
-
-def _unfit(field: str, wanted: str, value: Any) -> KernelError:
-    return unfit(f"option '{field}' of an instruction", wanted, value)
-
-
-def _items(value: Any, field: str, wanted: str) -> frozenset[Any]:
-    """Return the items of a collection, or reject what is none."""
-    try:
-        return frozenset(value)
-    except TypeError:
-        raise _unfit(field, wanted, value) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,10 +304,6 @@ class InstructionBase(Taggable):
         return f"{self._body_text()}  {{{', '.join(self.get_str_options())}}}"
 
 
-#: What instructions say whose assignees are declared elsewhere.
-_CREATES_NOTHING = Optional()
-
-
 class MultiAssignmentBase(InstructionBase):
     """An instruction of the form ``assignees = expression``.
 
@@ -363,7 +332,7 @@ class Assignment(MultiAssignmentBase):
 
     assignee: Expr
     expression: Expr
-    temp_var_type: Optional = _CREATES_NOTHING
+    temp_var_type: Optional = CREATES_NOTHING
     atomicity: tuple[VarAtomicity, ...] = ()
 
     def __init__(self, assignee: Expr, expression: Expr, id: Any = None, **options: Any) -> None:
@@ -374,9 +343,9 @@ class Assignment(MultiAssignmentBase):
         assignee_name(assignee)
         self._set(
             assignee=assignee,
-            expression=_read_value(expression, (assignee,)),
-            temp_var_type=_temp_type(temp_var_type),
-            atomicity=_accesses(atomicity),
+            expression=read_value(expression, (assignee,)),
+            temp_var_type=read_temp_type(temp_var_type),
+            atomicity=read_accesses(atomicity),
         )
 
     @property
@@ -473,7 +442,7 @@ class CallInstruction(MultiAssignmentBase):
         _init_base(self, {"id": id, **options})
         assignees = parse(assignees) if isinstance(assignees, str) else assignees
         places = tuple(assignees) if isinstance(assignees, list | tuple) else (assignees,)
-        expression = _read_value(expression, places)
+        expression = read_value(expression, places)
         if not isinstance(expression, p.Call | Reduction | p.CallWithKwargs):
             raise KernelError(
                 f"'{to_text(expression)}' has one value and cannot be assigned to "
@@ -483,13 +452,13 @@ class CallInstruction(MultiAssignmentBase):
             types = (None,) * len(places)
         if not isinstance(types, list | tuple) or len(types) not in (0, len(places)):
             wanted = "a list of a type, or None, for each variable that is assigned"
-            raise _unfit("temp_var_types", wanted, types)
+            raise unfit_option("temp_var_types", wanted, types)
         types = types or (None,) * len(places)
         self._set(
             assignees=places,
             expression=expression,
-            temp_var_types=tuple(_temp_type(t) for t in types),
-            atomicity=_accesses(atomicity),
+            temp_var_types=tuple(read_temp_type(t) for t in types),
+            atomicity=read_accesses(atomicity),
         )
 
     def arg_id_to_arg(self) -> dict[int | str, Expr]:
@@ -561,7 +530,7 @@ class CInstruction(InstructionBase):
         if isinstance(iname_exprs, str):
             iname_exprs = [n.strip() for n in iname_exprs.split(",") if n.strip()]
         if not isinstance(iname_exprs, list | tuple):
-            raise unfit("iname_exprs of C code", _BINDINGS, iname_exprs)
+            raise unfit("iname_exprs of C code", BINDINGS, iname_exprs)
         if not isinstance(code, str):
             raise unfit("code of a C instruction", "text", code)
         if isinstance(assignees, str):
@@ -573,9 +542,9 @@ class CInstruction(InstructionBase):
         for place in places:
             assignee_name(place)
         self._set(
-            iname_exprs=tuple(_binding(item) for item in iname_exprs),
+            iname_exprs=tuple(read_binding(item) for item in iname_exprs),
             code=code,
-            read_variables=_names(read_variables, "read_variables"),
+            read_variables=read_names(read_variables, "read_variables"),
             assignees=places,
         )
 
@@ -670,101 +639,7 @@ class BarrierInstruction(DataObliviousInstruction):
         return f"... {self.synchronization_kind[0]}barrier"
 
 
-# -- helpers ------------------------------------------------------------------------
-
-
-def _scoped(pairs: Any, field: str) -> frozenset[tuple[str, str]]:
-    items = _items(() if pairs is None else pairs, field, _PAIRS)
-    if not all(isinstance(item, str) or _is_pair(item) for item in items):
-        raise _unfit(field, _PAIRS, pairs)
-    return frozenset((item, "any") if isinstance(item, str) else tuple(item) for item in items)
-
-
-_PAIRS = "a list of ids, or of pairs (id, 'local', 'global' or 'any')"
-
-
-def _is_pair(item: Any) -> bool:
-    return isinstance(item, tuple) and len(item) == 2 and item[1] in ("local", "global", "any")
-
-
-def _conditions(given: Any, field: str) -> frozenset[Expr]:
-    if given is None:
-        return frozenset()
-    items = given if isinstance(given, list | tuple | frozenset | set) else (given,)
-    return frozenset(read_expression(item, "condition of an instruction") for item in items)
-
-
-_BINDINGS = "text, or a list of names and pairs (name, expression)"
-
-
-def _binding(item: Any) -> tuple[str, Expr]:
-    """Read a name that C code uses for a loop variable, or for an expression of them."""
-    if isinstance(item, str):
-        return item, p.Variable(item)
-    is_pair = isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
-    if not is_pair:
-        raise unfit("iname_exprs of C code", _BINDINGS, item)
-    return item[0], read_expression(item[1], f"value of '{item[0]}' in iname_exprs")
-
-
-def _read_value(given: Any, places: tuple[Expr, ...]) -> Expr:
-    """Read what is assigned to *places*: one expression, or a tuple of them."""
-    if isinstance(given, p.ExpressionNode | tuple):
-        return given
-    names = ", ".join(f"'{assignee_name(place)}'" for place in places)
-    return read_expression(given, f"value that is assigned to {names}")
-
-
-_FLAGS = (bool, np.bool_, type(None))
-
-
-def _flag(given: Any, field: str) -> bool:
-    if not isinstance(given, _FLAGS):
-        raise _unfit(field, "True or False", given)
-    return bool(given)
-
-
-def _id(given: Any, field: str) -> Any:
-    if given is not None and not isinstance(given, str | UniqueName):
-        raise _unfit(field, "text, a UniqueName or None", given)
-    return given
-
-
-def _priority(given: Any, field: str) -> int:
-    if not isinstance(given, int | np.integer):
-        raise _unfit(field, "an integer", given)
-    return int(given)
-
-
-def _tags(given: Any, field: str) -> frozenset[Tag]:
-    return to_tags(given)
-
-
-def _accesses(given: Any) -> tuple[VarAtomicity, ...]:
-    if given is None:
-        return ()
-    items = tuple(given) if isinstance(given, list | tuple) else (given,)
-    if not all(isinstance(item, VarAtomicity) for item in items):
-        raise unfit("atomicity of an instruction", "a list of AtomicInit and AtomicUpdate", given)
-    return items
-
-
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(InstructionBase)}
-
-#: How the values that users give for fields are read.
-_READERS: dict[str, Callable[[Any, str], Any]] = {
-    "id": _id,
-    "depends_on": partial(_names, tests=True),
-    "depends_on_is_final": _flag,
-    "groups": _names,
-    "conflicts_with_groups": _names,
-    "no_sync_with": _scoped,
-    "within_inames": _names,
-    "within_inames_is_final": _flag,
-    "priority": _priority,
-    "predicates": _conditions,
-    "tags": _tags,
-}
 
 
 def _with_ids(insn: InstructionBase, options: dict[str, Any]) -> dict[str, Any]:
@@ -790,7 +665,7 @@ def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
                 f"  hint: {near_names(name, _DEFAULTS)}"
             )
         if value is not _DEFAULTS[name]:
-            read = _READERS.get(name)
+            read = READERS.get(name)
             state[name] = value if read is None else read(value, name)
 
 
@@ -811,17 +686,9 @@ def _with_names_of(
     )
 
 
-def _temp_type(value: Any, field: str = "temp_var_type") -> Optional:
-    if value is None:
-        return _CREATES_NOTHING
-    if not isinstance(value, Optional):
-        return Optional(read_type(value, "what an instruction assigns, temp_var_type"))
-    return Optional(to_kgen_type(value.value)) if value.has_value else value
-
-
 #: How the fields that do not touch expressions are read.
-_BOOKKEEPING = {name: _READERS.get(name) for name in _DEFAULTS if name != "predicates"}
-_BOOKKEEPING["temp_var_type"] = _temp_type
+_BOOKKEEPING = {name: READERS.get(name) for name in _DEFAULTS if name != "predicates"}
+_BOOKKEEPING["temp_var_type"] = read_temp_type
 
 
 def _declaration(kind: Optional) -> str:
