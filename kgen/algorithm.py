@@ -15,13 +15,14 @@ from kgen.ir.expr import Expr
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.again import MOST_ELEMENTS, same_as
-from kgen.ready.arguments import bind, context_first, read_arguments, reject_given
+from kgen.ready.arguments import context_first, read_arguments, reject_given
 from kgen.ready.c_functions import Value, converted
 from kgen.ready.c_text import CArgument
 from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native, viewed
 from kgen.ready.onesweep import MOST_BITS, OneSweepPass
+from kgen.ready.passed import read_call
 from kgen.ready.places import HOST, Place, find_place, flat, new_array
 from kgen.ready.radix import RadixPass
 from kgen.ready.snippet import Signature, allocator_of, call_options
@@ -349,7 +350,7 @@ class RadixSort(Tunable):
         :arg key_bits: the number of bits of the keys, from the lowest, which are not negative then
         :arg queue, allocator, wait_for, stream: of OpenCL, of CUDA
         """
-        bound, call = self._read(args, key_bits, queue, stream)
+        first, call = self._read(args, key_bits, queue, stream)
         allocator = allocator or allocator_of(call.arrays)
         more = call_options(allocator=allocator, wait_for=wait_for, stream=stream)
         made = self._targets(call)
@@ -369,18 +370,15 @@ class RadixSort(Tunable):
             results = tuple(last[f"{name}_out"] for name in self.sort_arg_names)
         else:
             results = self._run(call, made, more, run)
-        first = bound[self.signature.arrays[0].name]
         return tuple(like(self.name, first, one) for one in results), event
 
     def _read(
         self, args: tuple[Any, ...], key_bits: int | None, queue: Any, stream: Any
-    ) -> tuple[dict[str, Any], _Call]:
-        """Return the arguments by name, and what the call sorts; reject what does not fit."""
+    ) -> tuple[Any, _Call]:
+        """Return the first array as passed, and what the call sorts; reject what does not fit."""
+        given, place, first = read_call(self.signature, args, queue, stream)
         names = [one.name for one in self.signature.arrays]
-        bound = bind(self.name, self.signature.arguments, args)
-        given = native(self.name, bound, names, stream)
         arrays = [given[name] for name in names]
-        place = find_place(self.name, arrays, queue)
         size = int(given[self._moved[0].name].shape[0])
         for name, array in zip(names, arrays, strict=True):
             self._check(name, array, size)
@@ -394,7 +392,7 @@ class RadixSort(Tunable):
         if in_one_sweep:
             bits = min(bits, MOST_BITS)
             numbers["valid"] = (1 << last) - 1
-        return bound, _Call(place, given, arrays, size, last, bits, in_one_sweep, numbers)
+        return first, _Call(place, given, arrays, size, last, bits, in_one_sweep, numbers)
 
     def _run(
         self,

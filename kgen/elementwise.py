@@ -13,11 +13,11 @@ from kgen.frontend import make_kernel
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.arguments import bind, context_first, read_arguments, reject_given
+from kgen.ready.arguments import context_first, read_arguments, reject_given
 from kgen.ready.c_text import parse_functions, with_macros
 from kgen.ready.indices import Indices
-from kgen.ready.libraries import native
-from kgen.ready.places import Place, find_place
+from kgen.ready.passed import read_call
+from kgen.ready.places import Place
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, call_options, fit, plain_arrays
 from kgen.ready.statements import read_statements
@@ -165,10 +165,7 @@ class ElementwiseKernel(Tunable):
     ) -> Any:
         if capture_as is not None:
             raise InvocationError("capture_as is not supported", kernel=self.name)
-        names = [one.name for one in self.signature.arrays]
-        bound = bind(self.name, self.signature.arguments, args)
-        given = native(self.name, bound, names, stream)
-        place = find_place(self.name, (given[name] for name in names), queue)
+        given, place, _ = read_call(self.signature, args, queue, stream)
         elements = fit(self.signature, self._plain, given, range, slice)
         index_dtype = place.index_dtype(elements.size)
         options = {

@@ -19,13 +19,14 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.arguments import bind, context_first, read_arguments, reject_given
+from kgen.ready.arguments import context_first, read_arguments, reject_given
 from kgen.ready.c_text import CArgument, parse_functions, with_macros
 from kgen.ready.expressions import Scope, to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import operation_of, read_combination
-from kgen.ready.places import Place, as_axes, find_place, new_array
+from kgen.ready.passed import read_call
+from kgen.ready.places import Place, as_axes, new_array
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, fit, plain_arrays
 from kgen.ready.tuned import Tunable, defaults_of
@@ -251,10 +252,7 @@ class ReductionKernel(Tunable):
         axis: int | None = None,
         stream: Any = None,
     ) -> Any:
-        names = [one.name for one in self.signature.arrays]
-        bound = bind(self.name, self.signature.arguments, args)
-        given = native(self.name, bound, names, stream)
-        place = find_place(self.name, (given[name] for name in names), queue)
+        given, place, first = read_call(self.signature, args, queue, stream)
         allocator = allocator or allocator_of(given.values())
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         if return_event:
@@ -268,7 +266,7 @@ class ReductionKernel(Tunable):
             result, event = self._call_along(place, given, axis, out, more)
         else:
             result, event = self._call(place, given, (range, slice), out, more)
-        result = like(self.name, bound[names[0]], result) if passed is None else passed
+        result = like(self.name, first, result) if passed is None else passed
         return (result, event) if return_event else result
 
     def _call(

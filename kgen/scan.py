@@ -24,13 +24,14 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.arguments import bind, check_devices, context_first, read_arguments
+from kgen.ready.arguments import check_devices, context_first, read_arguments
 from kgen.ready.c_functions import Value
 from kgen.ready.c_text import CArgument, parse_functions, with_macros
 from kgen.ready.expressions import Scope, to_condition, to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import FlaggedOperation, operation_of, read_combination
+from kgen.ready.passed import read_call
 from kgen.ready.places import Place, as_axes, copy_to, find_place, flat, new_array
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
@@ -366,10 +367,7 @@ class GenericScanKernel(Tunable):
         axis: int | None = None,
         stream: Any = None,
     ) -> Any:
-        names = [one.name for one in self.signature.arrays]
-        bound = bind(self.name, self.signature.arguments, args)
-        given = native(self.name, bound, names, stream)
-        place = find_place(self.name, (given[name] for name in names), queue)
+        given, place, _ = read_call(self.signature, args, queue, stream)
         allocator = allocator or allocator_of(given.values())
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         event, _ = self._run(place, given, size, axis, more)

@@ -96,7 +96,7 @@ def test_on_opencl_as_in_pyopencl(opencl_queue: Any) -> None:
 def test_the_kernels_of_gpus(opencl_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     array = pytest.importorskip("pyopencl.array")
     place = Place(lp.PyOpenCLTarget(), (opencl_queue,), is_gpu=True)
-    monkeypatch.setattr("kgen.algorithm.find_place", lambda *_: place)
+    monkeypatch.setattr("kgen.ready.passed.find_place", lambda *_: place)
     x = np.random.default_rng(4).integers(-(2**15), 2**15, 50_003).astype(np.int16)
     schedule = {"group_size": 32, "items": 3}
     sort = RadixSort("short *x", "x[i]", ["x"], key_dtype=np.int16, schedule=schedule)
