@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.errors import InvocationError, KernelError
+from kgen.errors import InvocationError
 from kgen.frontend import make_kernel
-from kgen.ir.data import GlobalArg, TemporaryVariable
-from kgen.ir.expr import Expr, Reduction
-from kgen.ir.instruction import (
-    Assignment,
-    BarrierInstruction,
-    CallInstruction,
-    InstructionBase,
-)
-from kgen.ir.reductions import ReductionOperation
+from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
-from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.arguments import check_devices, context_first, read_arguments
+from kgen.ready.arguments import check_devices, context_first
 from kgen.ready.c_functions import Value
-from kgen.ready.c_text import CArgument, parse_functions, with_macros
-from kgen.ready.expressions import Scope, to_condition, to_value
+from kgen.ready.c_text import CArgument
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
-from kgen.ready.operations import FlaggedOperation, operation_of, read_combination
 from kgen.ready.passed import read_call
 from kgen.ready.places import Place, as_axes, copy_to, find_place, flat, new_array
+from kgen.ready.scan_bodies import ScanBody, TiledScanBody, races
+from kgen.ready.scan_snippets import ScanSnippets
 from kgen.ready.shortcut import shortcut_for
-from kgen.ready.snippet import Signature, allocator_of, call_options, plain_arrays
-from kgen.ready.statements import Program, read_statements
-from kgen.ready.tiles import TiledScan, Tiling, looks_back, tiling_for
+from kgen.ready.snippet import allocator_of, call_options, plain_arrays
+from kgen.ready.tiles import Tiling, looks_back, tiling_for
 from kgen.ready.tuned import Tunable, defaults_of
 
 __all__ = ["ExclusiveScanKernel", "GenericScanKernel", "InclusiveScanKernel"]
-
-_BOOL: Final = np.dtype(np.bool_)
-
-
-_RESULTS: Final = frozenset(["item", "prev_item", "last_item"])
 
 
 class GenericScanKernel(Tunable):
@@ -119,93 +104,13 @@ class GenericScanKernel(Tunable):
             "output_statement": output_statement,
             "is_segment_start_expr": is_segment_start_expr,
         }
-        expanded = {
-            what: with_macros(preamble, text) for what, text in texts.items() if text is not None
-        }
-        functions = parse_functions(expanded["scan_expr"][0])
-        self._texts = {what: text for what, (_, text) in expanded.items()}
-        self.signature = Signature(self.name, read_arguments(arguments), functions)
-        self._fetched = _read_fetches(self.signature, input_fetch_exprs or ())
-        self.combination = read_combination(
-            self._texts["scan_expr"], "scan_expr", self.dtype, neutral, functions
+        snippets = ScanSnippets(
+            self.name, self.dtype, arguments, texts, neutral, input_fetch_exprs or (), preamble
         )
-        self._check()
-        self._plain = plain_arrays(self.signature, self._read_all)
-        operation = (str(self.dtype), neutral, preamble, *sorted(self._texts.items()))
-        self._begin(wisdom, self.signature.arguments, *operation, self._fetched)
-
-    def _check(self) -> None:
-        """Find what the output statement uses, and reject what does not exist."""
-        scope = self._with_results(self.signature.scope(Indices(self.signature.size)))
-        program = read_statements(self._texts["output_statement"], "output_statement", scope, ["i"])
-        self._uses = frozenset(_RESULTS.intersection(program.read))
-        if "prev_item" in self._uses and self.combination.neutral is None:
-            raise KernelError(
-                "'prev_item' of the first element is not known without a neutral element",
-                kernel=self.name,
-                hint='pass neutral, such as "0"',
-            )
-        if "last_item" in self._uses and self.is_segmented:
-            raise KernelError("a segmented scan has no 'last_item'", kernel=self.name)
-        read = self._names_read(scope)
-        self._stores_results = "last_item" in self._uses or not read.isdisjoint(program.written)
-
-    @property
-    def neutral(self) -> Expr:
-        """The value before the first element."""
-        return self.combination.neutral
-
-    @property
-    def is_segmented(self) -> bool:
-        """Tell whether the scan restarts at some elements."""
-        return "is_segment_start_expr" in self._texts
-
-    # -- snippets -------------------------------------------------------------------------
-
-    def _input(self, scope: Scope) -> tuple[Expr, ...]:
-        """Return the operands of the scan for an index: the value, and its flag if there is one."""
-        scope = self._with_fetched(scope)
-        value = to_value(self._texts["input_expr"], "input_expr", scope, self.dtype)
-        if self.is_segmented:
-            inside = scope.with_numbers({"a": Value(value, self.dtype)})
-            text = self._texts["is_segment_start_expr"]
-            return value, to_condition(text, "is_segment_start_expr", inside)
-        return (value,) if self.combination.neutral is not None else (value, True)
-
-    def _with_fetched(self, scope: Scope) -> Scope:
-        numbers: dict[str, Value] = {}
-        at = scope.numbers["i"].expr
-        for name, array, offset in self._fetched:
-            dtype = scope.arrays[array]
-            element = scope.element(array, p.Sum((at, np.int64(offset))) if offset else at)
-            if offset:
-                condition = p.Comparison(at, ">=", np.int64(-offset))
-                element = p.If(condition, element, dtype.type(0))
-            numbers[name] = Value(element, dtype)
-        return scope.with_numbers(numbers)
-
-    def _with_results(self, scope: Scope) -> Scope:
-        return scope.with_numbers(
-            {name: Value(p.Variable(name), self.dtype) for name in sorted(_RESULTS)}
-        )
-
-    def _read_all(self, scope: Scope) -> None:
-        self._input(scope)
-        self._output(self._with_results(scope), ("i",))
-
-    def _output(self, scope: Scope, inames: Sequence[str]) -> Program:
-        text = self._texts["output_statement"]
-        taken = {*inames, *_RESULTS, *(one.name for one in self.signature.arguments)}
-        return read_statements(text, "output_statement", scope, inames, taken)
-
-    def _names_read(self, scope: Scope) -> frozenset[str]:
-        """Return the arrays that the input reads."""
-        return Assignment(
-            "kgen_input",
-            p.Sum(
-                tuple(p.If(part, 1, 0) if k else part for k, part in enumerate(self._input(scope)))
-            ),
-        ).read_dependency_names()
+        self._snippets, self.signature = snippets, snippets.signature
+        self._plain = plain_arrays(self.signature, snippets.read_all)
+        operation = (str(self.dtype), neutral, preamble, *sorted(snippets.texts.items()))
+        self._begin(wisdom, self.signature.arguments, *operation, snippets.fetched)
 
     # -- the kernel -----------------------------------------------------------------------
 
@@ -232,7 +137,7 @@ class GenericScanKernel(Tunable):
             ``turns``; a thread of a host has ``chunk`` elements. Without ``turns``, the groups on
             CUDA look back at preceding groups, in one launch; otherwise there are two
         """
-        stores_results = self._stores_results if stores_results is None else stores_results
+        stores_results = self._snippets.stores_results if stores_results is None else stores_results
         settings = {**self.schedule, **schedule}
         if is_gpu and along is None:
             is_one = not in_one_group and looks_back(target, self.dtype, settings)
@@ -244,7 +149,7 @@ class GenericScanKernel(Tunable):
         names = (*step.inames[: axes // 2], "j", *step.inames[axes // 2 + 1 :])
         source = Indices(self.signature.size, axes, names=names)
         swept = step.inames[axes // 2]
-        body = _Body(self, step, source, stores_results=stores_results)
+        body = ScanBody(self._snippets, step, source, stores_results=stores_results)
         knl = make_kernel(
             [
                 step.domain,
@@ -270,7 +175,7 @@ class GenericScanKernel(Tunable):
         self, target: TargetBase, tiling: Tiling, index_dtype: Any, *, stores_results: bool
     ) -> TranslationUnit:
         """Return the kernel for a GPU."""
-        body = _TiledBody(self, tiling, stores_results=stores_results)
+        body = TiledScanBody(self._snippets, tiling, stores_results=stores_results)
         whole, scan = Indices(self.signature.size), body.scan
         knl = make_kernel(
             [*scan.domains, *body.domains],
@@ -305,11 +210,12 @@ class GenericScanKernel(Tunable):
             "prev_item": p.Variable("kgen_prev_item")[at],
             "last_item": p.Variable("kgen_item")[last],
         }
+        scope = self.signature.scope(indices)
         values = {name: Value(expr, self.dtype) for name, expr in elements.items()}
-        program = self._output(self.signature.scope(indices).with_numbers(values), ("i",))
+        program = self._snippets.output(scope.with_numbers(values), ("i",))
         results = [
             GlobalArg(name, self.dtype, shape=indices.sizes, is_input=True)
-            for name in self._stored()
+            for name in self._snippets.stored()
         ]
         knl = make_kernel(
             [indices.domain, *program.domains],
@@ -322,18 +228,9 @@ class GenericScanKernel(Tunable):
             index_dtype=index_dtype,
             assumptions=indices.assume(index_dtype),
             options={"restrict": restrict, "build_options": self.options or ()},
-            silenced_warnings=_races(program, indices),
+            silenced_warnings=races(program, indices),
         )
         return schedules.elementwise(knl, indices.inames, is_gpu=is_gpu, **schedule)
-
-    def _stored(self) -> tuple[str, ...]:
-        """Return the results that have memory of their own."""
-        names = []
-        if self._uses & {"item", "last_item"} or not self._uses:
-            names.append("kgen_item")
-        if "prev_item" in self._uses:
-            names.append("kgen_prev_item")
-        return tuple(names)
 
     # -- calls ----------------------------------------------------------------------------
 
@@ -396,7 +293,7 @@ class GenericScanKernel(Tunable):
         if any(name not in self._plain for name in names):
             given[self.signature.size] = size
         layout = {"index_dtype": self.index_dtype or place.index_dtype(size)}
-        stores_results = self._stores_results or is_shared
+        stores_results = self._snippets.stores_results or is_shared
         tiling: dict[str, int] = {}
         if place.is_gpu:
             is_one = looks_back(place.target, self.dtype, self.schedule)
@@ -421,7 +318,7 @@ class GenericScanKernel(Tunable):
                     outputs=partial(self._new_outputs, place, tuple(given)),
                 )
             return event, outputs
-        results = dict(zip(self._stored(), outputs, strict=True))
+        results = dict(zip(self._snippets.stored(), outputs, strict=True))
         of_output = {"restrict": not is_shared, **layout}
         result: tuple[Any, Any] = self._launch(
             place, of_output, {**given, **results}, more, "build_output"
@@ -461,7 +358,7 @@ class GenericScanKernel(Tunable):
     ) -> tuple[Any, Any]:
         names = [one.name for one in self.signature.arrays if one.name in given]
         shape = tuple(given[names[0]].shape)
-        if not self._plain.issuperset(names) or self._stores_results:
+        if not self._plain.issuperset(names) or self._snippets.stores_results:
             raise InvocationError(
                 "a scan along an axis uses elements other than x[i], or overwrites its input",
                 kernel=self.name,
@@ -494,151 +391,6 @@ class GenericScanKernel(Tunable):
         if place.is_gpu:
             return {"group_size": Tiling.group_size, "items": options["items"]}
         return defaults_of(schedules.scan, *([] if options["in_one_group"] else ["chunk"]))
-
-
-class _Body:
-    """The instructions of a scan in the loops *step*; *source* is the index of its operands."""
-
-    def __init__(
-        self, kernel: GenericScanKernel, step: Indices, source: Indices, *, stores_results: bool
-    ) -> None:
-        self.kernel = kernel
-        self.stores_results = stores_results
-        self.step = step
-        self.inames = frozenset(step.inames)
-        self.temporaries: dict[str, TemporaryVariable] = {}
-        self.results: list[GlobalArg] = []
-        self.silenced: list[str] = []
-        self.domains: list[str] = []
-        self.is_exclusive = "prev_item" in kernel._uses
-        self.scope = kernel.signature.scope(step)
-        self.operands = kernel._input(kernel.signature.scope(source))
-        steps = [*self._scan(), *self._items(), *self._outputs()]
-        self.instructions = [self._inside(insn) for insn in steps]
-
-    def _inside(self, insn: InstructionBase) -> InstructionBase:
-        if insn.within_inames_is_final:
-            return insn
-        return insn.copy(within_inames=self.inames, within_inames_is_final=True)
-
-    def _temporary(self, name: str, dtype: Any) -> p.Variable:
-        self.temporaries[name] = TemporaryVariable(
-            name, dtype, shape=(), address_space=AddressSpace.PRIVATE
-        )
-        return p.Variable(name)
-
-    def _scan(self) -> Iterator[InstructionBase]:
-        """Yield what scans: all before an element, or with it."""
-        combination = self.kernel.combination
-        result = self._temporary("kgen_before" if self.is_exclusive else "item", self.kernel.dtype)
-        if len(self.operands) == 1:
-            operation: ReductionOperation = operation_of(combination)
-            yield Assignment(result, Reduction(operation, ("j",), self.operands[0]), id="scan")
-        else:
-            flag = self._temporary("kgen_flag", _BOOL)
-            reduction = Reduction(FlaggedOperation(combination), ("j",), self.operands)
-            yield CallInstruction((result, flag), reduction, id="scan")
-
-    def _items(self) -> Iterator[InstructionBase]:
-        """Yield what finds the results of an element and of the one before it."""
-        if not self.is_exclusive:
-            return
-        kernel = self.kernel
-        before: Expr = p.Variable("kgen_before")
-        value, *flags = kernel._input(self.scope)
-        starts: Expr = False
-        if kernel.is_segmented:
-            starts = self._temporary("kgen_starts", _BOOL)
-            yield Assignment(starts, flags[0], id="starts")
-        if "item" in kernel._uses:
-            item = self._temporary("item", kernel.dtype)
-            yield Assignment(item, kernel.combination.of(before, value, starts), id="item")
-        if kernel.is_segmented:
-            before = p.If(starts, kernel.neutral, before)
-        yield Assignment(self._temporary("prev_item", kernel.dtype), before, id="prev_item")
-
-    def _outputs(self) -> Iterator[InstructionBase]:
-        """Yield what stores the results, in memory of their own or where the snippet says."""
-        kernel = self.kernel
-        if self.stores_results:
-            for name in kernel._stored():
-                self.results.append(GlobalArg(name, kernel.dtype, shape=self.step.sizes))
-                place = p.Variable(name)[tuple(map(p.Variable, self.step.inames))]
-                yield Assignment(place, p.Variable(name.removeprefix("kgen_")), id=f"store_{name}")
-            return
-        program = kernel._output(kernel._with_results(self.scope), self.step.inames)
-        self.temporaries |= program.temporaries
-        self.domains = program.domains
-        self.silenced = _races(program, self.step)
-        yield from program.instructions
-
-
-class _TiledBody(_Body):
-    """The instructions of a scan that tiles of elements in local memory hold."""
-
-    def __init__(self, kernel: GenericScanKernel, tiling: Tiling, *, stores_results: bool) -> None:
-        self.scan = TiledScan(
-            kernel.combination,
-            lambda indices: kernel._input(kernel.signature.scope(indices)),
-            kernel.signature.size,
-            tiling,
-        )
-        super().__init__(kernel, self.scan.step, self.scan.step, stores_results=stores_results)
-
-    def _inside(self, insn: InstructionBase) -> InstructionBase:
-        return insn if isinstance(insn, BarrierInstruction) else super()._inside(insn)
-
-    def _scan(self) -> Iterator[InstructionBase]:
-        """Yield what leaves the results in the tile."""
-        yield from self.scan.instructions()
-
-    def _items(self) -> Iterator[InstructionBase]:
-        return map(self._where_elements_are, self._items_of_tile())
-
-    def _where_elements_are(self, insn: InstructionBase) -> InstructionBase:
-        return insn.copy(predicates=insn.predicates | {self.scan.step.condition})
-
-    def _items_of_tile(self) -> Iterator[InstructionBase]:
-        kernel, place = self.kernel, self.scan.place
-        if self.is_exclusive:
-            before: Expr = p.If(
-                p.Comparison(place, ">", 0),
-                self.scan.item(p.Sum((place, -1))),
-                p.Variable("kgen_carry_0"),
-            )
-            if kernel.is_segmented:
-                _, starts = kernel._input(self.scope)
-                before = p.If(starts, kernel.neutral, before)
-            yield Assignment(self._temporary("prev_item", kernel.dtype), before, id="prev_item")
-        if not self.is_exclusive or "item" in kernel._uses:
-            item = self._temporary("item", kernel.dtype)
-            yield Assignment(item, self.scan.item(place), id="item")
-
-    def _outputs(self) -> Iterator[InstructionBase]:
-        yield from map(self._where_elements_are, super()._outputs())
-        yield from self.scan.carry_on()
-
-
-def _races(program: Program, indices: Indices) -> list[str]:
-    """Return the warnings of stores to elements other than x[i], which C leaves to its writer."""
-    return [f"write_race({name})" for name in program.scattered(indices.element)]
-
-
-def _read_fetches(
-    signature: Signature, fetches: Iterable[tuple[str, str, int]]
-) -> tuple[tuple[str, str, int], ...]:
-    """Return the values that a scan fetches, or reject what is no such value."""
-    arrays = {one.name for one in signature.arrays}
-    found = []
-    for name, array, offset in fetches:
-        if array not in arrays or offset not in (0, -1):
-            raise KernelError(
-                f"input_fetch_exprs has ({name!r}, {array!r}, {offset!r})",
-                kernel=signature.kernel,
-                hint="write (NAME, ARRAY, OFFSET) with an array of the arguments, and 0 or -1",
-            )
-        found.append((str(name), str(array), int(offset)))
-    return tuple(found)
 
 
 class _ScanOfArray(GenericScanKernel):

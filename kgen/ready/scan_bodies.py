@@ -1,0 +1,159 @@
+"""The instructions of scans: for each element in a loop, or in tiles in local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.ir.data import GlobalArg, TemporaryVariable
+from kgen.ir.expr import Expr, Reduction
+from kgen.ir.instruction import (
+    Assignment,
+    BarrierInstruction,
+    CallInstruction,
+    InstructionBase,
+)
+from kgen.ir.reductions import ReductionOperation
+from kgen.ir.types import AddressSpace
+from kgen.ready.indices import Indices
+from kgen.ready.operations import FlaggedOperation, operation_of
+from kgen.ready.scan_snippets import ScanSnippets
+from kgen.ready.statements import Program
+from kgen.ready.tiles import TiledScan, Tiling
+
+__all__ = ["ScanBody", "TiledScanBody", "races"]
+
+_BOOL: Final = np.dtype(np.bool_)
+
+
+class ScanBody:
+    """The instructions of a scan in the loops *step*; *source* is the index of its operands."""
+
+    def __init__(
+        self, snippets: ScanSnippets, step: Indices, source: Indices, *, stores_results: bool
+    ) -> None:
+        self.snippets = snippets
+        self.stores_results = stores_results
+        self.step = step
+        self.inames = frozenset(step.inames)
+        self.temporaries: dict[str, TemporaryVariable] = {}
+        self.results: list[GlobalArg] = []
+        self.silenced: list[str] = []
+        self.domains: list[str] = []
+        self.is_exclusive = snippets.is_exclusive
+        self.scope = snippets.signature.scope(step)
+        self.operands = snippets.input(snippets.signature.scope(source))
+        steps = [*self._scan(), *self._items(), *self._outputs()]
+        self.instructions = [self._inside(insn) for insn in steps]
+
+    def _inside(self, insn: InstructionBase) -> InstructionBase:
+        if insn.within_inames_is_final:
+            return insn
+        return insn.copy(within_inames=self.inames, within_inames_is_final=True)
+
+    def _temporary(self, name: str, dtype: Any) -> p.Variable:
+        self.temporaries[name] = TemporaryVariable(
+            name, dtype, shape=(), address_space=AddressSpace.PRIVATE
+        )
+        return p.Variable(name)
+
+    def _scan(self) -> Iterator[InstructionBase]:
+        """Yield what scans: all before an element, or with it."""
+        combination = self.snippets.combination
+        result = self._temporary(
+            "kgen_before" if self.is_exclusive else "item", self.snippets.dtype
+        )
+        if len(self.operands) == 1:
+            operation: ReductionOperation = operation_of(combination)
+            yield Assignment(result, Reduction(operation, ("j",), self.operands[0]), id="scan")
+        else:
+            flag = self._temporary("kgen_flag", _BOOL)
+            reduction = Reduction(FlaggedOperation(combination), ("j",), self.operands)
+            yield CallInstruction((result, flag), reduction, id="scan")
+
+    def _items(self) -> Iterator[InstructionBase]:
+        """Yield what finds the results of an element and of the one before it."""
+        if not self.is_exclusive:
+            return
+        snippets = self.snippets
+        before: Expr = p.Variable("kgen_before")
+        value, *flags = snippets.input(self.scope)
+        starts: Expr = False
+        if snippets.is_segmented:
+            starts = self._temporary("kgen_starts", _BOOL)
+            yield Assignment(starts, flags[0], id="starts")
+        if "item" in snippets.uses:
+            item = self._temporary("item", snippets.dtype)
+            yield Assignment(item, snippets.combination.of(before, value, starts), id="item")
+        if snippets.is_segmented:
+            before = p.If(starts, snippets.neutral, before)
+        yield Assignment(self._temporary("prev_item", snippets.dtype), before, id="prev_item")
+
+    def _outputs(self) -> Iterator[InstructionBase]:
+        """Yield what stores the results, in memory of their own or where the snippet says."""
+        snippets = self.snippets
+        if self.stores_results:
+            for name in snippets.stored():
+                self.results.append(GlobalArg(name, snippets.dtype, shape=self.step.sizes))
+                place = p.Variable(name)[tuple(map(p.Variable, self.step.inames))]
+                yield Assignment(place, p.Variable(name.removeprefix("kgen_")), id=f"store_{name}")
+            return
+        program = snippets.output(snippets.with_results(self.scope), self.step.inames)
+        self.temporaries |= program.temporaries
+        self.domains = program.domains
+        self.silenced = races(program, self.step)
+        yield from program.instructions
+
+
+class TiledScanBody(ScanBody):
+    """The instructions of a scan that tiles of elements in local memory hold."""
+
+    def __init__(self, snippets: ScanSnippets, tiling: Tiling, *, stores_results: bool) -> None:
+        self.scan = TiledScan(
+            snippets.combination,
+            lambda indices: snippets.input(snippets.signature.scope(indices)),
+            snippets.signature.size,
+            tiling,
+        )
+        super().__init__(snippets, self.scan.step, self.scan.step, stores_results=stores_results)
+
+    def _inside(self, insn: InstructionBase) -> InstructionBase:
+        return insn if isinstance(insn, BarrierInstruction) else super()._inside(insn)
+
+    def _scan(self) -> Iterator[InstructionBase]:
+        """Yield what leaves the results in the tile."""
+        yield from self.scan.instructions()
+
+    def _items(self) -> Iterator[InstructionBase]:
+        return map(self._where_elements_are, self._items_of_tile())
+
+    def _where_elements_are(self, insn: InstructionBase) -> InstructionBase:
+        return insn.copy(predicates=insn.predicates | {self.scan.step.condition})
+
+    def _items_of_tile(self) -> Iterator[InstructionBase]:
+        snippets, place = self.snippets, self.scan.place
+        if self.is_exclusive:
+            before: Expr = p.If(
+                p.Comparison(place, ">", 0),
+                self.scan.item(p.Sum((place, -1))),
+                p.Variable("kgen_carry_0"),
+            )
+            if snippets.is_segmented:
+                _, starts = snippets.input(self.scope)
+                before = p.If(starts, snippets.neutral, before)
+            yield Assignment(self._temporary("prev_item", snippets.dtype), before, id="prev_item")
+        if not self.is_exclusive or "item" in snippets.uses:
+            item = self._temporary("item", snippets.dtype)
+            yield Assignment(item, self.scan.item(place), id="item")
+
+    def _outputs(self) -> Iterator[InstructionBase]:
+        yield from map(self._where_elements_are, super()._outputs())
+        yield from self.scan.carry_on()
+
+
+def races(program: Program, indices: Indices) -> list[str]:
+    """Return the warnings of stores to elements other than x[i], which C leaves to its writer."""
+    return [f"write_race({name})" for name in program.scattered(indices.element)]
