@@ -110,26 +110,13 @@ def make_loop_kernel(
             symbol_manglers=tuple(symbol_manglers or ()),
             tags=to_tags(tags),
         )
-        ids = make_ids(insns)
-        mentions = []
-        for k, insn in enumerate(insns):
-            found = _reads_of(insn, shell.substitutions)
-            if _may_reduce(found):
-                insns[k] = insn = _with_reductions(insn, inames)
-                found = _reads_of(insn, shell.substitutions)
-            check_slices(insn, found)
-            mentions.append(found)
-        within = find_within_inames(shell, mentions)
-        settled = [_settled(*parts) for parts in zip(insns, ids, within, strict=True)]
+        insns, mentions = _with_mentions(insns, shell)
+        places = zip(insns, make_ids(insns), find_within_inames(shell, mentions), strict=True)
+        settled = [_settled(*place) for place in places]
+        offset = _offset(default_offset)
         kernel = shell.copy(
             instructions=tuple(in_sequence(settled) if seq_dependencies else settled),
-            args=complete_arguments(
-                shell,
-                declared,
-                mentions,
-                order=order,
-                offset=_offset(default_offset),
-            ),
+            args=complete_arguments(shell, declared, mentions, order=order, offset=offset),
         )
         check_uses(kernel, mentions)
         _check_slabs(kernel)
@@ -176,6 +163,22 @@ def _dims(domains: Iterable[BasicSet]) -> list[str]:
 
 
 # -- expressions ----------------------------------------------------------------------
+
+
+def _with_mentions(
+    insns: Iterable[InstructionBase], kernel: LoopKernel
+) -> tuple[list[InstructionBase], list[Mentions]]:
+    """Return instructions in which calls that reduce are reductions, and what each reads."""
+    changed, mentions = [], []
+    for insn in insns:
+        found = _reads_of(insn, kernel.substitutions)
+        if _may_reduce(found):
+            insn = _with_reductions(insn, kernel.inames)
+            found = _reads_of(insn, kernel.substitutions)
+        check_slices(insn, found)
+        changed.append(insn)
+        mentions.append(found)
+    return changed, mentions
 
 
 def _with_reductions(insn: InstructionBase, inames: Iterable[str]) -> InstructionBase:
