@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import Any, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar
 
 from constantdict import constantdict
 from pytools import UniqueNameGenerator
@@ -20,6 +20,7 @@ from kgen.ir.callables import ScalarCallable
 from kgen.ir.checked import check_fields
 from kgen.ir.closure import closure
 from kgen.ir.codec import decode, encode
+from kgen.ir.containers import Nestings, Parts, Table
 from kgen.ir.data import (
     ArrayArg,
     ArrayBase,
@@ -42,13 +43,12 @@ from kgen.ir.pretty import stringify_kernel
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
-    dim_names,
     from_named,
     outer_dims,
-    param_names,
     without_params,
 )
-from kgen.ir.sets.domain import PwAff, restrict
+from kgen.ir.sets.domain import PwAff
+from kgen.ir.sets.facts import DomainFacts
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.text import parse_assumptions
 from kgen.ir.tags import AutoFitLocalInameTag, Taggable
@@ -72,86 +72,6 @@ def _is_same(new: Any, old: Any) -> bool:
     if new is old or not (isinstance(new, tuple) and isinstance(old, tuple)):
         return new is old
     return len(new) == len(old) and all(map(operator.is_, new, old))
-
-
-class _DomainFacts:
-    """A domain of a kernel: the names of its dimensions, and its projections on some inames."""
-
-    def __init__(self, domain: BasicSet) -> None:
-        self.domain = domain
-        self.dims = dim_names(domain)
-        self.params = param_names(domain)
-        self._memo: dict[tuple[str, ...], Set] = {}
-
-    @cached_property
-    def holds_always(self) -> bool:
-        """Whether it is nonempty for all values of parameters and other inames."""
-        return not self.params and not self.domain.is_empty()
-
-    def restricted(self, inames: tuple[str, ...]) -> Set:
-        """Return the values that *inames* take, for all parameters and other inames."""
-        found = self._memo.get(inames)
-        if found is None:
-            found = self._memo[inames] = restrict(self.domain, inames)
-        return found
-
-
-class Parts(tuple[P, ...]):
-    """Domains, instructions or arguments of a kernel: a tuple to which lists can be added.
-
-    Slices are lists, which can be changed and passed to ``kernel.copy``.
-
-    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2]), Parts([1, 2])[:]
-    ((1, 2, 3), (0, 1, 2), [1, 2])
-    """
-
-    __slots__ = ()
-
-    @overload  # type: ignore[override]
-    def __getitem__(self, index: SupportsIndex, /) -> P: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> list[P]: ...
-
-    def __getitem__(self, index: SupportsIndex | slice, /) -> P | list[P]:
-        if isinstance(index, slice):
-            return list(super().__getitem__(index))
-        return super().__getitem__(index)
-
-    def __add__(self, more: Iterable[P]) -> Parts[P]:  # type: ignore[override]
-        return Parts((*self, *more))
-
-    def __radd__(self, before: Iterable[P]) -> Parts[P]:
-        return Parts((*before, *self))
-
-
-class Nestings(tuple[tuple[str, ...], ...]):
-    """Nestings of loops, outer loops first: a tuple that supports union with sets.
-
-    >>> Nestings([("i", "j")]) | {("j", "k"), ("i", "j")}
-    (('i', 'j'), ('j', 'k'))
-    """
-
-    __slots__ = ()
-
-    def __or__(self, more: Iterable[tuple[str, ...]]) -> Nestings:
-        return Nestings((*self, *sorted(set(more).difference(self))))
-
-    __ror__ = __or__
-
-
-class Table(constantdict[str, P]):
-    """Parts of a kernel by name: a constant mapping, whose ``copy`` is a mutable dict.
-
-    >>> changed = Table({"a": 1}).copy()
-    >>> changed["b"] = 2
-    >>> changed
-    {'a': 1, 'b': 2}
-    """
-
-    def copy(self) -> dict[str, P]:
-        """Return a dict with the same entries."""
-        return dict(self)
 
 
 class KernelState(IntEnum):
@@ -279,7 +199,7 @@ class LoopKernel(Digested, Taggable):
         if "domains" in touched:
             facts = dict(zip(map(id, self.domains), self._domain_facts, strict=True))
             new_facts = tuple(
-                facts.get(id(domain)) or _DomainFacts(domain) for domain in changed.domains
+                facts.get(id(domain)) or DomainFacts(domain) for domain in changed.domains
             )
             if "inames" not in changes and changed._declare_inames(new_facts):
                 touched.add("inames")
@@ -291,8 +211,8 @@ class LoopKernel(Digested, Taggable):
             new["_domain_facts"] = new_facts
         return changed
 
-    def _declare_inames(self, domains: Iterable[_DomainFacts]) -> bool:
-        """Set the inames to the dimensions of *domains*; tell whether this changes them."""
+    def _declare_inames(self, domains: Iterable[DomainFacts]) -> bool:
+        """Let the inames be the dimensions of *domains*; tell whether that changes them."""
         dims = dict.fromkeys(name for domain in domains for name in domain.dims)
         if dims.keys() == self.inames.keys():
             return False
@@ -734,9 +654,9 @@ class LoopKernel(Digested, Taggable):
         return {}
 
     @derived("domains", is_shared=True)
-    def _domain_facts(self) -> tuple[_DomainFacts, ...]:
-        """Cached facts of each domain; copies that keep the domain share them."""
-        return tuple(map(_DomainFacts, self.domains))
+    def _domain_facts(self) -> tuple[DomainFacts, ...]:
+        """What is known of each domain; copies that keep the domain share it."""
+        return tuple(map(DomainFacts, self.domains))
 
     def _domain_of(self, inames: tuple[str, ...]) -> Set:
         needed = self.with_outer_inames(frozenset(inames))

@@ -1,0 +1,70 @@
+"""Tuples and maps that kernels hold: constant, but easily joined and copied to what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import SupportsIndex, TypeVar, overload
+
+from constantdict import constantdict
+
+__all__ = ["Nestings", "Parts", "Table"]
+
+P = TypeVar("P")
+
+
+class Parts(tuple[P, ...]):
+    """Domains, instructions or arguments of a kernel: a tuple to which lists can be added.
+
+    Slices are lists, which can be changed and passed to ``kernel.copy``.
+
+    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2]), Parts([1, 2])[:]
+    ((1, 2, 3), (0, 1, 2), [1, 2])
+    """
+
+    __slots__ = ()
+
+    @overload  # type: ignore[override]
+    def __getitem__(self, index: SupportsIndex, /) -> P: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> list[P]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice, /) -> P | list[P]:
+        if isinstance(index, slice):
+            return list(super().__getitem__(index))
+        return super().__getitem__(index)
+
+    def __add__(self, more: Iterable[P]) -> Parts[P]:  # type: ignore[override]
+        return Parts((*self, *more))
+
+    def __radd__(self, before: Iterable[P]) -> Parts[P]:
+        return Parts((*before, *self))
+
+
+class Nestings(tuple[tuple[str, ...], ...]):
+    """Nestings of loops, outer loops first: a tuple, which sets can be joined with.
+
+    >>> Nestings([("i", "j")]) | {("j", "k"), ("i", "j")}
+    (('i', 'j'), ('j', 'k'))
+    """
+
+    __slots__ = ()
+
+    def __or__(self, more: Iterable[tuple[str, ...]]) -> Nestings:
+        return Nestings((*self, *sorted(set(more).difference(self))))
+
+    __ror__ = __or__
+
+
+class Table(constantdict[str, P]):
+    """What a kernel holds by name: constant, and copied to a dict that can be changed.
+
+    >>> changed = Table({"a": 1}).copy()
+    >>> changed["b"] = 2
+    >>> changed
+    {'a': 1, 'b': 2}
+    """
+
+    def copy(self) -> dict[str, P]:
+        """Return a dict with the same entries."""
+        return dict(self)
