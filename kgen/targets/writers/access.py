@@ -34,7 +34,7 @@ _Key: TypeAlias = tuple[int, frozenset[str]]
 
 
 class _Element(NamedTuple):
-    """What an *access* needs once: its index, its array, and whether indices into that are wide."""
+    """The cached facts of an *access*: its index, its array, and whether its indices are wide."""
 
     access: p.Subscript | LinearSubscript
     index: Expr
@@ -42,12 +42,12 @@ class _Element(NamedTuple):
     is_wide: bool
 
 
-#: What accesses need, and their texts.
+#: The facts of accesses, and their texts.
 _Kept: TypeAlias = tuple[dict[_Key, _Element], dict[_Key, str]]
 
 
 def is_pointer(array: ArrayBase) -> bool:
-    """Tell whether a function is passed *array*; else it declares the array itself."""
+    """Tell whether a function is passed *array*; otherwise it declares the array itself."""
     if isinstance(array, ArrayArg):
         return True
     assert isinstance(array, TemporaryVariable)
@@ -55,7 +55,7 @@ def is_pointer(array: ArrayBase) -> bool:
 
 
 def within_storage(array: ArrayBase, name: str) -> str:
-    """Return what code calls an array, or a piece: a part of its storage, if it shares that."""
+    """Return the code of an array, or a piece: a part of its storage, if it shares storage."""
     if not isinstance(array, TemporaryVariable) or is_pointer(array):
         return name
     base = array.base_storage
@@ -63,9 +63,9 @@ def within_storage(array: ArrayBase, name: str) -> str:
 
 
 def offset_names(kernel: DeviceKernel) -> dict[str, str]:
-    """Return the parameter that carries the offset of each array that has one left open.
+    """Return the parameter with the offset of each array that has an open offset.
 
-    Where axes are kept in separate arrays, each of these has its own.
+    If axes are kept in separate arrays, each of these has its own.
     """
     arrays = [array for _, array in sorted(kernel.array_vars.items()) if array.offset is auto]
     if not arrays:
@@ -78,8 +78,8 @@ def offset_names(kernel: DeviceKernel) -> dict[str, str]:
 class AccessWriter:
     """Writes accesses to arrays for one kernel; *integers* writes the subscripts.
 
-    What an access needs once is kept: an instruction that stands in the code many times,
-    unrolled, only gets other values of its loop variables.
+    Facts of an access are cached: an instruction that occurs many times in the code,
+    unrolled, only has different values of its loop variables.
     """
 
     def __init__(self, kernel: DeviceKernel, integers: IntegerWriter, site: EmissionSite) -> None:
@@ -91,23 +91,23 @@ class AccessWriter:
         self.separate = _separate_arrays(kernel)
         self.images = {arg.name: arg for arg in kernel.args if isinstance(arg, ImageArg)}
         integers.long_names.update(self.offsets.values())
-        #: Of statements, by what is known of hardware axes around them.
+        #: For statements, by the known facts of hardware axes around them.
         self._kept: dict[frozenset[tuple[Expr, Interval]], _Kept] = {}
-        #: By id of the access, which is kept alive, and the loops around it; and its text where no
-        #: loop variable has a value of its own.
+        #: By id of the access, which is kept alive, and the loops around it; with its text if no
+        #: loop variable has its own value.
         self._elements, self._texts = self._kept_at(site)
         #: Equal indices, which arrays often have, are one object.
         self._indices: dict[Expr, Expr] = {}
         #: By array, and number of subscripts: the strides, and the offset.
         self._layouts: dict[tuple[str, int], tuple[tuple[Expr, ...], Expr]] = {}
         self._is_wide: dict[str, bool] = {}
-        #: The bytes to which arrays must be aligned, where the code relies on that.
+        #: The bytes to which arrays must be aligned, if the code relies on that.
         self.alignments: dict[str, int] = {}
-        #: Of one site, by id of the index.
+        #: For one site, by id of the index.
         self._index_texts: dict[tuple[int, bool], str] = {}
 
     def at(self, site: EmissionSite, integers: IntegerWriter) -> AccessWriter:
-        """Return the same for another site; what an access needs once is shared."""
+        """Return the writer for another site, which shares cached facts of accesses."""
         writer = AccessWriter.__new__(AccessWriter)
         writer.__dict__.update(self.__dict__, site=site, integers=integers, _index_texts={})
         if site.signs is not self.site.signs:
@@ -115,7 +115,7 @@ class AccessWriter:
         return writer
 
     def _kept_at(self, site: EmissionSite) -> _Kept:
-        """Return what is kept of accesses; bounds and conditions differ from place to place."""
+        """Return the cached accesses; those of bounds and conditions are separate for each site."""
         if site.signs.scope is not None:
             return {}, {}
         return self._kept.setdefault(frozenset(site.signs.axes.items()), ({}, {}))
@@ -143,7 +143,7 @@ class AccessWriter:
         return f"{within_storage(array, array.name)}[{text}]"
 
     def _element_of_piece(self, element: _Element) -> str:
-        """Write an access to one of the arrays in which an array is kept."""
+        """Write an access to one of the separate arrays of an array."""
         memory, index = self._memory(element.array.name, element.access), element.index
         if memory in self.offsets:
             index = simplify(p.Sum((index, p.Variable(self.offsets[memory]))))
@@ -152,7 +152,7 @@ class AccessWriter:
         return f"{within_storage(element.array, memory)}[{text}]"
 
     def _survey(self, access: p.Subscript | LinearSubscript) -> _Element:
-        """Return what an access needs once."""
+        """Return the cached facts of an access."""
         key = id(access), self.site.inames
         known = self._elements.get(key)
         if known is None:
@@ -172,13 +172,13 @@ class AccessWriter:
         return _Element(access, index, array, self._wide(name))
 
     def _swizzled(self, swizzle: Swizzle, index: Expr) -> Expr:
-        """Return where an element is stored, the row of which is often the value of a loop."""
+        """Return the swizzled index of an element, whose row is often the value of a loop."""
         turn = simplify(swizzle.turn(index), None, self._bounds())
         change = simplify(p.Product((swizzle.chunk, turn)))
         return index if is_zero(change) else p.BitwiseXor((index, change))
 
     def _bounds(self) -> BoundsOf | None:
-        """Return what bounds subscripts of statements; what is kept holds in all of them."""
+        """Return the bounds of subscripts in statements; cached texts are valid in all of them."""
         signs = self.site.signs
         return signs.interval if signs.scope is None else None
 
@@ -207,13 +207,13 @@ class AccessWriter:
         return piece_name(array, chosen)
 
     def linear_index(self, access: p.Subscript | LinearSubscript) -> Expr:
-        """Return the number of the element, counted from where the array begins."""
+        """Return the linear index of the element, counted from the start of the array."""
         return simplify(self._survey(access).index, self.site.values, self._bounds())
 
     def index_of_first(self, access: p.Subscript | LinearSubscript, count: int) -> Expr:
-        """Return the number of the first one of *count* elements that are aligned together.
+        """Return the linear index of the first of *count* elements that are aligned together.
 
-        A swizzle moves them together, if they are in one chunk: the number is that before it.
+        A swizzle moves them together if they are in one chunk; the index is that before it.
         """
         array = self._survey(access).array
         swizzle = array.swizzle if isinstance(array, TemporaryVariable) else None
@@ -222,11 +222,11 @@ class AccessWriter:
         return self.number(access)
 
     def number(self, access: p.Subscript | LinearSubscript) -> Expr:
-        """Return the number of the element, as if there were no swizzle."""
+        """Return the linear index of the element, ignoring swizzles."""
         return simplify(self._linear_index(access), self.site.values, self._bounds())
 
     def numbered(self, name: str, number: Expr) -> str:
-        """Write the element of a number that is stored there."""
+        """Write the element that is stored at a linear index."""
         array = self.kernel.array_vars[name]
         text = self.integers.subscript(number, fits=not self._wide(name))
         return f"{within_storage(array, name)}[{text}]"
@@ -349,7 +349,7 @@ def _name_of(access: p.Subscript | LinearSubscript) -> str:
 
 
 class _ProvenDivisions(IdentityMapper):
-    """Replaces divisions whose operands have the right signs by those of C."""
+    """Replaces floor divisions by C's divisions, if the signs of the operands allow it."""
 
     def __init__(self, site: EmissionSite) -> None:
         super().__init__()
@@ -365,7 +365,7 @@ class _ProvenDivisions(IdentityMapper):
     map_remainder = map_floor_div
 
     def map_subscript(self, expr: p.Subscript) -> Expr:
-        return expr  # an access of its own
+        return expr  # an access, which is written separately
 
     def map_call(self, expr: p.Call) -> Expr:
         return expr

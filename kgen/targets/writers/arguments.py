@@ -20,7 +20,7 @@ __all__ = ["argument_infos"]
 def argument_infos(
     writer: ExpressionWriter, passed: Sequence[ArrayArg | ValueArg]
 ) -> Iterable[ArgumentInfo]:
-    """Describe what a caller passes, then the global temporaries that the runtime allocates."""
+    """Describe a caller's arguments, then the global temporaries that the runtime allocates."""
     kernel = writer.kernel
     written = kernel.get_written_variables()
     has_integers = any(isinstance(arg, ArrayArg) and arg.dtype.is_integral() for arg in passed)
@@ -60,7 +60,7 @@ def _array_infos(
     *,
     is_temporary: bool,
 ) -> Iterable[ArgumentInfo]:
-    """Describe an array, or each of the pieces that it is kept in."""
+    """Describe an array, or each of its separate pieces."""
     assert isinstance(array.dtype, NumpyType)
     has_axes = isinstance(array.shape, tuple) and auto not in array.shape
     has_shape = has_axes and None not in array.shape

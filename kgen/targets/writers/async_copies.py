@@ -14,7 +14,7 @@ from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["ASYNC_SIZES", "emit_async_copy", "emit_commit", "wait_for_copies"]
 
-#: The bytes that one copy can have.
+#: The possible sizes of one copy, in bytes.
 ASYNC_SIZES: Final = (4, 8, 16)
 _HEADER: Final = Need(Rank.INCLUDE, "cuda_pipeline", "#include <cuda_pipeline_primitives.h>")
 
@@ -22,20 +22,20 @@ _HEADER: Final = Need(Rank.INCLUDE, "cuda_pipeline", "#include <cuda_pipeline_pr
 def emit_async_copy(
     writer: ExpressionWriter, place: str, source: str, type_name: str
 ) -> cgen.Generable:
-    """Write a copy of an element, or of as many as *type_name* has, that goes on."""
+    """Write an asynchronous copy of an element, or of the elements of *type_name*."""
     writer.preamble.add(_HEADER)
     return cgen.Statement(f"__pipeline_memcpy_async(&{place}, &{source}, sizeof({type_name}))")
 
 
 def emit_commit() -> cgen.Generable:
-    """Write what ends a group of copies."""
+    """Write the end of a group of copies."""
     return cgen.Statement("__pipeline_commit()")
 
 
 def wait_for_copies(
     writer: ExpressionWriter, waits: Iterable[InstructionBase]
 ) -> list[cgen.Generable]:
-    """Write what waits for copies, once for all elements; nothing where copies do not go on."""
+    """Write a wait for copies, once for all elements; nothing if copies are synchronous."""
     if not writer.target.async_copies:
         return []
     pending = min(tag.pending for insn in waits for tag in insn.tags_of_type(CopyWaitTag))

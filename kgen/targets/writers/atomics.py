@@ -25,7 +25,7 @@ __all__ = ["atomic_statements", "is_atomic"]
 
 _BITWISE: Final = {p.BitwiseAnd: "&", p.BitwiseOr: "|", p.BitwiseXor: "^"}
 _EXTREMA: Final = {p.Min: "min", p.Max: "max"}
-#: Operations whose result, cut to n bits, is that of the operands cut to n bits.
+#: Operations for which truncation to n bits commutes with the operation.
 _MODULAR: Final = ("+", "-", "&", "|", "^")
 _BEFORE: Final = (MemoryOrdering.RELEASE, MemoryOrdering.ACQ_REL, MemoryOrdering.SEQ_CST)
 _BEHIND: Final = (MemoryOrdering.ACQUIRE, MemoryOrdering.ACQ_REL, MemoryOrdering.SEQ_CST)
@@ -46,11 +46,11 @@ def _space(writer: ExpressionWriter, name: str) -> AddressSpace:
 
 
 def atomic_statements(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
-    """Write an assignment that happens in one step for all who touch the element.
+    """Write an assignment that is atomic for all accesses to the element.
 
-    What is added, or joined by another operator for which the language has a function, is
-    one call. Any other function of the old value is computed and exchanged for that value,
-    until no other work-item was faster::
+    An increment, or an update by another operator for which the language has a function, is
+    one call. Any other function of the old value is computed, and replaces that value by
+    compare-and-swap, until no other work-item was faster::
 
         out[i] = out[i] + a[i]  =>  atomicAdd(&out[i], a[i]);
 
@@ -59,7 +59,7 @@ def atomic_statements(writer: ExpressionWriter, insn: Assignment) -> list[cgen.G
                                     float out_old = *(volatile float *) out_at;
                                     while (!exchange(out_at, &out_old, out_old * out_by));
 
-    Terms may be added in another order: ``out + a + b`` is ``out + (a + b)``. Complex numbers
+    Terms may be reordered: ``out + a + b`` is ``out + (a + b)``. Complex numbers
     are added part by part; other operations on them are rejected.
     """
     return _AtomicWriter(writer, insn).statements()
@@ -94,7 +94,7 @@ class _AtomicWriter:
         return AtomicSite(self.dtype.dtype, type_name, is_local, ordering, scope)
 
     def statements(self) -> list[cgen.Generable]:
-        """Return the access with the fences that its order asks for."""
+        """Return the access with the fences of its memory ordering."""
         result = self._access()
         if self.site.ordering == MemoryOrdering.RELAXED:
             return result
@@ -127,7 +127,7 @@ class _AtomicWriter:
     # -- updates ------------------------------------------------------------------------------
 
     def _split(self, expr: Expr) -> tuple[str, Expr] | None:
-        """Split ``x = y op x`` into the operator and ``y``, in whose type it is computed."""
+        """Split ``x = y op x`` into the operator and ``y``, whose type is that of the operation."""
         found = self._operator(expr)
         if found is None:
             return None
@@ -199,7 +199,7 @@ class _AtomicWriter:
         return writer.assigned(self.insn.expression, self.dtype)
 
     def _loop(self, value_of: Callable[[str], str]) -> list[cgen.Generable]:
-        """Exchange the value that *value_of* gives for the old one until that is still there."""
+        """Compare-and-swap the value of *value_of* until the old value is unchanged."""
         at, old = self._fresh("at"), self._fresh("old")
         needed = self.functions.exchange(self.site)
         self.writer.preamble.add(needed, *self.functions.needs(self.site))

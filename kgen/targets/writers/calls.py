@@ -58,11 +58,11 @@ class CallWriter:
 
     @cached_property
     def users(self) -> UserCallWriter:
-        """What writes calls of a user's functions."""
+        """The writer of calls of user-defined functions."""
         return UserCallWriter(self.writer)
 
     def call(self, expr: p.Call, prec: int, beside: NumpyType) -> str:
-        """Write a call of a known function, its arguments converted to what it takes."""
+        """Write a call of a known function, with arguments converted to its types."""
         name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
         function = self.writer.typer.find(self.writer.kernel, name)
         if function is None:
@@ -82,7 +82,7 @@ class CallWriter:
     def _special(
         self, function: Function, expr: p.Call, dtypes: tuple[NumpyType, ...], prec: int
     ) -> str | None:
-        """Write what is no call of a function of numbers by its name; ``None`` for the others."""
+        """Write a call that is not one of a numeric function by name; ``None`` for the others."""
         if isinstance(function, VectorMaker):
             return self._vector(function.vector, expr, dtypes)
         if isinstance(function, RegisteredFunction):
@@ -102,7 +102,7 @@ class CallWriter:
     def _of_numbers(
         self, function: Function, expr: p.Call, dtypes: tuple[NumpyType, ...], prec: int
     ) -> str:
-        """Write a call of a function of numbers, in float32 where there is none of 16 bits."""
+        """Write a call of a numeric function, in float32 if there is none for 16 bits."""
         wide = tuple(map(self._computed_in, dtypes))
         if wide == dtypes:
             is_overloaded = function.name in BUILT_INS
@@ -114,7 +114,7 @@ class CallWriter:
         return text if result == given else self.writer.cast_text(text, given, result, prec)
 
     def _computed_in(self, dtype: NumpyType) -> NumpyType:
-        """Return the type whose functions compute what those of *dtype* would."""
+        """Return the type whose functions compute those of *dtype*."""
         return FLOAT32 if dtype.is_half and not self.target.has_half_functions else dtype
 
     def of_texts(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
@@ -140,11 +140,11 @@ class CallWriter:
         return self.writer.cast_text(text, wide, dtype, prec)
 
     def _vector(self, made: NumpyType, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
-        """Write a value of several numbers."""
+        """Write a vector value."""
         self.writer.type_name(made)
         vector = self.target.vector_of(made.dtype)
         assert vector is not None
-        if is_promoted_to_int(dtypes[0]):  # C++ wants numbers in braces to have their very type
+        if is_promoted_to_int(dtypes[0]):  # C++ requires the exact type of numbers in braces
             return vector.value(
                 self._exact(argument, dtype)
                 for argument, dtype in zip(expr.parameters, dtypes, strict=True)
@@ -152,7 +152,7 @@ class CallWriter:
         return vector.value(self._converted(expr, dtypes))
 
     def _reinterpreted(self, wanted: NumpyType, expr: p.Call, dtypes: tuple[NumpyType, ...]) -> str:
-        """Write the bits of a number as another number."""
+        """Reinterpret the bits of a number as another number."""
         (text,) = self._converted(expr, dtypes)
         if dtypes[0] == wanted:
             return text
@@ -164,7 +164,7 @@ class CallWriter:
         return f"{need.key}({text})"
 
     def _dot(self, expr: p.Call, dtypes: tuple[NumpyType, ...], number: NumpyType) -> str:
-        """Write a product of two vectors."""
+        """Write the dot product of two vectors."""
         texts = ", ".join(self._converted(expr, dtypes))
         vector = self.target.vector_of(dtypes[0].dtype)
         if self.target.has_vector_arithmetic and vector is not None and len(vector.lanes) != 3:
@@ -195,10 +195,10 @@ class CallWriter:
     def instruction(
         self, insn: Assignment | CallInstruction, places: Sequence[tuple[str, NumpyType]]
     ) -> list[cgen.Generable] | None:
-        """Write a call whose results go to *places*; ``None`` for what has no such code.
+        """Write a call whose results are stored to *places*; ``None`` if it has no such code.
 
-        The types of places must be those of the results where these are not assigned: the first
-        result of a function is its value, and it gets pointers to where the others go.
+        The types of places must be those of the results unless these are assigned: the first
+        result of a function is its value, and it gets pointers to the places of the others.
         """
         expr = insn.expression
         name = expr.function.name if isinstance(expr.function, p.Variable) else "?"
@@ -206,7 +206,7 @@ class CallWriter:
         if function is None or not (name in SEVERAL or isinstance(function, _WITH_RESULTS)):
             return None
         dtypes = self._operand_types(function, expr, INT32)
-        # a function that does not tell the types of its results stores what its places hold
+        # a function without declared result types stores the types of its places
         results = function.result(dtypes) or tuple(dtype for _, dtype in places)
         if isinstance(function, RegisteredFunction):
             text, is_returned = self.users.statement(function, insn, dtypes)
@@ -235,7 +235,7 @@ class CallWriter:
         names: Sequence[str],
         dtypes: tuple[NumpyType, ...],
     ) -> list[cgen.Generable]:
-        """Write two calls, which compilers make one."""
+        """Write two calls, which compilers combine into one."""
         if insn.assignee_var_names()[0] in variable_names(*insn.expression.parameters):
             raise CodegenError(
                 "the sine is assigned before the cosine is computed of the same",
@@ -279,7 +279,7 @@ class CallWriter:
         places: Sequence[tuple[str, NumpyType]],
         results: Sequence[NumpyType],
     ) -> None:
-        """Reject places of other types than the results that are stored there."""
+        """Reject places whose types differ from the results that are stored there."""
         for (place, dtype), result in zip(places, results, strict=True):
             if dtype != result:
                 raise CodegenError(
@@ -314,7 +314,7 @@ class CallWriter:
         return function.types_for(function.adapted(operands, nearby))[0]
 
     def _of_real(self, name: str, operand: Expr, dtype: NumpyType, prec: int) -> str | None:
-        """Write what needs no call for a real operand."""
+        """Write an operation on a real operand that needs no call."""
         if name == "imag":
             return self.writer.converted(0, dtype, prec)
         if name == "abs" and dtype.kind not in "ub":
@@ -331,9 +331,9 @@ class CallWriter:
         return result if wide == dtype else self.writer.cast_text(result, wide, dtype)
 
     def _exact(self, operand: Expr, dtype: NumpyType) -> str:
-        """Write an argument that has the type *dtype* in the text, for overloaded functions.
+        """Write an argument whose text has the type *dtype*, for overloaded functions.
 
-        Integers adapt to what is around them in C: constants, and what is computed as an int.
+        In C, the type of integers depends on the context: constants, and values computed as int.
         """
         if dtype == INT32 and self.writer.integers.is_long(operand):  # of wider loop variables
             return f"({self.writer.type_name(dtype)}) {self.writer.rec(operand, PREC_UNARY, dtype)}"
@@ -352,7 +352,7 @@ class CallWriter:
     def named(
         self, name: str, texts: Sequence[str], dtype: NumpyType, prec: int = PREC_CALL
     ) -> str:
-        """Write a call; *dtype* is the type of the first of the arguments, which fit."""
+        """Write a call; *dtype* is the type of the first of the arguments, which match."""
         pattern = self._pattern(name, dtype)
         if pattern is None or (name == "pow" and dtype.is_complex()):
             return self.helper(name, texts, dtype)
@@ -365,7 +365,7 @@ class CallWriter:
         return parenthesized(f"{spelled}({', '.join(texts)})", _precedence_of(spelled), prec)
 
     def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
-        """Write a call of a function that is defined in front of the code."""
+        """Write a call of a helper function, which is defined before the code."""
         has_inverses = self.target.complex_style is not ComplexStyle.BUILTIN
         if has_inverses and dtype.is_complex() and name in INVERSES:
             self.writer.type_name(dtype)
@@ -404,7 +404,7 @@ class CallWriter:
 
 
 def is_statement(writer: WriterContext, expr: Expr) -> bool:
-    """Tell whether *expr* calls a user's function that makes its statements itself."""
+    """Tell whether *expr* calls a user-defined function that writes its own statements."""
     if not isinstance(expr, p.Call) or not isinstance(expr.function, p.Variable):
         return False
     function = writer.typer.find(writer.kernel, expr.function.name)
@@ -414,7 +414,7 @@ def is_statement(writer: WriterContext, expr: Expr) -> bool:
 
 
 def _precedence_of(spelled: str) -> int:
-    """Return the precedence of the operator that stands before the name of a function."""
+    """Return the precedence of the operator that precedes the name of a function."""
     if " " not in spelled:
         return PREC_CALL
     if spelled.startswith("("):

@@ -26,13 +26,13 @@ from kgen.targets.writers.indices import negated, parenthesized
 
 __all__ = ["chain_text", "truncated"]
 
-#: The precedence that operands behind an operator need; others bind tightest. A sum that is a
-#: term keeps its parentheses: the order of evaluation is the one that was written.
+#: The precedence that operands after an operator need; others bind tightest. A sum that is a
+#: term keeps its parentheses, to preserve the written order of evaluation.
 _INNER_PRECEDENCE: Final = {"+": PREC_PRODUCT, "-": PREC_PRODUCT}
 
 
 class Operand(NamedTuple):
-    """An operand, the operator before it, its type, and the type that it gets in the text."""
+    """An operand, the operator before it, its type, and the type that its text must have."""
 
     sign: str
     expr: Expr
@@ -51,8 +51,8 @@ def chain_text(
 ) -> str:
     """Write operands, each with the operator before it; the first one's is ``-`` or none.
 
-    They are computed from left to right, and cast where C would join two of them in another type
-    than numpy.
+    They are computed from left to right, with casts where C would combine two of them in another
+    type than numpy.
 
     *own_prec* is the precedence of the operators; *first_as* the type that the first
     operand is cast to.
@@ -119,7 +119,7 @@ def _real(
 
 
 def _fits(writer: WriterContext, done: NumpyType, wanted: NumpyType, step: NumpyType) -> bool:
-    """Tell whether the language computes in the type *step* what it reads in two others."""
+    """Tell whether the language computes an operation on two types in the type *step*."""
     if done is wanted is step and step.kind != "b":
         return True
     conversions = writer.target.conversions
@@ -141,7 +141,7 @@ def _operand(writer: WriterContext, operand: Operand, wanted: NumpyType, prec: i
 
 
 def truncated(writer: WriterContext, text: str, result: NumpyType, own_prec: int, prec: int) -> str:
-    """Cut a result that C computed as an int to the type that it has."""
+    """Truncate a result that C computed as an int to its type."""
     if is_promoted_to_int(result) and prec != PREC_NONE:
         text = f"({writer.type_name(result)}) ({text})"
         return parenthesized(text, PREC_UNARY, prec)
@@ -201,9 +201,9 @@ def _is_index(operand: Operand, done: NumpyType) -> bool:
 
 
 def _step(done: NumpyType, wanted: NumpyType, result: NumpyType) -> NumpyType:
-    """Return the type of what has been *done*, joined with an operand, on the way to *result*.
+    """Return the type of *done* combined with an operand, on the way to *result*.
 
-    A whole number does not widen what ``1j`` has made complex: ``1j*f4*i4`` is complex64. Bits
+    An integer does not widen what ``1j`` has made complex: ``1j*f4*i4`` is complex64. Bits
     stay integers: ``u8 & i8`` is uint64.
     """
     if done is wanted is result and result.kind != "b":

@@ -13,18 +13,18 @@ from kgen.ir.tree import children_of
 
 __all__ = ["UNROLLED_BYTES", "unroll_factor"]
 
-#: The most bytes of code that a loop is unrolled to: half of what a multiprocessor of NVIDIA's
-#: keeps next to its schedulers since compute capability 7 (Jia et al., Dissecting the NVIDIA Volta
+#: The maximum code size, in bytes, of an unrolled loop: half of the innermost instruction cache
+#: of NVIDIA's multiprocessors since compute capability 7 (Jia et al., Dissecting the NVIDIA Volta
 #: GPU architecture via microbenchmarking, 2018: 12 KiB at level 0, 128 KiB at level 1).
 UNROLLED_BYTES: Final = 16 * 1024
-#: The bytes of an instruction there.
+#: The bytes of an instruction on these.
 _INSTRUCTION: Final = 16
-#: What a loop takes besides its body: a counter, a comparison, a branch.
+#: The instructions of a loop besides its body: a counter, a comparison, a branch.
 _LOOP: Final = 3
 
 
 def unroll_factor(kernel: LoopKernel, loop: For) -> int:
-    """Return how often *loop* may be unrolled: all of its trips, else a power of two.
+    """Return the unroll factor of *loop*: its trip count, or else a power of two.
 
     Each operation, and each access to an array, counts as one instruction; a product that is a term
     of a sum is fused with it.
@@ -38,14 +38,14 @@ def unroll_factor(kernel: LoopKernel, loop: For) -> int:
 
 
 def _trips(loop: For) -> int | None:
-    """Return how often the body runs, if that is a constant."""
+    """Return the trip count, if it is a constant."""
     if isinstance(loop.first, int) and isinstance(loop.stop, int):
         return max(-(-(loop.stop - loop.first) // loop.step), 0)
     return None
 
 
 def _count(kernel: LoopKernel, node: Node) -> int:
-    """Return the instructions of a part of the code tree, about."""
+    """Estimate the number of instructions of a part of the code tree."""
     inside = sum(_count(kernel, child) for child in children_of(node))
     match node:
         case Run():
@@ -65,7 +65,7 @@ def _operations(expr: Expr) -> int:
 
 
 def _weight(expr: Expr) -> int:
-    """Return the instructions of one node: operands that are joined take one less."""
+    """Return the number of instructions of one node: one less than its operands for a chain."""
     match expr:
         case p.Sum():
             fused = sum(isinstance(child, p.Product) for child in expr.children)

@@ -11,7 +11,7 @@ __all__ = ["call_operation", "cast_complex", "stem"]
 
 
 def stem(dtype: NumpyType) -> str:
-    """Return how pyopencl's functions on a complex type begin."""
+    """Return the prefix of pyopencl's functions on a complex type."""
     return "cfloat" if dtype.itemsize == 8 else "cdouble"
 
 
@@ -20,7 +20,7 @@ def cast_complex(
 ) -> tuple[str, int]:
     """Convert a number to or from a complex type: the text and its precedence.
 
-    *text* must be a whole operand, in parentheses where it is none. A complex number that
+    *text* must be a whole operand, in parentheses if necessary. A complex number that
     becomes a real one loses its imaginary part.
     """
     name = target.type_name(wanted)

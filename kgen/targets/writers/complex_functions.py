@@ -2,8 +2,8 @@
 
 OpenCL's library lacks them. CUDA's, ``cuda::std``, takes logarithms of ``z + sqrt(z*z - 1)``,
 which cancels and overflows: for ``z = -18397 + 945j`` in 32 bits, its ``acos`` is infinite.
-They are Kahan's formulas (Branch cuts for complex elementary functions, 1987): on either side of a
-cut the sign of a zero decides.
+These are Kahan's formulas (Branch cuts for complex elementary functions, 1987): the sign of a zero
+selects the side of a cut.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kgen.targets.writers.complex import stem
 
 __all__ = ["INVERSES", "inverse_name", "inverse_need"]
 
-#: By name: what roots are taken of, and the two parts of the result. ``x`` and ``y`` are the parts
-#: of the argument, ``p_real``... those of the roots.
+#: By name: the arguments of the roots, and the two parts of the result. ``x`` and ``y`` are the
+#: parts of the argument, ``p_real``... those of the roots.
 INVERSES: Final[Mapping[str, tuple[tuple[tuple[str, str], ...], str, str]]] = {
     "acos": (
         (("1 - x", "-y"), ("1 + x", "y")),
@@ -58,7 +58,7 @@ INVERSES: Final[Mapping[str, tuple[tuple[tuple[str, str], ...], str, str]]] = {
 
 
 def inverse_name(name: str, dtype: NumpyType) -> str:
-    """Return what the function *name* for *dtype* is called in generated code."""
+    """Return the name of the function *name* for *dtype* in generated code."""
     return f"kgen_{name}_{dtype.dtype.name}"
 
 

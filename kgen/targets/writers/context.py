@@ -18,9 +18,9 @@ __all__ = ["WriterContext"]
 
 
 class WriterContext(Protocol):
-    """What the parts of a writer of expressions use of it; *prec* is the precedence around.
+    """The interface of an expression writer for its parts; *prec* is the enclosing precedence.
 
-    ``accesses`` and ``integers`` do not keep the writer alive, so that all are freed with it.
+    ``accesses`` and ``integers`` hold no references to the writer, so all are freed together.
     """
 
     kernel: DeviceKernel
@@ -32,7 +32,7 @@ class WriterContext(Protocol):
     site: EmissionSite
 
     def at(self, site: EmissionSite) -> Self:
-        """Return the same for another site."""
+        """Return the writer for another site."""
 
     def rec(self, expr: Expr, prec: int, beside: NumpyType, /) -> str:
         """Write *expr*, in which Python numbers adapt to the type *beside*."""
@@ -44,13 +44,13 @@ class WriterContext(Protocol):
         """Return the type that the language gives to the text of *expr*."""
 
     def type_name(self, dtype: NumpyType) -> str:
-        """Return the name of a type, whose headers the code then needs."""
+        """Return the name of a type, and add its headers to the code."""
 
     def converted(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
         """Write *expr* with a cast to *wanted* unless that is its type."""
 
     def exact(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
-        """Write *expr* as an operand that is a *wanted* to the compiler, too."""
+        """Write *expr* as an operand whose type is *wanted* also for the compiler."""
 
     def cast_text(self, text: str, own: NumpyType, wanted: NumpyType, prec: int = ...) -> str:
         """Convert *text*, an operand of type *own*, to the type *wanted*."""

@@ -48,9 +48,9 @@ def _leaves_name(node: Node) -> bool:
 def with_declarations(kernel: DeviceKernel, function: DeviceFunction) -> DeviceFunction:
     """Decide where the temporaries of *function* are declared.
 
-    A private scalar is declared where it is first assigned, if that is in a scope around all
-    its other uses: the ``Run`` says so. One that only lanes of vectors use is so in each of their
-    loops. The ``temporaries`` that are left are declared at the top.
+    A private scalar is declared at its first assignment, if the scope of that encloses all
+    its other uses: the ``Run`` records this. A scalar that is only used in lanes is declared in
+    each of their loops. The remaining ``temporaries`` are declared at the top.
     """
     if not function.temporaries:
         return function
@@ -64,7 +64,7 @@ def with_declarations(kernel: DeviceKernel, function: DeviceFunction) -> DeviceF
             first |= {use.first_assignment: (name, use.assignments == 1) for use in uses}
         else:
             top.append(name)
-    numbers = count()  # in the order of the text, as the finder has them
+    numbers = count()  # in the order of the text, as in the finder
 
     def declaring(run: Run) -> Run:
         name, is_only = first.get(next(numbers), (None, False))
@@ -79,7 +79,7 @@ _Scope = tuple[int, ...]
 
 @dataclass
 class _Use:
-    """What is known of a variable: the scope around its uses, and its first assignment."""
+    """The uses of a variable: the scope around them, and the first assignment."""
 
     scope: _Scope
     first_scope: _Scope
@@ -115,7 +115,7 @@ class _UseFinder:
         self.scopes = 0
 
     def uses_of(self, name: str) -> list[_Use]:
-        """Return the uses of a variable: of each loop over lanes apart, or of all together."""
+        """Return the uses of a variable: separately for each loop over lanes, or all together."""
         found = self.uses[name]
         if None not in found or len(found) == 1:
             return list(found.values())
@@ -196,9 +196,9 @@ def _is_scalar(kernel: DeviceKernel, name: str) -> bool:
 def declare_at_top(
     builder: ASTBuilderBase, writer: ExpressionWriter, names: Iterable[str], *, has_lanes: bool
 ) -> Iterator[cgen.Generable]:
-    """Declare temporaries, most without values; tables stand in front of the code instead.
+    """Declare temporaries, most without values; tables are defined before the code instead.
 
-    A function that *has_lanes* names large arrays by pointers, if the target wants that.
+    In a function that *has_lanes*, large arrays are accessed by pointers, if the target wants that.
     """
     shared: dict[str, list[TemporaryVariable]] = {}
     names = tuple(names)
@@ -239,7 +239,7 @@ def declare_at_top(
 def _placed(
     writer: ExpressionWriter, temporary: TemporaryVariable, place: int
 ) -> Iterator[cgen.Generable]:
-    """Declare an array, at a place in the local memory of a launch, by a pointer to it."""
+    """Declare a pointer to an array at a place in the local memory of a launch."""
     assert isinstance(temporary.dtype, NumpyType)
     type_name = writer.declared_type(temporary.name, temporary.dtype)
     size = bytes_of(temporary) // max(len(piece_names(temporary)), 1)
@@ -256,7 +256,7 @@ def _place(writer: ExpressionWriter, type_name: str, place: int) -> str:
 
 
 def state_alignments(writer: ExpressionWriter, names: Iterable[str]) -> Iterator[cgen.Generable]:
-    """Tell the compiler of arrays that are declared with an alignment, and ask it of callers.
+    """Tell the compiler the declared alignments of arrays, and require them of callers.
 
     ``x = __builtin_assume_aligned(x, 64);``
     """
@@ -271,9 +271,9 @@ def state_alignments(writer: ExpressionWriter, names: Iterable[str]) -> Iterator
             yield cgen.Assign(piece, f"{aligned}({piece}, {alignment})")
 
 
-#: The bytes of a line of the cache, and of the longest vector.
+#: The bytes of a cache line, and of the longest vector.
 _CACHE_LINE: Final = 64
-#: Arrays of more bytes than registers hold are in memory.
+#: Arrays with more bytes than registers hold are in memory.
 _REGISTERS: Final = 2048
 
 
@@ -282,8 +282,8 @@ def _pointer_to_tile(
 ) -> list[cgen.Generable] | None:
     """Declare a tile in memory that lanes use: its elements, and a pointer to them.
 
-    gcc does not know where pointers go that it derives from an array; it knows of those that it
-    derives from a pointer. Only then it keeps sums in registers while it reads the tile.
+    gcc does not track pointers that it derives from an array, only those that it
+    derives from a pointer. Only for these does it keep sums in registers while it reads the tile.
     """
     aligned = writer.target.aligned_pointer
     assert isinstance(temporary.dtype, NumpyType)
@@ -320,7 +320,7 @@ def _declare(writer: ExpressionWriter, temporary: TemporaryVariable) -> Iterator
 
 
 class Union(cgen.Declarator):
-    """Variables in one place: writing one and reading another by its name in it is defined."""
+    """Variables in one place; in C, writing one and reading another by its name is defined."""
 
     def __init__(self, name: str, members: Sequence[cgen.Declarator], kind: str = "") -> None:
         self.name = name
@@ -328,13 +328,13 @@ class Union(cgen.Declarator):
         self.kind = kind
 
     def get_decl_pair(self) -> tuple[list[str], str | None]:
-        """Return the lines of the type, and what is declared of it."""
+        """Return the lines of the type, and its declarator."""
         lines = [f"  {line}" for member in self.members for line in member.generate()]
         return [f"union {self.kind}".rstrip(), "{", *lines, "}"], self.name
 
 
 def _storage_size(temporary: TemporaryVariable) -> int:
-    """Return how many elements an array is declared with."""
+    """Return the number of elements that an array is declared with."""
     size = temporary.n_stored
     if size is None:
         space = AddressSpace.stringify(temporary.address_space)

@@ -45,11 +45,11 @@ def emit_module(
 ) -> Module:
     """Write the code of *functions*, which together run *kernel*, in the order of *host*.
 
-    Callers must keep to the *assumptions*; they do not pass the variables *host_inames* of loops
-    on the host. *written* is told the statements of instructions.
+    Callers must satisfy the *assumptions*; they do not pass the variables *host_inames* of host
+    loops. *written* receives the statements of instructions.
 
-    The kernel's types and shapes are known, and its reductions realized. Conditions of
-    instructions stand in the trees.
+    The kernel's types and shapes are known, and its reductions realized. The trees contain the
+    conditions of instructions.
     """
     target = kernel.target
     if not isinstance(target, CFamilyTarget):
@@ -93,7 +93,7 @@ def emit_module(
 
 
 def _in_language(writer: ExpressionWriter, function: DeviceFunction) -> DeviceFunction:
-    """Return a function with what its language asks of the tree, and the types of its indices."""
+    """Return a function adapted to its language, with the types of its indices."""
     adapted = replace(function, body=writer.target.adapt_tree(function.body))
     declared = with_declarations(writer.kernel, adapted)
     return _with_long_groups(writer, declared) if writer.target.has_long_groups else declared
@@ -112,7 +112,7 @@ def _emit_function(
     function: DeviceFunction,
     written: Written | None,
 ) -> _Emitted:
-    """Write a function; *written* is told the statements of instructions."""
+    """Write a function; *written* receives the statements of instructions."""
     kernel = writer.kernel
     _check_types(writer, function)
     own = writer.for_function(function)
@@ -145,7 +145,7 @@ def _launch_of(writer: ExpressionWriter, function: DeviceFunction) -> Launch:
 
 
 def _check_types(writer: ExpressionWriter, function: DeviceFunction) -> None:
-    """Reject arguments of types that the language does not have."""
+    """Reject arguments whose types the language does not have."""
     kernel = writer.kernel
     for name in function.arguments:
         declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
@@ -159,7 +159,7 @@ _POINTER: Final = 8
 
 
 def _with_long_groups(writer: ExpressionWriter, function: DeviceFunction) -> DeviceFunction:
-    """Note the indices of work-groups of 64 bits."""
+    """Record the 64-bit indices of work-groups."""
     integers = writer.integers
     axes = map(GroupHardwareAxisIndex, range(len(function.groups)))
     if all(integers.ranges.fits(axis) for axis in axes):
@@ -170,7 +170,7 @@ def _with_long_groups(writer: ExpressionWriter, function: DeviceFunction) -> Dev
 
 
 def _is_uneven(kernel: DeviceKernel, function: DeviceFunction) -> bool:
-    """Tell whether work-groups have loops of different length: bounds that are computed."""
+    """Tell whether work-groups have loops of different lengths: computed bounds."""
     computed = kernel.temporary_variables.keys() | kernel.get_written_variables()
     if computed.isdisjoint(kernel.bounding_names):
         return False
@@ -198,7 +198,7 @@ def _check_argument_size(kernel: DeviceKernel, launch: Launch, limit: int) -> No
 def _conditions(
     writer: ExpressionWriter, assumptions: Set, passed: Sequence[ArrayArg | ValueArg]
 ) -> tuple[Expr, ...]:
-    """Return the conditions on value arguments, which a caller must keep to."""
+    """Return the conditions on value arguments that a caller must satisfy."""
     kernel = writer.kernel
     values = {arg.name for arg in passed if isinstance(arg, ValueArg)}
     of_loops = conditions_of_values(kernel, writer.integers.long_names)

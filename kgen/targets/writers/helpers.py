@@ -25,7 +25,7 @@ def _floor_div(kind: str) -> list[cgen.Generable]:
 
 
 def _floor_mod(kind: str) -> list[cgen.Generable]:
-    """Ask for signs: gcc 12 makes wrong vectors of subscripts that depend on ``r != 0``."""
+    """Compare signs: gcc 12 vectorizes subscripts that depend on ``r != 0`` wrongly."""
     return [
         cgen.Initializer(cgen.Const(cgen.Value(kind, "r")), "a % b"),
         cgen.Statement("return (r < 0 && b > 0) || (r > 0 && b < 0) ? r + b : r"),
@@ -40,7 +40,7 @@ def _float_mod(kind: str, fmod: str) -> list[cgen.Generable]:
 
 
 def _power(kind: str) -> list[cgen.Generable]:
-    """Write exponentiation by squaring; a negative exponent gives what truncation gives."""
+    """Write exponentiation by squaring; a negative exponent gives the truncated result."""
     return [
         cgen.If(
             cgen.Line("b < 0"),
@@ -82,7 +82,7 @@ def _is_normal(kind: str) -> list[cgen.Generable]:
 
 
 def _high_half(kind: str) -> list[cgen.Generable]:
-    """Write the upper half of a product of 64-bit numbers, by their halves."""
+    """Write the upper half of a product of 64-bit numbers, from their halves."""
     middle = "(a >> 32) * (b & 0xffffffffU) + ((a & 0xffffffffU) * (b & 0xffffffffU) >> 32)"
     low = "(a & 0xffffffffU) * (b >> 32) + (middle & 0xffffffffU)"
     return [
@@ -93,7 +93,7 @@ def _high_half(kind: str) -> list[cgen.Generable]:
 
 
 def _complex_power(kind: str, target: CFamilyLanguage, dtype: NumpyType) -> list[cgen.Generable]:
-    """Write a power that is numpy's for 0, of which libraries take the logarithm."""
+    """Write a power with numpy's result for 0, of which libraries take the logarithm."""
 
     def call(name: str, *operands: str) -> str:
         suffix = "f" if dtype.itemsize == 8 else ""
@@ -138,7 +138,7 @@ def _scaled(factor: str, kind: str) -> list[cgen.Generable]:
 
 
 def _rotated(kind: str) -> list[cgen.Generable]:
-    """Write a rotation to the left, of as many bits as the type has, in those of 64."""
+    """Write a rotation to the left, modulo the bits of the type, in those of 64."""
     bits = "(unsigned long long) a << (64 - n) >> (64 - n)"
     return [
         cgen.Initializer(cgen.Const(cgen.Value("int", "n")), "8 * (int) sizeof(a)"),
@@ -148,7 +148,7 @@ def _rotated(kind: str) -> list[cgen.Generable]:
     ]
 
 
-#: By name: all take numbers of one type, and most return one of it.
+#: By name: all take numbers of one type, and most return that type.
 HELPERS: Final[Mapping[str, Helper]] = {
     "clamp": Helper(_clamped, "abc"),
     "cube": Helper(partial(_product, "a * a * a"), "a"),
@@ -186,7 +186,7 @@ def find_helper(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Helper 
 
 
 def reinterpretation(target: CFamilyLanguage, own: NumpyType, wanted: NumpyType) -> Need:
-    """Return the function that takes the bits of one type for a number of another."""
+    """Return the function that reinterprets the bits of one type as a number of another."""
     given, made = target.type_name(own), target.type_name(wanted)
     called = f"kgen_{wanted.dtype.name}_of_{own.dtype.name}"
     declaration = cgen.FunctionDeclaration(
@@ -201,7 +201,7 @@ def reinterpretation(target: CFamilyLanguage, own: NumpyType, wanted: NumpyType)
 
 
 def dot_product(target: CFamilyLanguage, vector: NumpyType, number: NumpyType) -> Need:
-    """Return the function that multiplies two vectors, and adds up the products."""
+    """Return the dot product function of two vectors."""
     kind = target.vector_of(vector.dtype)
     assert kind is not None
     called = f"kgen_dot_{number.dtype.name}x{len(kind.lanes)}"
@@ -215,7 +215,7 @@ def dot_product(target: CFamilyLanguage, vector: NumpyType, number: NumpyType) -
 
 
 def helper_name(name: str, dtype: NumpyType) -> str:
-    """Return what the helper *name* for *dtype* is called in generated code.
+    """Return the name of the helper *name* for *dtype* in generated code.
 
     >>> from kgen.ir.types import INT32
     >>> helper_name("floor_div", INT32)

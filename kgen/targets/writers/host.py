@@ -52,7 +52,7 @@ def _steps(kernel: DeviceKernel, launches: Mapping[str, Launch], node: Node) -> 
 
 
 def _once(kernel: DeviceKernel, values: Mapping[str, Expr], launch: Launch) -> Iterator[Step]:
-    """Yield a launch, and around it loops for the variables that have one value."""
+    """Yield a launch, inside loops for the variables that have a single value."""
     step: Step = launch
     for name, value in values.items():
         step = _loop(kernel, name, value, p.Sum((value, 1)), 1, (step,))
@@ -85,9 +85,9 @@ def host_driver(
     passed: Collection[ArrayArg | ValueArg],
     code_names: Mapping[str, str],
 ) -> HostDriver | None:
-    """Write a function that makes all launches, where the host can call them as functions.
+    """Write a function that makes all launches, if the host can call them as functions.
 
-    *passed* are the arguments of a call, *code_names* what launches are called in the code.
+    *passed* are the arguments of a call, *code_names* the names of launches in the code.
     """
     if not builder.has_host_function(launches, is_single=isinstance(host, Run)):
         return None
@@ -111,7 +111,7 @@ def host_driver(
 
 
 class _DriverEmitter(BodyEmitter):
-    """Writes calls of the functions that a tree of the host runs."""
+    """Writes calls of the functions that a host tree runs."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class _DriverEmitter(BodyEmitter):
         return self.builder.get_kernel_call(launch, groups, passed, is_only=self.is_single)
 
     def _count(self, writer: ExpressionWriter, count: Expr) -> str:
-        """Write a number of work-groups: none where it would be negative."""
+        """Write a number of work-groups: 0 if it would be negative."""
         if self.builder.takes_negative_counts:
             count = _truncated(count)
         elif not writer.site.signs.is_at_least(count, 0):

@@ -27,13 +27,13 @@ Accesses: TypeAlias = Mapping[str, tuple[Access, ...]]
 
 
 def hides_independence(kernel: LoopKernel, accesses: Accesses, loop: For) -> bool:
-    """Tell whether iterations are independent, though each is at several elements of one array.
+    """Tell whether iterations are independent, though each accesses several elements of one array.
 
-    ``f[0, j] = ...; f[1, j] = ...`` in a loop over ``j``: no two iterations meet, because their
+    ``f[0, j] = ...; f[1, j] = ...`` in a loop over ``j``: no two iterations conflict, because their
     last subscripts differ. A compiler sees addresses, whose distance depends on sizes. Before it
-    makes vectors, it has to compare them in pairs, and gives up where these are many. Loops inside
-    may add up numbers, each iteration its own, of elements that are adjacent from one to the next.
-    *accesses* are those of the kernel, by array.
+    vectorizes, it must compare them in pairs, and gives up if there are many. Loops inside
+    may accumulate numbers, separately in each iteration, from elements that are adjacent between
+    iterations. *accesses* are those of the kernel, by array.
     """
     nodes = list(nodes_in(loop.body))
     if not kernel.options.restrict or any(isinstance(node, Let) for node in nodes):
@@ -58,14 +58,14 @@ def hides_independence(kernel: LoopKernel, accesses: Accesses, loop: For) -> boo
 
 
 def _written(kernel: LoopKernel, runs: list[Run]) -> Iterator[ArrayBase]:
-    """Give the arrays that *runs* write."""
+    """Yield the arrays that *runs* write."""
     insns = (kernel.id_to_insn[run.insn_id] for run in runs)
     names = dict.fromkeys(name for insn in insns for name in insn.assignee_var_names())
     return (kernel.array_vars[name] for name in names)
 
 
 def _has_sizes_in_strides(array: ArrayBase) -> bool:
-    """Tell whether distances of elements, in memory, depend on sizes."""
+    """Tell whether the distances of elements in memory depend on sizes."""
     return any(map(_is_of_sizes, array.dim_tags or ()))
 
 
@@ -76,7 +76,7 @@ def _is_of_sizes(tag: object) -> bool:
 def _pairs_of_elements(
     kernel: LoopKernel, accesses: Accesses, runs: list[Run], own: Collection[str | None]
 ) -> Iterator[tuple[ArrayBase, _Index | None, _Index | None]]:
-    """Give the pairs of elements, also equal ones, of each array that *runs* write."""
+    """Yield the pairs of elements, also equal ones, of each array that *runs* write."""
     for array in _written(kernel, runs):
         if array.name not in own:
             indices = dict.fromkeys(_in_loop(accesses.get(array.name, ()), runs))
@@ -92,7 +92,7 @@ def _is_alone(array: ArrayBase) -> bool:
 def _adds_adjacent(
     kernel: LoopKernel, accesses: Accesses, iname: str, loop: For, own: Collection[str | None]
 ) -> bool:
-    """Tell whether a loop sets only *own* scalars, and is at adjacent elements for *iname*."""
+    """Tell whether a loop sets only *own* scalars, and accesses adjacent elements for *iname*."""
     runs = runs_in(loop.body)
     if any(isinstance(node, For) for node in nodes_in(loop.body)) or not all(
         name in own for run in runs for name in kernel.id_to_insn[run.insn_id].assignee_var_names()
@@ -112,12 +112,12 @@ def _adds_adjacent(
 
 
 def _is_named(array: ArrayBase, index: _Index | None) -> bool:
-    """Tell whether an element is named by a subscript for each axis, not by its number."""
+    """Tell whether an element has a subscript for each axis, not a linear index."""
     return index is not None and len(index) == len(array.dim_tags or ())
 
 
 def _differs_by_sizes(array: ArrayBase, one: _Index | None, other: _Index | None) -> bool:
-    """Tell whether the distance of two named elements, in memory, depends on sizes."""
+    """Tell whether the distance of two such elements in memory depends on sizes."""
     if not (_is_named(array, one) and _is_named(array, other)):
         return False
     return any(
@@ -127,7 +127,7 @@ def _differs_by_sizes(array: ArrayBase, one: _Index | None, other: _Index | None
 
 
 def _is_plain(kernel: LoopKernel, run: Run) -> bool:
-    """Tell whether an instruction does no more than to read variables and to set one."""
+    """Tell whether an instruction only reads variables and sets one."""
     insn = kernel.id_to_insn[run.insn_id]
     return isinstance(insn, Assignment) and not insn.atomicity
 
@@ -135,13 +135,13 @@ def _is_plain(kernel: LoopKernel, run: Run) -> bool:
 def _touched(
     kernel: LoopKernel, accesses: Accesses, runs: list[Run]
 ) -> Iterator[tuple[str, tuple[Access, ...]]]:
-    """Give the arrays that *runs* access, with all accesses of the kernel to each."""
+    """Yield the arrays that *runs* access, with all accesses of the kernel to each."""
     names = {name for run in runs for name in kernel.id_to_insn[run.insn_id].dependency_names()}
     return ((name, accesses[name]) for name in sorted(names & accesses.keys()))
 
 
 def _in_loop(accesses: tuple[Access, ...], runs: list[Run]) -> Iterator[_Index | None]:
-    """Give the subscripts of the accesses of *runs*; ``None`` where they are not named."""
+    """Yield the subscripts of the accesses of *runs*; ``None`` for linear indices."""
     for run in runs:
         for access in accesses:
             if access.insn_id == run.insn_id:
@@ -156,10 +156,10 @@ def _meet_in_one_iteration(
     one: _Index | None,
     other: _Index | None,
 ) -> bool:
-    """Tell whether elements are the same in one iteration of a loop only, if at all.
+    """Tell whether elements are equal in at most one iteration of a loop.
 
-    So they are where the two have an equal subscript, in which a multiple of the loop's variable
-    is added to what does not change in the loop.
+    This is so if the two have an equal subscript that is the sum of a multiple of the loop's
+    variable and of loop-invariant terms.
     """
     if one is None or other is None or len(one) != len(other):
         return False
@@ -183,5 +183,5 @@ def _is_one_to_one(
 
 
 def _factors(subscript: Expr) -> dict[Expr, int]:
-    """Return the multiple of each atom that is added in a subscript."""
+    """Return the coefficient of each atom in a subscript."""
     return {atom: factor for factor, atom in linear_form(subscript).terms}

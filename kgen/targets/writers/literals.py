@@ -18,7 +18,7 @@ __all__ = ["digits_type", "integer_text", "literal", "table_entry", "typed_integ
 def literal(target: CFamilyLanguage, value: Any, dtype: NumpyType) -> tuple[str, int]:
     """Write *value* as a constant of *dtype*: the text and its precedence.
 
-    Real numbers get as many digits as tell them apart from their neighbours.
+    Real numbers get as many digits as distinguish them from their neighbours.
 
     >>> from kgen.targets.c import CTarget
     >>> from kgen.ir.types import FLOAT64, INT64
@@ -61,7 +61,7 @@ def _integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tuple[str
             f"the constant {value} is not a value of type {dtype.dtype}\n"
             "  hint: give it a type of its own, such as numpy.int64"
         )
-    if value in (-(2**31), -(2**63)):  # C negates the number without the sign, which is too large
+    if value in (-(2**31), -(2**63)):  # C negates the number without sign, which is too large
         return f"{integer_text(target, value + 1)} - 1", PREC_SUM
     if value > np.iinfo(np.int64).max:
         return f"{value}u{target.long_suffix}", PREC_CALL
@@ -71,7 +71,7 @@ def _integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tuple[str
 
 
 def integer_text(target: CFamilyLanguage, value: int) -> str:
-    """Return the digits of an integer, and what tells that it has 64 bits.
+    """Return the digits of an integer, with a suffix if it has 64 bits.
 
     >>> from kgen.targets.c import CTarget
     >>> integer_text(CTarget(), 2**40)
@@ -96,7 +96,7 @@ def digits_type(value: int, dtype: NumpyType) -> NumpyType:
 
 
 def typed_integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tuple[str, int]:
-    """Write an integer that has the type *dtype* where nothing converts it.
+    """Write an integer whose type is *dtype* without an implicit conversion.
 
     >>> from kgen.targets.c import CTarget
     >>> from kgen.ir.types import INT64

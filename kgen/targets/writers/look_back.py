@@ -31,7 +31,7 @@ __all__ = [
     "published_arrays",
 ]
 
-#: What a word says of its value: it is a group's own, or that of all groups up to it.
+#: The states of a word: its value is the group's own, or that of all groups up to it.
 _TOTAL: Final = 1
 _UPTO: Final = 2
 #: The bytes of a word.
@@ -95,7 +95,7 @@ static __device__ inline T kgen_from_lane(unsigned int lanes, T value, int lane)
 
 
 def published_arrays(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]:
-    """Return the arrays in which groups publish values, which are zero when a launch begins."""
+    """Return the arrays in which groups publish values, which are zero when a launch starts."""
     names = (
         insn.assignee_var_names()[0]
         for insn in map(kernel.id_to_insn.__getitem__, function.insn_ids)
@@ -104,14 +104,14 @@ def published_arrays(kernel: LoopKernel, function: DeviceFunction) -> tuple[str,
     return tuple(dict.fromkeys(names))
 
 
-#: What groups are called that are numbered as they begin.
+#: The variable of groups that are numbered in starting order.
 GROUP_NUMBERS: Final = tuple(f"kgen_group_{axis}" for axis in "xyz")
 
 
 def number_groups(
     writer: ExpressionWriter, function: DeviceFunction, array: str
 ) -> Iterator[cgen.Generable]:
-    """Write what numbers the groups of a launch: the first row of an *array* counts them."""
+    """Write the numbering of a launch's groups: the first row of an *array* counts them."""
     axes = [axis for axis, size in enumerate(function.locals) if size > 1]
     own = [writer.integers.text(LocalHardwareAxisIndex(axis)) for axis in axes]
     ticket = cgen.Assign("kgen_ticket", f"atomicAdd((unsigned int *) {array}, 1u)")
@@ -132,7 +132,7 @@ def number_groups(
 
 
 def emit_publication(writer: ExpressionWriter, insn: Assignment, tag: PublishTag) -> cgen.Generable:
-    """Write what publishes a value."""
+    """Write the publication of a value."""
     writer.preamble.add(_PUBLISH)
     dtype = writer.typer(insn.assignee)
     value = writer.assigned(insn.expression, dtype)
@@ -150,7 +150,7 @@ def _row(writer: ExpressionWriter, insn: Assignment) -> str:
 
 
 def look_back_of(kernel: LoopKernel, node: Node) -> LookBackTag | None:
-    """Return the look-back that *node* is a part of, and nothing else."""
+    """Return the look-back that *node* is a part of, if it contains nothing else."""
     tags = {_tag(kernel.id_to_insn[run.insn_id]) for run in runs_in(node)}
     return tags.pop() if len(tags) == 1 else None
 
@@ -161,7 +161,7 @@ def _tag(insn: InstructionBase) -> LookBackTag | None:
 
 @dataclass(frozen=True)
 class _Part:
-    """One value of a look-back: where it is read to, and combined; where the group publishes it."""
+    """One value of a look-back: its variables for reading and combining, and its publication."""
 
     read: Assignment
     before: str
@@ -179,12 +179,12 @@ def emit_look_back(
     tag: LookBackTag,
     emit: Callable[[Node], list[cgen.Generable]],
 ) -> cgen.Generable:
-    """Write what a warp does in place of the loop *nodes*; *emit* writes what combines two values.
+    """Write a warp's look-back instead of the loop *nodes*; *emit* writes the combination.
 
-    Each of its lanes waits for a group of its own, the nearest one first, but for those that are
-    behind one that has published what all groups up to it combine to. What the lanes have found
-    is combined in their order, by steps to neighbours at growing distances, and put in front of
-    what was found nearer.
+    Each lane waits for a different group, nearest first, except for groups
+    before one that has published the total of all groups up to it. The lanes combine their
+    values in order, by shuffles over growing distances, and prepend the result to
+    that of the nearer groups.
     """
     return _LookBack(writer, nodes, tag, emit).block()
 
@@ -231,7 +231,7 @@ class _LookBack:
         )
 
     def _step(self) -> list[cgen.Generable]:
-        """Return what a work-item on its own puts in front: the part of the group before."""
+        """Return the step of a single work-item: prepend the part of the preceding group."""
         return [
             _const("int", "kgen_other", "kgen_left - 1"),
             cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), "0"),
@@ -247,7 +247,7 @@ class _LookBack:
         ]
 
     def _found(self) -> str:
-        """Write what reads the parts of a group, and tells what they are."""
+        """Write the read of the parts of a group, and of their states."""
         return " & ".join(
             f"kgen_published(&{_row(self.writer, part.published)}, "
             f"{_words_before(self.writer.kernel, part)}, &{part.other})"
@@ -255,7 +255,7 @@ class _LookBack:
         )
 
     def _window(self) -> list[cgen.Generable]:
-        """Return what combines the parts of the next groups, one for each lane."""
+        """Return the combination of the parts of the next groups, one for each lane."""
         state = f"kgen_other < 0 ? {_UPTO} : 0"
         return [
             _const("int", "kgen_other", f"kgen_left - 1 - {self.lane}"),
@@ -275,7 +275,7 @@ class _LookBack:
         ]
 
     def _wait(self) -> cgen.Generable:
-        """Return what waits for all groups that are nearer than one that says the rest."""
+        """Return the wait for all groups that are nearer than one with a total of all before it."""
         found = self._found()
         last = f"__ballot_sync({self.lanes}, kgen_state == {_UPTO})"
         needed = f"kgen_last == 0 ? {self.lanes} : kgen_last ^ (kgen_last - 1)"
@@ -289,7 +289,7 @@ class _LookBack:
         return cgen.DoWhile(cgen.Line("kgen_missing != 0"), cgen.Block(body))
 
     def _join_lanes(self) -> cgen.Generable:
-        """Return what combines the parts that the lanes have, those of later groups behind."""
+        """Return the combination of the lanes' parts, those of later groups last."""
         farther = f"{{before}} = kgen_from_lane({self.lanes}, {{other}}, {self.lane} + kgen_step)"
         is_there = cgen.Line(f"{self.lane} + kgen_step < kgen_count")
         joined = cgen.Block([*self.combine, *self._each("{other} = {before}")])
@@ -308,7 +308,7 @@ class _LookBack:
         ]
 
     def _start(self, part: _Part) -> cgen.Generable:
-        """Return what gives the variable of a part some value, for lanes without a group."""
+        """Return the initialization of a part's variable, for lanes without a group."""
         if part.other in self.declared:
             return self._declare(part, part.other, part.before)
         return cgen.Assign(part.other, part.before)
@@ -323,19 +323,19 @@ def _const(kind: str, name: str, value: str) -> cgen.Generable:
 
 
 def _own_row(part: _Part) -> Expr:
-    """Return the number of the group that publishes a part: rows begin with one of no group."""
+    """Return the row of the group that publishes a part: row 0 belongs to no group."""
     row: Any = index_of(part.published.assignee)[_axis_of_groups(part)]
     return p.Sum((row, -1))
 
 
 def _axis_of_groups(part: _Part) -> int:
-    """Return the axis of an array in which what is read differs from what is published."""
+    """Return the axis of an array in which the read and the publication differ."""
     both = zip(index_of(part.published.assignee), index_of(part.read.expression), strict=True)
     return next(axis for axis, (own, other) in enumerate(both) if own != other)
 
 
 def _words_before(kernel: LoopKernel, part: _Part) -> str:
-    """Write how many words before those of its own group a work-item reads."""
+    """Write the distance in words from its own group's words to those a work-item reads."""
     array = kernel.temporary_variables[part.read.expression.aggregate.name]
     stride = array.fixed_strides[_axis_of_groups(part)] * array.dtype.itemsize // _WORD
     distance = "kgen_own - kgen_other"
@@ -343,7 +343,7 @@ def _words_before(kernel: LoopKernel, part: _Part) -> str:
 
 
 def _parts(kernel: LoopKernel, runs: Sequence[Run]) -> Iterator[_Part]:
-    """Give the values of a look-back, in the order of its instructions."""
+    """Yield the values of a look-back, in the order of its instructions."""
     ids = {run.insn_id for run in runs}
     inside = [insn for insn in kernel.instructions if insn.id in ids]
     assigned = {name for insn in inside for name in insn.assignee_var_names()}
@@ -364,7 +364,7 @@ def _parts(kernel: LoopKernel, runs: Sequence[Run]) -> Iterator[_Part]:
 
 
 def _has_rows_of_words(kernel: LoopKernel, name: str) -> bool:
-    """Tell whether the rows of an array are next to each other, of whole words, all its own."""
+    """Tell whether the rows of an array are contiguous, of whole words, and not shared."""
     array = kernel.temporary_variables.get(name)
     if array is None or array.base_storage is not None or not isinstance(array.dtype, NumpyType):
         return False
@@ -379,7 +379,7 @@ def _is_read(insn: InstructionBase) -> bool:
 
 
 def _publisher(kernel: LoopKernel, read: Assignment, array: str) -> Assignment:
-    """Return the instruction that publishes what groups themselves combine to."""
+    """Return the instruction that publishes the groups' own values."""
     for insn in map(kernel.id_to_insn.__getitem__, kernel.writers.get(array, ())):
         if isinstance(insn, Assignment) and any(
             tag.is_total for tag in insn.tags_of_type(PublishTag)

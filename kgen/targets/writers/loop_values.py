@@ -18,11 +18,11 @@ __all__ = ["conditions_of_values"]
 
 
 def conditions_of_values(kernel: DeviceKernel, long_names: AbstractSet[str]) -> tuple[Expr, ...]:
-    """Return what sizes must keep to for the code to compute right with loop variables.
+    """Return the conditions on sizes under which the code computes correctly with loop variables.
 
     *long_names* are variables of 64 bits. They are right in subscripts, comparisons, sums,
-    products, quotients and conversions to types that hold them. To functions, and to variables of
-    32 bits, each is the int32 that all loop variables are as data.
+    products, quotients and conversions to types that hold them. In functions, and in variables of
+    32 bits, each is an int32, the type of all loop variables as data.
     """
     long_loops = kernel.all_inames() & long_names
     if not long_loops:
@@ -41,7 +41,7 @@ def _sizes_within(kernel: DeviceKernel, iname: str) -> Set:
 
 
 def _cut_names(kernel: DeviceKernel, insn: InstructionBase) -> frozenset[str]:
-    """Return the variables whose values *insn* may take for 32 bits wide."""
+    """Return the variables whose values *insn* may treat as 32 bits wide."""
     if not isinstance(insn, Assignment):
         return _names_of_data(insn.read_exprs())
     dtype = kernel.array_vars[insn.assignee_name].dtype
@@ -50,7 +50,7 @@ def _cut_names(kernel: DeviceKernel, insn: InstructionBase) -> frozenset[str]:
 
 
 def _within_functions(expr: Expr) -> frozenset[str]:
-    """Return the variables below anything but what C computes in the type of its operands."""
+    """Return the variables below operations that C does not compute in their operands' type."""
     match expr:
         case p.Variable():
             return frozenset()
@@ -66,7 +66,7 @@ def _within_functions(expr: Expr) -> frozenset[str]:
 
 
 def _names_of_data(expr: Expr) -> frozenset[str]:
-    """Return the variables of which *expr* computes values, beside subscripts."""
+    """Return the variables from which *expr* computes values, except in subscripts."""
     names: frozenset[str] = _NamesOfData()(expr)
     return names
 

@@ -16,9 +16,9 @@ from kgen.targets.writers.short_arrays import overruns_if_vectorized
 
 __all__ = ["LONGEST_VECTOR", "loop_pragmas"]
 
-#: The bytes of vectors that compilers are asked for at least.
+#: The minimum bytes of vectors that compilers are asked for.
 _SHORTEST: Final = 32
-#: The bytes of the longest vector registers there are.
+#: The bytes of the longest existing vector registers.
 LONGEST_VECTOR: Final = 64
 
 
@@ -32,8 +32,8 @@ def loop_pragmas(
 ) -> list[str]:
     """Return the texts of the pragmas before *loop*.
 
-    *is_whole_body* says that it is all of the body of another loop. *hides_independence* tells
-    whether its iterations are independent, which the compiler could hardly find out.
+    *is_whole_body*: it is the whole body of another loop. *hides_independence* tells
+    whether its iterations are independent in a way that the compiler can hardly detect.
     """
     if loop.is_simd:
         about_lanes = target.simd_loop_pragma(_lanes(kernel, loop, is_whole_body))
@@ -48,7 +48,7 @@ def _scalar_pragma(
     loop: For,
     hides_independence: Callable[[For], bool],
 ) -> str | None:
-    """Return whether the compiler must not, or may, vectorize a loop without lanes."""
+    """Return the pragma that forbids, or allows, vectorizing a loop without lanes."""
     scalar, independent = target.scalar_loop_pragma(), target.independent_loop_pragma()
     if scalar is not None and overruns_if_vectorized(kernel, loop):
         return scalar
@@ -56,10 +56,10 @@ def _scalar_pragma(
 
 
 def _lanes(kernel: LoopKernel, loop: For, is_whole_body: bool) -> int | None:
-    """Return how many lanes a vector is to have: as many as fit into the longest registers.
+    """Return the number of lanes of a vector: as many as fit into the longest registers.
 
-    ``None`` leaves that to the compiler, where the number of iterations is no multiple. gcc counts
-    by the shortest type. That is an int where it interchanges a loop with one around it.
+    ``None`` leaves that to the compiler, if the trip count is not a multiple. gcc counts
+    by the shortest type, which is an int if it interchanges a loop with an enclosing one.
     """
     count, size = lanes_of(loop), _widest(kernel, loop)
     if count is None:

@@ -18,28 +18,28 @@ from kgen.targets.writers.literals import literal
 
 __all__ = ["RandomWriter"]
 
-#: Philox: what words are multiplied by, by the number and the bits of words.
+#: Philox: the multipliers of words, by the number and the bits of words.
 _MULTIPLIERS: Final = {
     (2, 32): (0xD256D193,),
     (4, 32): (0xD2511F53, 0xCD9E8D57),
     (2, 64): (0xD2B74407B1CE6E93,),
     (4, 64): (0xD2E7470EE14C6C93, 0xCA5A826395121157),
 }
-#: Philox: what each round adds to the words of the key, by their bits.
+#: Philox: the increments of the key's words in each round, by their bits.
 _WEYL: Final = {32: (0x9E3779B9, 0xBB67AE85), 64: (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)}
-#: Threefry: by how many bits each pair of words is rotated, for eight rounds.
+#: Threefry: the rotation of each pair of words, for eight rounds.
 _ROTATIONS: Final = {
     (2, 32): ((13,), (15,), (26,), (6,), (17,), (29,), (16,), (24,)),
     (4, 32): ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)),
     (2, 64): ((16,), (42,), (12,), (31,), (16,), (32,), (24,), (21,)),
     (4, 64): ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32)),
 }
-#: Threefry: what the words of the key are joined with to one more.
+#: Threefry: the constant that is combined with the words of the key to an additional word.
 _PARITY: Final = {32: 0x1BD11BDA, 64: 0x1BD11BDAA9FC1A22}
 
 
 class RandomWriter:
-    """Writes calls of generators for *writer*, and asks for what they need.
+    """Writes calls of generators for *writer*, and adds the functions that they need.
 
     *call* writes a call of a function by name, with operands of one type.
     """
@@ -56,7 +56,7 @@ class RandomWriter:
     ) -> cgen.Generable:
         """Write ``result, next_counter = generator(counter, key)``.
 
-        The counter is copied first: any of the places may be the one that it comes from.
+        The counter is copied first, because any assignee may overwrite it.
         """
         counter, key = generator.counter_type, generator.key_type
         name = "kgen_counter"
@@ -73,7 +73,7 @@ class RandomWriter:
             ]
         )
 
-    # -- functions in front of the code --------------------------------------------------------
+    # -- functions before the code -------------------------------------------------------------
 
     def _define(
         self,
@@ -82,19 +82,19 @@ class RandomWriter:
         operands: Sequence[tuple[str, NumpyType]],
         body: Sequence[cgen.Generable],
     ) -> str:
-        """Ask for a function; return its name."""
+        """Add a function to the preamble; return its name."""
         kind = self.writer.type_name(result)
         parameters = [cgen.Value(self.writer.type_name(dtype), text) for text, dtype in operands]
         declaration = cgen.FunctionDeclaration(
             cgen.Value(f"{self.target.helper_qualifier} {kind}", name), parameters
         )
         text = str(cgen.FunctionBody(declaration, cgen.Block(list(body))))
-        # helpers are sorted by their names, and all call those with smaller ones only
+        # helpers are sorted by name, and call only those with smaller names
         self.writer.preamble.add(Need(Rank.HELPER, name, text))
         return name
 
     def _function(self, generator: Generator) -> str:
-        """Ask for the function of *generator*; return its name."""
+        """Add the function of *generator*; return its name."""
         if generator.real is not None:
             return self._real(generator)
         counter, key = generator.counter_type, generator.key_type
@@ -114,7 +114,7 @@ class RandomWriter:
         return self._define(f"kgen_{generator.name}", counter, operands, body)
 
     def _real(self, generator: Generator) -> str:
-        """Ask for numbers in [0, 1): the high bits of the words, as many as a number has."""
+        """Add numbers in [0, 1): the high bits of the words, as many as a number has."""
         words = GENERATORS[f"{generator.family}{generator.words}x{generator.bits}"]
         counter, key, result = words.result_type, words.key_type, generator.result_type
         numbers = numbers_of(result.dtype)
@@ -137,7 +137,7 @@ class RandomWriter:
         return self._define(f"kgen_{generator.name}", result, operands, body)
 
     def _successor(self, generator: Generator) -> str:
-        """Ask for the counter plus one, its first word being the lowest."""
+        """Add the function that increments a counter, whose first word is the lowest."""
         counter = generator.counter_type
         word = self.writer.type_name(generator.word_type)
         names = [f"x{k}" for k in range(generator.words)]
@@ -152,7 +152,7 @@ class RandomWriter:
         return self._define(name, counter, (("counter", counter),), body)
 
     def _philox(self, generator: Generator) -> Iterator[cgen.Generable]:
-        """Write the rounds: products of words, their halves joined with the key."""
+        """Write the rounds: products of words, whose halves are combined with the key."""
         bits = generator.bits
         pairs = range(generator.words // 2)
         steps: list[cgen.Generable] = []
@@ -171,7 +171,7 @@ class RandomWriter:
         yield cgen.For(cgen.Line("int round = 0"), stop, cgen.Line("++round"), cgen.Block(steps))
 
     def _threefry(self, generator: Generator) -> Iterator[cgen.Generable]:
-        """Write the rounds: words added, rotated and joined; every fourth one adds the key."""
+        """Write the rounds: words are added, rotated and xored; every fourth one adds the key."""
         words, bits = generator.words, generator.bits
         parity = " ^ ".join([f"{_PARITY[bits]:#x}U", *(f"k{k}" for k in range(words))])
         word = self.writer.type_name(generator.word_type)
@@ -182,7 +182,7 @@ class RandomWriter:
             if number == generator.rounds:
                 return
             for k, turn in enumerate(_ROTATIONS[words, bits][number % 8]):
-                # odd rounds of four words go the other way around
+                # odd rounds of four words use the opposite order
                 one, two = 2 * k, (2 * k + 1 + 2 * (number % 2)) % words
                 yield cgen.Statement(f"x{one} += x{two}")
                 rotated = f"(x{two} << {turn}) | (x{two} >> {bits - turn})"
@@ -210,7 +210,7 @@ class RandomWriter:
 
 
 def _add_key(words: int, step: int) -> Iterator[cgen.Generable]:
-    """Write how the key comes in after four more rounds, its words moved on by one."""
+    """Write the addition of the key after four more rounds, with its words rotated by one."""
     for k in range(words):
         plus = f" + {step}" if k == words - 1 and step > 0 else ""
         yield cgen.Statement(f"x{k} += k{(step + k) % (words + 1)}{plus}")

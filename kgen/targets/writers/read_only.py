@@ -22,12 +22,12 @@ _REASON = "or nvcc merges reads of these with reads of what is written, and take
 
 
 def hide_read_only(writer: ExpressionWriter, function: DeviceFunction) -> list[cgen.Generable]:
-    """Keep nvcc from reading elements that a function writes as if they were constant.
+    """Prevent nvcc from reading elements that a function writes as if they were constant.
 
-    Of ``x[i] if c else y[i]``, nvcc 13.0 makes one load, of an address in ``x`` or ``y``. If the
-    function writes ``y`` only, it takes that for a load of what is constant during the launch, as
-    are those of ``x`` alone (``ld.global.nc``), which gives elements of ``y`` as they were before.
-    An empty ``asm`` statement, which might write to ``x``, prevents both. NVIDIA's OpenCL has the
+    For ``x[i] if c else y[i]``, nvcc 13.0 generates one load, from an address in ``x`` or ``y``. If
+    the function writes only ``y``, nvcc treats it like a load from ``x``, which is constant during
+    the launch (``ld.global.nc``), and so may read previous values of ``y``.
+    An empty ``asm`` statement, which might write to ``x``, prevents this. NVIDIA's OpenCL uses the
     same compiler.
     """
     hidden = writer.target.hidden_pointer
@@ -41,7 +41,7 @@ def hide_read_only(writer: ExpressionWriter, function: DeviceFunction) -> list[c
 
 
 def _read_beside_written(kernel: LoopKernel, function: DeviceFunction) -> list[tuple[str, ...]]:
-    """Return the names of arrays that are read only, where one of such elements is written, too."""
+    """Return the read-only arrays of each element type for which an array is also written."""
     insns = [kernel.id_to_insn[name] for name in function.insn_ids]
     written = {name for insn in insns for name in insn.assignee_var_names()}
     read = {name for insn in insns for name in insn.read_dependency_names()}

@@ -15,14 +15,14 @@ from kgen.ir.types import AddressSpace, NumpyType
 
 __all__ = ["overruns_if_vectorized"]
 
-#: The widest access that a vectorizer makes: 8 registers of 64 bytes, for an interleaved group.
+#: The widest access of a vectorizer: 8 registers of 64 bytes, for an interleaved group.
 _WIDEST = 512
 
 
 def overruns_if_vectorized(kernel: LoopKernel, loop: For) -> bool:
-    """Tell whether vector code for *loop* may access more than there is of a private array.
+    """Tell whether vector code for *loop* may access elements beyond a private array.
 
-    That is dead code, for loops whose trip count the compiler does not know: ``t[i]`` in
+    Such code is dead, in loops whose trip count the compiler does not know: ``t[i]`` in
     ``for i = 0 .. min(2, n)``, where ``t`` has two elements, and a vector eight.
     """
     if isinstance(loop.first, int) and isinstance(loop.stop, int):

@@ -55,8 +55,8 @@ def declare_parameters(
 ) -> list[cgen.Declarator]:
     """Declare the parameters *names*, each array before its offset.
 
-    No *exchanged* array, in which work-items find what others have written, is ``restrict``: that
-    promises that nobody else writes it, and compilers then keep elements across barriers.
+    No *exchanged* array, through which work-items exchange values, is ``restrict``: that
+    asserts that nobody else writes it, and compilers then keep elements across barriers.
     """
     kernel = writer.kernel
     parameters: list[cgen.Declarator] = []
@@ -103,12 +103,12 @@ def _visible_to_others(kernel: LoopKernel, function: DeviceFunction) -> set[str]
 
 
 def _shares_memory(array: ArrayBase) -> bool:
-    """Tell whether other temporaries may have the memory of an array."""
+    """Tell whether other temporaries may share the memory of an array."""
     return isinstance(array, TemporaryVariable) and array.base_storage is not None
 
 
 def _memory_names(writer: ExpressionWriter, name: str) -> tuple[str, ...]:
-    """Return the names of the arrays in which *name* is kept: one, unless axes are separate."""
+    """Return the names of the arrays that store *name*: one, unless axes are separate."""
     if name not in writer.accesses.separate:
         return (name,)
     return piece_names(writer.kernel.array_vars[name])

@@ -20,11 +20,11 @@ _NO_TEXTS: Mapping[Expr, str] = constantdict()
 class EmissionSite(NamedTuple):
     """A place in the code: a statement, or the bounds and conditions of loops around it.
 
-    ``signs`` have what loops and conditions around say, ``sizes`` how large values can get where no
+    ``signs`` has the facts from loops and conditions around, ``sizes`` the maximum values if no
     parameter is negative. Statements have ``inames``, the loops
-    around them, and ``values`` of these; ``texts`` stand for elements whose values are known under
-    another name. ``is_divergent``: only some of the work-items may be there. ``in_lanes``: the
-    compiler is to make vector code.
+    around them, and ``values`` of these; ``texts`` replace elements whose values have another
+    name. ``is_divergent``: only some of the work-items may be there. ``in_lanes``: the
+    compiler should vectorize the code.
     """
 
     signs: Signs
@@ -36,7 +36,7 @@ class EmissionSite(NamedTuple):
     in_lanes: bool = False
 
     def statement(self, inames: frozenset[str]) -> EmissionSite:
-        """Return the site of a statement, where the domains of its loops hold."""
+        """Return the site of a statement, inside the domains of its loops."""
         signs, sizes = self.signs.within(None), self.sizes.within(None)
         return EmissionSite(
             signs, sizes, inames, is_divergent=self.is_divergent, in_lanes=self.in_lanes
@@ -56,6 +56,6 @@ class EmissionSite(NamedTuple):
         return self._replace(signs=signs, sizes=sizes)
 
     def under(self, *conditions: Expr) -> EmissionSite:
-        """Return the site where *conditions* hold."""
+        """Return the site where *conditions* are true."""
         signs = self.signs.under(*conditions)
         return self if signs is self.signs else self._replace(signs=signs)

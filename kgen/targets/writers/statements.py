@@ -41,7 +41,7 @@ from kgen.targets.writers.trace import trace
 
 __all__ = ["declare_and_assign", "statements_of"]
 
-#: Types that a streaming store takes.
+#: Types that streaming stores support.
 _STREAMED: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 
 
@@ -79,7 +79,7 @@ def statements_of(
 def _tagged_statements(
     writer: ExpressionWriter, insn: InstructionBase
 ) -> list[cgen.Generable] | None:
-    """Write what deals with copies that go on, or publishes a value; ``None`` for anything else."""
+    """Write asynchronous copies, waits, and published values; ``None`` for anything else."""
     if isinstance(insn, Assignment) and writer.target.looks_back:
         for tag in insn.tags_of_type(PublishTag):
             return [emit_publication(writer, insn, tag)]
@@ -139,7 +139,7 @@ def _call(
 
 
 def _place(writer: ExpressionWriter, expr: Expr, call: Expr) -> tuple[str, NumpyType]:
-    """Write where a result goes; of a part of an array, the name."""
+    """Write the place of a result; for a part of an array, the name."""
     dtype = writer.typer(expr)
     if isinstance(expr, SubArrayRef):
         return assignee_name(expr), dtype
@@ -169,7 +169,7 @@ def _assign(
 
 
 def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
-    """Return the type of what is assigned to; warns where that takes the real part of a number."""
+    """Return the type of the assignee; warn if only the real part of a number is assigned."""
     dtype: NumpyType = writer.typer(insn.assignee)
     if not dtype.is_complex() and writer.own_type(insn.expression, dtype).is_complex():
         name = insn.assignee_name
@@ -186,7 +186,7 @@ def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
 
 
 def _warn_of_quotient(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> None:
-    """Warn where a real quotient of integers is cut to an integer, as C would not have it."""
+    """Warn if a real quotient of integers is truncated to an integer, unlike in C."""
     quotient = _integer_quotient(writer, insn.expression)
     if quotient is None:
         return
@@ -222,7 +222,7 @@ def _integer_quotient(writer: ExpressionWriter, expr: Expr) -> p.Quotient | None
 def _update(
     writer: ExpressionWriter, insn: Assignment, dtype: NumpyType
 ) -> tuple[str, Expr] | None:
-    """Split ``x = x + y`` into ``+`` and ``y`` where C's ``x += y`` computes the same."""
+    """Split ``x = x + y`` into ``+`` and ``y`` if C's ``x += y`` computes the same."""
     expr = insn.expression
     match expr:
         case p.Sum(children=(first, last)):
@@ -256,7 +256,7 @@ def _is_streamed(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -
 def _snippet(
     builder: ASTBuilderBase, writer: ExpressionWriter, insn: CInstruction
 ) -> cgen.Generable:
-    """Write a piece of C in braces, its names defined in front of it."""
+    """Write a snippet of C in braces, after definitions of its names."""
     lines: list[cgen.Generable] = []
     for name, expr in insn.iname_exprs:
         value = writer.rec(expr, PREC_NONE, INT32)

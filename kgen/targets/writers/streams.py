@@ -23,19 +23,19 @@ __all__ = ["StreamedStore", "streamed_stores"]
 
 @dataclass(frozen=True)
 class StreamedStore:
-    """What an instruction in a loop over lanes is, where it stores past the cache."""
+    """The code of a streaming store in a loop over lanes."""
 
     insn_id: str
-    #: What holds the values of all lanes.
+    #: The array that holds the values of all lanes.
     array: cgen.Generable
-    #: What holds the value of the lane at hand.
+    #: The element of the current lane.
     element: str
-    #: What stores the array, behind the loop.
+    #: The store of the array, after the loop.
     store: cgen.Generable
 
 
 def streamed_stores(writer: ExpressionWriter, loop: For) -> list[StreamedStore]:
-    """Return the stores of *loop* that bypass the cache; *writer* writes what is around it."""
+    """Return the streaming stores of *loop*; *writer* writes the surrounding code."""
     count = lanes_of(loop) if loop.is_simd and writer.target.streams_lanes else None
     if count is None or writer.kernel.options.trace_assignments:
         return []

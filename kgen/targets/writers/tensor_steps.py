@@ -21,7 +21,7 @@ __all__ = ["Step", "device_function", "numbers_of", "step_of"]
 
 @dataclass(frozen=True)
 class Step:
-    """One step of an instruction, and what writes its expressions."""
+    """One step of an instruction, and the writer of its expressions."""
 
     writer: ExpressionWriter
     insn: Assignment
@@ -30,7 +30,7 @@ class Step:
 
     @property
     def shape(self) -> TensorShape:
-        """What a step computes."""
+        """The shape of the product that a step computes."""
         return self.loops.shape
 
     def sums(self) -> list[str]:
@@ -60,7 +60,7 @@ def step_of(writer: ExpressionWriter, run: Run) -> Step:
 
 
 def device_function(head: str, name: str, parameters: Sequence[str], body: str) -> Need:
-    """Return the need of a function of one statement."""
+    """Return the definition of a function of one statement."""
     declaration = cgen.FunctionDeclaration(
         cgen.Value(f"static __device__ inline {head}", name),
         [cgen.Value(*each.rsplit(" ", 1)) for each in parameters],
@@ -70,5 +70,5 @@ def device_function(head: str, name: str, parameters: Sequence[str], body: str) 
 
 
 def numbers_of(first: int, count: int) -> str:
-    """Return the list of so many operands of an instruction."""
+    """Return the list of *count* operands of an instruction."""
     return f"{{{', '.join(f'%{first + n}' for n in range(count))}}}"

@@ -25,9 +25,9 @@ from kgen.targets.writers.warpgroups import warpgroup_statements
 
 __all__ = ["tensor_statements"]
 
-#: The bytes by which callers can be asked to align arrays, of which pairs are loaded.
+#: The maximum alignment, in bytes, that callers can be asked for, to load pairs.
 _PAIR_BYTES: Final = 4
-#: The elements of a row that ``ldmatrix`` loads, of 2 bytes, and the bytes of these.
+#: The number of 2-byte elements in a row that ``ldmatrix`` loads, and their bytes.
 _ROW: Final = 8
 _ROW_BYTES: Final = 16
 _LANE: Final = p.Variable("lane")
@@ -36,9 +36,9 @@ _LANE: Final = p.Variable("lane")
 def tensor_statements(
     writer_of: Callable[[Run], ExpressionWriter], runs: Sequence[Run]
 ) -> tuple[list[cgen.Generable], list[cgen.Generable]]:
-    """Write steps of one instruction, one behind the other; fragments that they share, once.
+    """Write consecutive steps of one instruction; fragments that they share are loaded once.
 
-    Also write what waits for them, where they go on.
+    Also write the wait for asynchronous steps.
 
     ::
 
@@ -72,7 +72,7 @@ def tensor_statements(
 
 @dataclass(frozen=True)
 class _Load:
-    """How a lane gets its part of a matrix: a statement that fills registers, or their values."""
+    """How a lane loads its part of a matrix: a statement that fills registers, or their values."""
 
     type_name: str
     count: int
@@ -101,13 +101,13 @@ class _Operand:
 
     @property
     def is_rows(self) -> bool:
-        """Tell whether there is one for each row, not for each column."""
+        """Tell whether the factor has rows, instead of columns."""
         return self.name == "a"
 
     def at(self, depth: Expr, group: Expr, half: Expr = 0) -> Expr:
         """Return the factor of a term, of row ``group + 8*half`` or of column ``group``.
 
-        The lane that uses it has other loop variables than the one that loads it.
+        The lane that uses it has other loop variables than the lane that loads it.
         """
         values = self.loops.at_factor(depth, group, half, is_rows=self.is_rows)
         lane = {"lane": self.loops.lane}
@@ -116,7 +116,7 @@ class _Operand:
         )
 
     def element(self, number: int) -> Expr:
-        """Return the element of a number that a lane holds."""
+        """Return the element with a number among those that a lane holds."""
         return substitute(self.factor, self.loops.at_element(number, is_rows=self.is_rows))
 
     def load(self) -> _Load:
@@ -147,7 +147,7 @@ class _Operand:
     # -- types of 16 bits ---------------------------------------------------------------------
 
     def _pair(self, number: int) -> str:
-        """Write two elements that follow each other along the depth, as one number."""
+        """Write two consecutive elements along the depth, as one number."""
         first, second = self.element(number), self.element(number + 1)
         if self._is_aligned(lambda n: (first, second)[n], 2, _PAIR_BYTES):
             return f"*(unsigned const *) &{self.writer.rec(first, PREC_CALL, self.dtype)}"
@@ -155,9 +155,9 @@ class _Operand:
         return f"kgen_pair({self._text(first)}, {self._text(second)})"
 
     def _rows(self) -> tuple[str, bool] | None:
-        """Write where the rows of 8x8 matrices are in local memory, one for each lane, if they are.
+        """Write the rows of 8x8 matrices in local memory, one for each lane, if they are there.
 
-        Also tells whether these rows are columns of the fragment as it is held.
+        Also tells whether these rows are columns of the fragment.
         """
         count = self.fragment.count // 2
         matrix = simplify(p.Remainder(p.FloorDiv(_LANE, _ROW), count))
@@ -199,9 +199,9 @@ class _Operand:
         space: AddressSpace | None = None,
         loops: frozenset[str] | None = None,
     ) -> bool:
-        """Tell whether elements are neighbours in memory, the first one aligned to *size* bytes.
+        """Tell whether elements are contiguous in memory, the first one aligned to *size* bytes.
 
-        Where subscripts are linear in the *loops* that number them, the first three tell about all:
+        If subscripts are linear in the *loops* that number them, the first three determine all:
         columns are pairs.
         """
         first = element(0)
@@ -264,7 +264,7 @@ class _Product:
 
 
 def _step_need(shape: TensorShape) -> Need:
-    """Return the function that is one instruction: sums by reference, factors as arrays."""
+    """Return the function of one instruction: sums by reference, factors as arrays."""
     is_double = shape.operands == "float64"
     kind, letter = ("double", "d") if is_double else ("unsigned", "r")
     halves = 2 if shape.operands in ("float16", "bfloat16") else 1

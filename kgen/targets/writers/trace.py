@@ -15,7 +15,7 @@ __all__ = ["trace"]
 
 
 def trace(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
-    """Print the instruction, its loop variables and what was assigned, if options ask for it.
+    """Print the instruction, its loop variables and the assigned value, if options ask for it.
 
     ``out[i] = a[i]`` prints ``k.insn: i=3 out[i]=2.5``.
     """
@@ -40,10 +40,10 @@ def trace(writer: ExpressionWriter, insn: Assignment) -> list[cgen.Generable]:
 
 
 def _shown(writer: ExpressionWriter, expr: Expr, dtype: NumpyType, name: str) -> tuple[str, str]:
-    """Return the format of a value, and the value as ``printf`` takes it."""
+    """Return the format of a value, and the value as an argument of ``printf``."""
     plain = writer.target.print_format
     if plain is not None:
-        name = name.replace(plain, "mod")  # there is no other way to print that sign
+        name = name.replace(plain, "mod")  # the format cannot contain that sign
         return f"{name}={plain}", writer.rec(expr, PREC_NONE, dtype)
     name = name.replace("%", "%%")
     if dtype.is_integral():

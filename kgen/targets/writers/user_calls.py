@@ -32,7 +32,7 @@ __all__ = ["CodeExpression", "CodeMapper", "UserCallWriter"]
 
 @p.expr_dataclass()
 class KernelExpression(p.ExpressionNode):
-    """An expression of the kernel within code: converted to *dtype*, or the address of a place."""
+    """An expression of the kernel within code: converted to *dtype*, or an assignee's address."""
 
     expr: Expr
     dtype: NumpyType | None = None
@@ -41,7 +41,7 @@ class KernelExpression(p.ExpressionNode):
 
 @dataclass(frozen=True)
 class CodeExpression:
-    """An expression of the kernel as code: ``expr`` is a node to make calls of."""
+    """An expression of the kernel as code: ``expr`` is a node that calls can contain."""
 
     expr: KernelExpression
     printer: _CodePrinter
@@ -51,9 +51,9 @@ class CodeExpression:
 
 
 class CodeMapper:
-    """What hooks get for bringing expressions of the kernel into code.
+    """The mapper that hooks use to convert expressions of the kernel to code.
 
-    *addressed* are places that stand for their addresses.
+    *addressed* are assignees that are replaced by their addresses.
     """
 
     def __init__(self, writer: WriterContext, addressed: Sequence[Expr] = ()) -> None:
@@ -65,7 +65,7 @@ class CodeMapper:
     ) -> CodeExpression:
         """Return *expr* as code, converted to *needed_dtype* if that is given.
 
-        *prec* and *type_context* have no effect: parentheses and types follow from the rest.
+        *prec* and *type_context* are ignored: parentheses and types follow from the context.
         """
         return CodeExpression(self.rec(expr, type_context, needed_dtype), _CodePrinter(self.writer))
 
@@ -94,7 +94,7 @@ class UserCallWriter:
     def inside(
         self, function: RegisteredFunction, expr: p.Call, dtypes: tuple[NumpyType, ...], prec: int
     ) -> str:
-        """Write a call within an expression, as ``emit_call`` makes it."""
+        """Write a call within an expression, as ``emit_call`` returns it."""
         called = self._specialized(function, expr.parameters, (), dtypes)
         code = called.emit_call(
             expression_to_code_mapper=CodeMapper(self.writer),
@@ -110,9 +110,9 @@ class UserCallWriter:
         insn: Assignment | CallInstruction,
         dtypes: tuple[NumpyType, ...],
     ) -> tuple[str, bool]:
-        """Write the call that an instruction is, as ``emit_call_insn`` makes it.
+        """Write the call of an instruction, as ``emit_call_insn`` returns it.
 
-        Tells also whether its value is the first result.
+        Also tells whether its value is the first result.
         """
         passed = (*insn.expression.parameters, *insn.assignees)
         called = self._specialized(function, insn.expression.parameters, insn.assignees, dtypes)
@@ -134,7 +134,7 @@ class UserCallWriter:
         places: Sequence[Expr],
         dtypes: tuple[NumpyType, ...],
     ) -> ScalarCallable:
-        """Return what is called for the types and shapes of a call."""
+        """Return the callable for the types and shapes of a call."""
         descriptors: dict[int | str, ArgDescriptor] = {
             k: describe(self.kernel, parameter) for k, parameter in enumerate(parameters)
         }
@@ -143,7 +143,7 @@ class UserCallWriter:
         return called.with_descrs(descriptors, constantdict())[0]
 
     def _note(self, called: ScalarCallable, code: Any, dtypes: tuple[NumpyType, ...]) -> None:
-        """Ask for what stands before code that calls a function."""
+        """Add the preamble of code that calls a function."""
         preamble, target = self.writer.preamble, self.writer.target
         for key, text in called.generate_preambles(target):
             preamble.add(Need(Rank.USER, str(key), text.strip("\n")))
@@ -155,7 +155,7 @@ class UserCallWriter:
 
 
 class _CodePrinter(CCodeMapper):
-    """Prints what hooks return: pymbolic nodes whose names are those of the code."""
+    """Prints the results of hooks: pymbolic nodes whose names are those of the code."""
 
     def __init__(self, writer: WriterContext) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -175,7 +175,7 @@ class _CodePrinter(CCodeMapper):
         return writer.rec(expr.expr, enclosing_prec, own)
 
     def _place(self, expr: Expr) -> str:
-        """Write a place, or the first element of a part of an array."""
+        """Write an assignee, or the first element of a part of an array."""
         writer = self.writer
         if not isinstance(expr, SubArrayRef):
             return writer.rec(expr, PREC_CALL, writer.typer(expr))
@@ -207,7 +207,7 @@ class _CodePrinter(CCodeMapper):
         return self.writer.rec(expr, enclosing_prec, own)
 
     def map_variable(self, expr: p.Variable, enclosing_prec: int) -> str:
-        """Write a name of the code; one of the kernel's variables is that."""
+        """Write a name of the code; a variable of the kernel has its own name."""
         if expr.name not in self.kernel.all_variable_names():
             return expr.name
         return self.writer.rec(expr, enclosing_prec, self.writer.typer(expr))
@@ -228,7 +228,7 @@ class _CodePrinter(CCodeMapper):
 def assign_returned(
     writer: WriterContext, place: str, dtype: NumpyType, text: str, own: NumpyType
 ) -> cgen.Assign:
-    """Assign what a call returns, of type *own*, to a place of type *dtype*."""
+    """Assign the value that a call returns, of type *own*, to an assignee of type *dtype*."""
     if own != dtype:
         text = f"{text} != 0" if dtype.kind == "b" else writer.cast_text(text, own, dtype)
     return cgen.Assign(place, text)

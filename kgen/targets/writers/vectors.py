@@ -38,9 +38,9 @@ class Lanes:
 
 
 def is_lane_loop(kernel: DeviceKernel, iname: str) -> bool:
-    """Tell whether all iterations of a loop become one: it is ``vec``, or over pairs of columns.
+    """Tell whether all iterations of a loop are emitted at once: ``vec``, or pairs of columns.
 
-    What tensor cores compute is in pairs, which work-items store at once where they can.
+    Results of tensor cores are in pairs, which work-items store at once if possible.
     """
     if kernel.has_tag(iname, VectorizeTag):
         return True
@@ -48,7 +48,7 @@ def is_lane_loop(kernel: DeviceKernel, iname: str) -> bool:
 
 
 def lanes_at(kernel: DeviceKernel, nodes: Sequence[Node], at: int) -> Lanes | None:
-    """Return the lanes of which ``nodes[at]`` is the first; ``None`` if it is no lane 0."""
+    """Return the lanes starting at ``nodes[at]``; ``None`` if that is not lane 0."""
     first = nodes[at]
     if not isinstance(first, Run) or first.declares is not None:
         return None
@@ -80,7 +80,7 @@ def _difference(a: Expr, b: Expr) -> Expr:
 
 
 class _CertainAccesses(WalkMapper):
-    """Collects the elements that an expression reads whatever its conditions are."""
+    """Collects the elements that an expression reads unconditionally."""
 
     def __init__(self) -> None:
         self.found: dict[p.Subscript, None] = {}
@@ -99,7 +99,7 @@ class _CertainAccesses(WalkMapper):
 
 
 def vector_statements(writer: ExpressionWriter, lanes: Lanes) -> list[cgen.Generable] | None:
-    """Write all *lanes* of an instruction; ``None`` where no access to memory is a vector's.
+    """Write all *lanes* of an instruction; ``None`` if no access to memory is a vector access.
 
     ::
 
@@ -108,9 +108,9 @@ def vector_statements(writer: ExpressionWriter, lanes: Lanes) -> list[cgen.Gener
         ...                              out_v.x = 2*a_v.x;  ...
                                          *(float4 *) &out[4*i] = out_v;
 
-    An access is one of a vector where isl and the assumptions prove that the lanes are
-    neighbours and that the first is aligned. Others stay as they are, with a
-    :class:`VectorizationWarning` that says why.
+    An access is a vector access if isl and the assumptions prove that the lanes are
+    contiguous and that the first is aligned. Others stay as they are, with a
+    :class:`VectorizationWarning` that gives the reason.
     """
     if writer.target.vectors is None:
         return None
@@ -145,7 +145,7 @@ class _VectorWriter:
         for access in certain.found:
             name = _array_of(access)
             if name == written and access != insn.assignee:
-                continue  # a lane may read what the one before it wrote
+                continue  # a lane may read what the previous one wrote
             vector = self._vector(access)
             if vector is not None:
                 called = self._fresh(name)
@@ -174,7 +174,7 @@ class _VectorWriter:
         return [cgen.Block(lines)]
 
     def async_copy(self) -> list[cgen.Generable] | None:
-        """Return one copy of all lanes that goes on, where there is one of that many bytes."""
+        """Return one asynchronous copy of all lanes, if there is one of that many bytes."""
         place, source = self.insn.assignee, self.insn.expression
         assert isinstance(place, p.Subscript)
         assert isinstance(source, p.Subscript)
@@ -236,7 +236,7 @@ class _VectorWriter:
     # -- proofs -------------------------------------------------------------------------------
 
     def _vector(self, access: p.Subscript) -> VectorType | None:
-        """Return the type in which all lanes of *access* are touched at once, if that is proved."""
+        """Return the type in which all lanes of *access* are accessed at once, if proved."""
         name = _array_of(access)
         array = self.kernel.array_vars[name]
         if getattr(array, "is_image", False):
@@ -293,7 +293,7 @@ class _VectorWriter:
 
     def _complain(self, access: p.Subscript, why: str, hint: str | None = None) -> None:
         if not self.kernel.has_tag(self.iname, VectorizeTag):
-            return  # nobody has asked for vectors
+            return  # vectors were not requested
         self.kernel.warn(
             message(
                 f"'{to_text(access)}' in instruction '{self.insn.id}' is accessed number by number",
@@ -309,9 +309,9 @@ class _VectorWriter:
     # -- whole vectors ------------------------------------------------------------------------
 
     def _is_elementwise(self, expr: Expr, vectors: frozenset[Expr]) -> bool:
-        """Tell whether the operators of *expr* give for vectors what they give for each lane.
+        """Tell whether *expr* computes for vectors the same as for each lane.
 
-        All numbers in it must have the type of the result, and some part be a vector.
+        All numbers in it must have the type of the result, and some part must be a vector.
         """
         if not self._operands_fit(expr, vectors):
             return False

@@ -1,7 +1,7 @@
 """Products by warpgroups, PTX's ``wgmma.mma_async``, which reads both factors from local memory.
 
-They go on until their work-items wait, which is before anything uses the sums, and before the next
-barrier: what stores other elements of the factors is behind that, or is known to store elsewhere.
+They run asynchronously until their work-items wait: before any use of the sums, and before the next
+barrier. Stores to elements of the factors come after that, or are proved to store elsewhere.
 
 Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout" and "Matrix Descriptor".
 """
@@ -30,13 +30,13 @@ from kgen.targets.writers.tensor_steps import Step, device_function, numbers_of
 
 __all__ = ["finish_previous", "warpgroup_statements"]
 
-#: The swizzle that tensor cores know: the bytes of its rows, and of the chunks of these.
+#: The swizzle that tensor cores support: the bytes of its rows, and of the chunks of these.
 _ROW_BYTES: Final = 128
 _CHUNK_BYTES: Final = 16
-#: The rows that are moved together, and their bytes.
+#: The rows that a swizzle permutes together, and their bytes.
 _ROWS: Final = 8
 _PERIOD: Final = 1024
-#: The row or column of a factor, and the number of its term: users have no such names.
+#: Variables for the row or column of a factor, and for its term: users have no such names.
 _LINE: Final = p.Variable(".line")
 _TERM: Final = p.Variable(".term")
 
@@ -44,7 +44,7 @@ _TERM: Final = p.Variable(".term")
 def warpgroup_statements(
     steps: Sequence[Step],
 ) -> tuple[list[cgen.Generable], list[cgen.Generable]]:
-    """Write steps, which go on, and what waits for their sums.
+    """Write asynchronous steps, and the wait for their sums.
 
     ::
 
@@ -65,7 +65,7 @@ def warpgroup_statements(
 
 
 def finish_previous() -> tuple[Need, cgen.Generable]:
-    """Write what waits for all steps but those of the last group."""
+    """Write the wait for all steps except those of the last group."""
     return _FINISH_PREVIOUS, _call(_FINISH_PREVIOUS, ())
 
 
@@ -82,9 +82,9 @@ def _step(step: Step) -> cgen.Generable:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where a factor is: the bytes between rows for other lines of a term, and between 8 rows.
+    """The layout of a factor: bytes between rows for other lines of a term, and between 8 rows.
 
-    ``is_by_terms``: the rows are terms, of which all lines are neighbours.
+    ``is_by_terms``: the rows are terms, of which all lines are contiguous.
     """
 
     is_by_terms: bool
@@ -110,7 +110,7 @@ class _Operand:
 
     @property
     def swizzle(self) -> Swizzle:
-        """The swizzle that tensor cores know, in elements."""
+        """The swizzle that tensor cores support, in elements."""
         return Swizzle(_ROW_BYTES // self.size, _CHUNK_BYTES // self.size)
 
     @property
@@ -159,7 +159,7 @@ class _Operand:
         return found
 
     def layout(self) -> _Layout:
-        """Return where lines and terms are; rejects what no descriptor can say."""
+        """Return the layout of lines and terms; reject those that no descriptor can express."""
         name = self.array().name
         number = self.step.writer.accesses.number
         steps = simplify(minus(number(self.at(_LINE, _TERM)), number(self.at(0, 0))))
@@ -190,15 +190,15 @@ class _Operand:
         return first == 0 or first + length <= self.swizzle.row
 
     def _layouts(self, found: Any) -> Iterator[_Layout]:
-        """Give the layouts that a factor may have, of which some numbers of elements are known."""
+        """Yield the layouts that a factor may have, given the places of some elements."""
         row, size = self.swizzle.row, self.size
         yield _Layout(False, 16, int(found[_ROWS, 0]) * size if self.lines > _ROWS else 16)
-        if size == 2:  # the instructions of larger types know no other
+        if size == 2:  # instructions for larger types support only the other layout
             leading = int(found[row, 0]) * size if self.lines > row else 16
             yield _Layout(True, leading, int(found[0, _ROWS]) * size)
 
     def _places(self, layout: _Layout, line: Any, term: Any) -> Any:
-        """Return the numbers of elements that a layout means, without the swizzle."""
+        """Return the linear indices of a layout, without the swizzle."""
         row = self.swizzle.row
         leading, stride = layout.leading // self.size, layout.stride // self.size
         if layout.is_by_terms:
@@ -224,7 +224,7 @@ class _Operand:
 
 
 def _step_need(shape: TensorShape, a_by_terms: bool, b_by_terms: bool) -> Need:
-    """Return the function that is one instruction: sums by reference, and two descriptors."""
+    """Return the function of one instruction: sums by reference, and two descriptors."""
     sums = shape.c.count
     ways = "".join(f"_{name}" for name, by in (("a", a_by_terms), ("b", b_by_terms)) if by)
     outs = ", ".join(f'"+f"(c{n})' for n in range(sums))
@@ -247,7 +247,7 @@ def _sums(count: int) -> list[str]:
     return [f"float &c{n}" for n in range(count)]
 
 
-#: What orders the registers of sums before products begin, and what waits for products.
+#: The instructions that order the registers of sums before products, and that wait for products.
 _AROUND: Final = {
     "begin": "wgmma.fence.sync.aligned",
     "finish": "wgmma.wait_group.sync.aligned 0",
@@ -255,7 +255,7 @@ _AROUND: Final = {
 
 
 def _of_sums(name: str, count: int) -> Need:
-    """Return the function around products: the compiler uses no sums on the other side of it."""
+    """Return a function around products, across which the compiler moves no sums."""
     outs = ", ".join(f'"+f"(c{n})' for n in range(count))
     body = f'asm volatile("{_AROUND[name]};" : {outs} : : "memory")'
     return device_function("void", f"kgen_{name}_{count}", _sums(count), body)
@@ -270,7 +270,7 @@ _FINISH_PREVIOUS: Final = device_function(
     [],
     'asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory")',
 )
-#: Lets tensor cores see what was stored before, also what others stored before a barrier.
+#: Makes earlier stores visible to tensor cores, also those of others before a barrier.
 _SEE_STORES: Final = device_function(
     "void",
     "kgen_see_stores",
