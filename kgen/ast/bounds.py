@@ -1,6 +1,6 @@
 """Guards around loops with computed bounds, from the predicates of the statements inside.
 
-Where none of these statements has an instance, nothing may have computed the bounds.
+If none of these statements has an instance, the bounds may not have been computed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["guard_bounds", "guard_bounds_by_data"]
 
 
 def guard_bounds(kernel: DeviceKernel, nest: Nest, code: Node) -> Node:
-    """Put loops with computed bounds, such values and conditions under those for what is inside.
+    """Put loops, values and conditions that read computed data under guards of their contents.
 
     ::
 
@@ -61,7 +61,7 @@ class _Guards:
         return self.node(code, Facts(self.context), frozenset())
 
     def node(self, node: Node, facts: Facts, around: frozenset[str]) -> Node:
-        """Guard what is at *node* and below; *around* are the loop variables around it."""
+        """Guard *node* and its children; *around* are the enclosing loop variables."""
         match node:
             case For() | Let():
                 return self._loop(node, facts, around)
@@ -79,23 +79,23 @@ class _Guards:
         return _under(needed, replace(node, body=body))
 
     def _conditions_inside(self, node: Node, facts: Facts, around: frozenset[str]) -> list[Expr]:
-        """Return those conditions inside a node that must guard its reads of data."""
+        """Return the conditions inside a node that must guard its reads of data."""
         if self.data.isdisjoint(variable_names(*exprs_of(node))):
             return []
         where = self._where_any_runs(node, around)
         return [] if where is None else _needed(self._condition(where), facts)
 
     def _where_any_runs(self, node: Node, around: frozenset[str]) -> Set | None:
-        """Return where a statement below *node* has an instance, whatever the data are."""
+        """Return where a statement below *node* has an instance, whatever the data."""
         inner = frozenset(variables_in(node))
         hidden = set(self.data)
-        if has_barrier(node):  # which all work-items of a group meet
+        if has_barrier(node):  # all work-items of a group must reach it
             hidden.update(self.local_axes)
         ran = ((self.nest.statements[int(run.insn_id[1:])], run) for run in runs_in(node))
         union = union_of(
             project_out_params(_instances(statement, run, around, inner), sorted(hidden))
             for statement, run in ran
-            if not isinstance(statement.node, Barrier)  # which happens when another statement does
+            if not isinstance(statement.node, Barrier)  # which runs if another statement does
         )
         return None if union is None else union.coalesce()
 
@@ -111,7 +111,7 @@ def _instances(
 ) -> Set:
     """Return the instances of a statement in terms of the variables *around*.
 
-    Of other dimensions the values in *run* say what they are, unless *inner* variables do.
+    The values in *run* determine other dimensions, unless *inner* variables do.
     """
     named = to_named(statement.domain.reset_tuple_id()).params()
     for name in dim_names(statement.domain):
@@ -146,7 +146,7 @@ def _known_inside(node: For | Let) -> tuple[Expr, ...]:
 
 
 def guard_bounds_by_data(kernel: DeviceKernel, node: Node) -> Node:
-    """Put loops and conditions that read what is computed under the conditions on data inside.
+    """Put loops and conditions that read computed data under the data conditions inside them.
 
     ``for (i = s; i < e; ++i) if (flag[b]) S(i);`` becomes
     ``if (flag[b]) for (i = s; i < e; ++i) S(i);`` where ``s`` is set only if ``flag[b]``.
@@ -164,7 +164,7 @@ def _guard_by_data(kernel: DeviceKernel, conditional: frozenset[str], node: Node
     match node:
         case For() | Let():
             first, reading = list[Expr](), exprs_of(node)
-        case If(orelse=None):  # what of it reads data goes below the guard, the rest above
+        case If(orelse=None):  # parts that read data go below the guard, the rest above
             parts = conjuncts(node.condition)
             reading = tuple(c for c in parts if not conditional.isdisjoint(variable_names(c)))
             first = [c for c in parts if c not in reading]
@@ -194,7 +194,7 @@ def _guard_by_data(kernel: DeviceKernel, conditional: frozenset[str], node: Node
 def _conditions_of_runs(
     node: Node, inner: frozenset[str], around: tuple[Expr, ...]
 ) -> Iterator[tuple[Expr, ...]]:
-    """Give the conditions of each instruction below *node* that no *inner* variable changes."""
+    """Yield the conditions of each instruction below *node* that no *inner* variable changes."""
     if isinstance(node, Run):
         yield around
     for child in children_of(node):

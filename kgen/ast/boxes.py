@@ -17,16 +17,16 @@ from kgen.schedule.to_isl import axis_from_name, loop_name
 
 __all__ = ["loops_over_box"]
 
-#: The factors of parameters, and a constant.
+#: The coefficients of parameters, and a constant.
 _Sum: TypeAlias = tuple[int, ...]
 
 
 def loops_over_box(domain: Set, context: Set) -> Node | None:
-    """Return the loops around ``S0`` over a box; ``None`` where isl has to be asked for them.
+    """Return the loops around ``S0`` over a box; ``None`` if isl must generate them.
 
-    A box has one lower and one upper bound in each dimension, by the parameters alone:
+    A box has one lower and one upper bound in each dimension, which depend only on parameters:
     ``{ S0[.x0] : 0 <= .x0 < n }`` is ``for (.x0 = 0; .x0 < n; ++.x0) S0``. isl's AST builder
-    takes ten times as long for that. It finds something else where *context* has equations, or
+    takes ten times as long for that. Its result differs if *context* has equations, or
     never allows a second iteration.
     """
     parts = domain.get_basic_sets()
@@ -47,7 +47,7 @@ def loops_over_box(domain: Set, context: Set) -> Node | None:
 
 
 def _ends(rows: ConstraintRows) -> list[tuple[_Sum, _Sum]] | None:
-    """Return ``-low`` and ``high`` of each dimension, ``None`` for what is no box."""
+    """Return ``-low`` and ``high`` of each dimension, or ``None`` if it is not a box."""
     first, axes = len(rows.params), range(len(rows.dims))
     bounds = {row[first:-1]: (*row[:first], row[-1]) for row in rows.inequalities}
     ends: list[tuple[_Sum, _Sum]] = []
@@ -61,7 +61,7 @@ def _ends(rows: ConstraintRows) -> list[tuple[_Sum, _Sum]] | None:
 
 
 def _with_second_iterations(params: tuple[str, ...], ends: list[tuple[_Sum, _Sum]]) -> Set:
-    """Return where the last iteration of each loop is behind its first one."""
+    """Return where the last iteration of each loop comes after its first one."""
     lengths = (map(sum, zip(low, high, strict=True)) for low, high in ends)
     rows = tuple((*factors, constant - 1) for *factors, constant in lengths)
     return ConstraintRows(params, (), (), rows, 0).make().params().to_set()
@@ -70,10 +70,10 @@ def _with_second_iterations(params: tuple[str, ...], ends: list[tuple[_Sum, _Sum
 def _columns(
     params: tuple[str, ...], ends: list[tuple[_Sum, _Sum]], known: Iterable[str]
 ) -> list[tuple[int, Expr]]:
-    """Return parameters and their places in sums, in the order in which isl writes them.
+    """Return parameters and their columns in sums, in isl's output order.
 
-    First are those that are *known*, then the others as they come up, from the outside in.
-    Some stand for the index on a hardware axis.
+    First the *known* ones, then the others in order of occurrence, from the outside in.
+    Some represent the index on a hardware axis.
     """
     of_bounds = (
         name for both in ends for name, *factors in zip(params, *both, strict=False) if any(factors)

@@ -76,14 +76,14 @@ def _device_function(
 def nest_code(
     kernel: DeviceKernel, grid: Grid, root: ScheduleNode, known: Set, memo: dict[Hashable, Node]
 ) -> Node:
-    """Turn the outermost body of a launch into code; *known* is what holds around it."""
+    """Turn the outermost body of a launch into code; *known* are the facts around it."""
     return _NestCoder(kernel, grid, memo, (), known).node(root)
 
 
 class _NestCoder:
     """Turns nests into code, with *axes* bound around them.
 
-    *known* is what conditions around them say of the axes.
+    *known* are the constraints that conditions around them impose on the axes.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class _NestCoder:
 
     @cached_property
     def context(self) -> Set:
-        """What is known of the axes and the parameters."""
+        """The known constraints on the axes and the parameters."""
         axes = [axes_in(value) for _, value in self.axes]
         context = axis_context(self.grid, axes).intersect(self.known)
         return context.intersect(self.kernel.assumptions)
@@ -140,14 +140,14 @@ def _axes(root: ScheduleNode) -> list[Expr]:
 
 
 def _conditions(root: Node) -> list[Expr]:
-    """Return the conditions at *root* and below; isl may say in them what assumptions imply."""
+    """Return the conditions at *root* and below; isl may include parts implied by assumptions."""
     return [node.condition for node in nodes_in(root) if isinstance(node, If)]
 
 
 def _storage(
     kernel: DeviceKernel, ids: tuple[str, ...], sizes: Iterable[Expr]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what a launch is passed, and what it declares: used names and their sizes."""
+    """Return the arguments of a launch, and its declarations: used names and their sizes."""
     used: set[str] = set(variable_names(*sizes))
     insns = [kernel.id_to_insn[insn_id] for insn_id in ids]
     used.update(*(insn.dependency_names() for insn in insns))

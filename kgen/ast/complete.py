@@ -1,10 +1,10 @@
 """isl's AST builder, verified: code for every instance, with guards where it is incomplete.
 
-Where a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), and where
+If a stride starts at a quotient of parameters (``i mod 2 = (n // 5) mod 2``), or if
 several loops have one value each (``i <= 12*a + 6*b + 3*c + d < i + 3`` in ``i`` and ``d``),
-isl 0.28 can take a loop for a single trip and leave iterations out; the schedule that it reports
-for its leaves shows that. It can also bound a loop by its own variable. A stride that many loops
-share costs it seconds, and there are slabs of slabs for which it fails.
+isl 0.28 can take a loop for a single trip and omit iterations; the schedule that it reports
+for its leaves reveals this. It can also bound a loop by its own variable. A stride that many loops
+share takes it seconds, and it fails for some slabs of slabs.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from kgen.schedule.tree import Loop, Node
 
 __all__ = ["build_ast", "is_simple"]
 
-#: Strides that more loops than this share are guards from the start.
+#: Strides that more loops share are guards from the start.
 MAX_STRIDED_LOOPS = 4
 
-#: What isl may take for a nest in which strides meet, about a second; then they are guards.
+#: The isl budget for a nest in which strides overlap, about a second; beyond it they are guards.
 MAX_OPERATIONS = 1_000_000
 
 #: isl was right in 12,000 random nests without a constraint that has so many loops with
@@ -57,10 +57,10 @@ MIN_STEEP_LOOPS = 2
 
 
 def build_ast(kernel: DeviceKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
-    """Ask isl for the code of a nest; return it with the nest that it is for.
+    """Generate the code of a nest with isl; return it with the nest that it is for.
 
-    Where isl leaves instances out, the statements of that nest have a wider domain, and a guard:
-    one without strides, else a box. Where it finds no code with slabs apart, they are not.
+    If isl omits instances, the statements of that nest have a wider domain, and a guard: a domain
+    without strides, or else a box. If isl fails to separate slabs, they are not separated.
     """
     try:
         return _build(kernel, nest)
@@ -104,14 +104,14 @@ def _build(kernel: DeviceKernel, nest: Nest) -> tuple[Nest, isl.AstNode]:
 
 
 def _complete_ast(nest: Nest, context: Set) -> isl.AstNode | None:
-    """Return the code if isl leaves nothing out, and no loop is bounded by itself."""
+    """Return the code if isl omits nothing, and no loop is bounded by itself."""
     ast, leaves = _ast_and_leaves(nest, context)
     is_right = _is_complete(leaves, nest, context) and not _has_circular_bound(ast)
     return ast if is_right else None
 
 
 def _has_circular_bound(ast: isl.AstNode) -> bool:
-    """Tell whether the end of a loop is written in terms of its own variable."""
+    """Tell whether the bound of a loop contains its own variable."""
     match ast.get_type():
         case NODE.for_:
             iterator = ast.for_get_iterator().get_id().get_name()
@@ -130,7 +130,7 @@ def _has_circular_bound(ast: isl.AstNode) -> bool:
 
 
 def _bounds_in(cond: isl.AstExpr) -> list[isl.AstExpr]:
-    """Return the ends in ``iterator < end``, or in several of these."""
+    """Return the bounds in ``iterator < end``, or in several of these."""
     if cond.op_get_type() in (OP.and_, OP.and_then):
         return [end for k in range(cond.op_get_n_arg()) for end in _bounds_in(cond.op_get_arg(k))]
     return [cond.op_get_arg(1)]
@@ -155,7 +155,7 @@ def _ast_and_leaves(nest: Nest, context: Set) -> tuple[isl.AstNode, list[isl.Uni
 
 
 def _without_slabs(nest: Nest) -> Nest:
-    """Leave the first and last iterations of loops among the others."""
+    """Do not separate the first and last iterations of loops."""
 
     def plain(node: Node) -> Node:
         inside = map_children(node, plain)
@@ -172,9 +172,9 @@ def _record(leaves: list[isl.UnionMap], node: isl.AstNode, build: isl.AstBuild) 
 
 
 def is_simple(nest: Nest) -> bool:
-    """Tell whether the loops of a nest may be asked for one by one.
+    """Tell whether the loops of a nest can be built level by level.
 
-    Each stride is a matter of one loop, none has slabs, and what isl may get wrong is not there.
+    Each stride involves one loop, none has slabs, and no constraint that isl may get wrong occurs.
     """
     return not _is_hard(nest) and all(
         _sharing(s.domain) <= 1 for s in nest.statements if _has_strides(s.domain)
@@ -193,7 +193,7 @@ def _sharing(domain: Set) -> int:
 
 
 def _is_hard(nest: Nest) -> bool:
-    """Tell whether isl may leave something out, even without strides."""
+    """Tell whether isl may omit instances, even without strides."""
     has_slabs = any(loop.slabs != (0, 0) for loop in nest.loops)
     return has_slabs or any(_is_steep(s.domain) for s in nest.statements)
 
@@ -231,7 +231,7 @@ def _without_strides(nest: Nest) -> Nest:
 
 
 def _in_boxes(nest: Nest) -> Nest:
-    """Widen domains until no loop is tied to several others, and leave slabs out."""
+    """Widen domains until no loop depends on several others, and drop slabs."""
     statements = (_guarded(s, _box(s.domain)) for s in nest.statements)
     return _without_slabs(replace(nest, statements=tuple(statements)))
 
@@ -258,9 +258,9 @@ def _guarded(statement: Statement, wider: Set) -> Statement:
 
 
 def _with_plain_starts(statement: Statement) -> Statement:
-    """Let loops in strides of work-items start at a number; further bounds become guards.
+    """Make work-item-strided loops start at a constant; further bounds become guards.
 
-    Of ``r >= 0`` and ``r >= 1 - 8*gid(0)`` for ``r mod 8 = lid(0)``, isl makes
+    For ``r >= 0`` and ``r >= 1 - 8*gid(0)`` with ``r mod 8 = lid(0)``, isl generates
     ``max(lid(0), (lid(0) + 7) % 8 - 8*gid(0) + 1)``; a condition on ``r`` costs less.
     """
     parts = statement.domain.get_basic_sets()
@@ -295,7 +295,7 @@ def _around(domain: Set, inner: Iterable[int]) -> Set:
 
 
 def _is_turn(row: isl.Constraint, tied: Collection[int]) -> bool:
-    """Tell whether an equation says which work-item an iteration belongs to.
+    """Tell whether an equation determines which work-item an iteration belongs to.
 
     Its index is a parameter, or one of the dimensions *tied* to axes.
     """
@@ -310,7 +310,7 @@ def _is_start(row: isl.Constraint, at: int) -> bool:
 
 
 def _is_constant(row: isl.Constraint, at: int) -> bool:
-    """Tell whether a bound of dimension number *at* is a number."""
+    """Tell whether a bound of dimension number *at* is a constant."""
     return not involved_params(row) and set(involved_axes(row)) <= {at}
 
 

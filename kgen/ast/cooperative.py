@@ -1,6 +1,6 @@
 """Cooperative launches: several launches as one, in which work-groups wait for each other.
 
-CUDA's: "CUDA C++ Programming Guide", "Cooperative Groups", "Grid Synchronization".
+Source for CUDA: "CUDA C++ Programming Guide", "Cooperative Groups", "Grid Synchronization".
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def as_one_launch(
     host: Node,
     host_inames: frozenset[str],
 ) -> DeviceFunction:
-    """Return one function that does what *host* does with *functions*.
+    """Return one function that runs *functions* as *host* does.
 
-    Where the host makes a launch, all groups run the body of its function, and wait for each other.
-    The loops of the host are loops of all groups. A function with fewer groups or work-items than
+    For each launch of the host, all groups run the body of its function, and wait for each other.
+    Host loops are loops of all groups. A function with fewer groups or work-items than
     the others has conditions around it.
     """
     first = functions[0]
@@ -92,7 +92,7 @@ def _check_groups(
 
 
 def _check_look_backs(kernel: DeviceKernel, host_inames: frozenset[str]) -> None:
-    """Reject loops around what groups publish: its words are zero once, when the launch begins."""
+    """Reject loops around publications: the words are zeroed only once, before the launch."""
     for insn in kernel.instructions if host_inames else ():
         if insn.tags_of_type(PublishTag):
             raise CodegenError(
@@ -110,7 +110,7 @@ def _guarded(
     groups: Sequence[Expr],
     locals_: Sequence[int],
 ) -> Node:
-    """Return the body of a function, for those groups and work-items that it has."""
+    """Return the body of a function, guarded for its groups and work-items."""
     of_groups = zip_longest(groups, function.groups, fillvalue=1)
     conditions: list[Any] = [
         p.Comparison(GroupHardwareAxisIndex(axis), "<", own)
@@ -136,13 +136,13 @@ def _guarded(
 
 
 def _in_place(host: Node, bodies: dict[str, Node]) -> Node:
-    """Return what the host does, with the body of a function, and a barrier, for each launch."""
+    """Return the host's tree, with the body of a function, and a barrier, for each launch."""
     if isinstance(host, Run):
         return Block((bodies[host.insn_id], _GRID_BARRIER))
     return map_children(host, lambda child: _in_place(child, bodies))
 
 
 def _without_last(body: Node) -> Node:
-    """Leave out the barrier at the end, after which nothing comes."""
+    """Remove the barrier at the end."""
     parts = parts_of(body)
     return Block(tuple(parts[:-1])) if parts[-1] == _GRID_BARRIER else Block(tuple(parts))

@@ -1,8 +1,8 @@
 """Definite assignment: no value is read in the code before the code assigns it.
 
-The schedule says which instances of instructions run, and that each reads what others wrote.
+The schedule determines which instances of instructions run, and that each reads what others wrote.
 The code evaluates more than their right-hand sides: bounds of loops, conditions, subscripts. A
-guard that stands too far inside lets it read values that nothing has set.
+guard that is too far inside lets it read values that were never set.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from kgen.schedule.to_isl import axis_context
 
 __all__ = ["check_definite_assignment", "find_assigned_by_data"]
 
-#: Conditions that hold together.
+#: A conjunction of conditions.
 _Way: TypeAlias = frozenset[Expr]
 
 
 def check_definite_assignment(
     kernel: DeviceKernel, function: DeviceFunction, unproved: Set[tuple[str, str]]
 ) -> DeviceFunction:
-    """Return *function* if it reads no value where it has not set it.
+    """Return *function* if it reads no value before it is set.
 
-    That is asked of private and local temporaries, of arrays as a whole. *unproved* are
-    instructions and what they read although nothing proves that it has been written, which a user
-    vouches for, as for what conditions on data decide; but not for the bounds of loops around.
+    This is checked for private and local temporaries, for arrays as a whole. *unproved* are
+    instructions and what they read although it is not proved to be written, which the user
+    asserts, as for data-dependent conditions; but not for the bounds of loops around.
     """
     find_assigned_by_data(kernel, function, unproved)
     return function
@@ -57,9 +57,9 @@ def check_definite_assignment(
 def find_assigned_by_data(
     kernel: DeviceKernel, function: DeviceFunction, unproved: Set[tuple[str, str]]
 ) -> tuple[tuple[str, str], ...]:
-    """Return instructions, and what each or a loop around it reads, for which a user vouches.
+    """Return instructions, and what each or a loop around it reads, that the user asserts is set.
 
-    Raises what :func:`check_definite_assignment` does.
+    Raises the errors of :func:`check_definite_assignment`.
     """
     tracked = _tracked(kernel)
     if not tracked:
@@ -89,15 +89,15 @@ def _tracked(kernel: DeviceKernel) -> frozenset[str]:
 
 
 class _Checker:
-    """Walks in the order of execution.
+    """Visits nodes in execution order.
 
     ``ways`` has the conditions under which each name has been set so far, in terms of
-    the loop variables around the place that is looked at. Conditions on variables of loops that
-    have ended are dropped; ``trips`` are those under which such loops ran at all. What instructions
-    read behind them is left to the check of the schedule, which knows their elements.
+    the loop variables around the current node. Conditions on variables of loops that
+    have ended are dropped; ``trips`` are the conditions under which such loops ran at all. The
+    check of the schedule, which knows elements, covers later reads of instructions.
 
-    ``vouched`` has what an instruction reads, or loops around it, that is set where conditions on
-    data hold.
+    ``vouched`` has the names that an instruction, or a loop around it, reads and that are set
+    under data-dependent conditions.
     """
 
     def __init__(
@@ -118,10 +118,10 @@ class _Checker:
         self.vouched: dict[tuple[str, str], None] = {}
 
     def finds_all_set(self, node: Node, known: set[str]) -> bool:
-        """Tell whether all that is read at *node* and below is set in the scopes around it.
+        """Tell whether all names read at *node* and below are set in the enclosing scopes.
 
-        That needs no conditions, and holds for nearly all code. *known* has what is set before, and
-        gets what *node* sets.
+        This ignores conditions, and is true for nearly all code. *known* has the names set before,
+        and receives those that *node* sets.
         """
         used: Iterable[Expr] = ()
         reads: Iterable[str] = ()
@@ -146,13 +146,13 @@ class _Checker:
         )
 
     def visit(self, node: Node, facts: Facts, path: _Way) -> None:
-        """Check what is at *node* and below, where *path* holds."""
+        """Check *node* and its children, under the conditions *path*."""
         match node:
             case For():
                 self._read(node, (node.first, node.stop), facts, path)
                 inside = _iterations(node)
                 first = len(self.added)
-                for name, way in self._set_below(node):  # by the iteration before
+                for name, way in self._set_below(node):  # by the previous iteration
                     self._add(name, path | way)
                 self.visit(node.body, facts.with_(*inside), path.union(inside))
                 self._leave(node.iname, first, self._ran(node))
@@ -207,14 +207,14 @@ class _Checker:
             self.added.append((name, way))
 
     def _leave(self, variable: str, first: int, ran: _Way = frozenset()) -> None:
-        """Drop conditions on the variable of a loop that ends from what it has set, if it *ran*."""
+        """Drop conditions on the variable of a loop that ended, for names set in it if it *ran*."""
         inside, self.added = self.added[first:], self.added[:first]
         for name, way in inside:
             self.ways[name].discard(way)
             self._add(name, self._without({variable}, way) | ran)
 
     def _set_below(self, loop: For) -> Iterator[tuple[str, _Way]]:
-        """Give what the body of a loop sets, under which conditions from outside."""
+        """Yield the names set in the body of a loop, with the conditions from outside."""
         found = dict.fromkeys(self._set_in(loop.body, frozenset()))
         inner = {loop.iname, *variables_in(loop.body)}
         yield from ((name, self._without(inner, way)) for name, way in found)
@@ -234,7 +234,7 @@ class _Checker:
         return frozenset(c for c in way if names.isdisjoint(variable_names(c)))
 
     def _ran(self, loop: For) -> _Way:
-        """Return the condition under which a loop has an iteration; nothing where it always has."""
+        """Return the condition under which a loop has an iteration; empty if it always has."""
         if _always_runs(loop):
             return frozenset()
         has_trip = p.Comparison(loop.first, "<", loop.stop)
@@ -248,7 +248,7 @@ class _Checker:
             self._check(node, name, facts, path)
 
     def _check_choices(self, run: Run, name: str, facts: Facts, path: _Way) -> None:
-        """Check where *run* reads a name, under what ``then if condition else ...`` asks there."""
+        """Check where *run* reads a name, under the conditions of ``then if ... else ...``."""
         for chosen in _choices(self.kernel.id_to_insn[run.insn_id], name):
             conditions = [substitute(condition, run.values) for condition in chosen]
             self._check(run, name, facts.with_(*conditions), path.union(conditions))
@@ -295,12 +295,12 @@ class _Checker:
 
 
 def _always_runs(loop: For) -> bool:
-    """Tell whether a loop has an iteration for all parameters: its ends are numbers."""
+    """Tell whether a loop has an iteration for all parameters: its bounds are constants."""
     return all(map(is_constant, (loop.first, loop.stop))) and bool(loop.first < loop.stop)
 
 
 def _iterations(loop: For) -> list[Expr]:
-    """Return what holds for the variable of a loop in its iterations."""
+    """Return the constraints on the variable of a loop in its iterations."""
     index = p.Variable(loop.iname)
     bounds = [p.Comparison(index, ">=", loop.first), p.Comparison(index, "<", loop.stop)]
     if loop.step == 1:
@@ -310,13 +310,13 @@ def _iterations(loop: For) -> list[Expr]:
 
 
 def _hold(ways: Iterable[Iterable[Expr]], facts: Facts) -> bool:
-    """Tell whether the conditions of one of *ways* hold wherever *facts* do."""
+    """Tell whether *facts* imply the conditions of one of *ways*."""
     where = disjunction([conjunction(list(way)) for way in ways])
     return where is True or (where is not False and facts.imply(where))
 
 
 class _Choices(IdentityMapper):
-    """Finds the conditions of ``then if condition else ...`` around what reads a name."""
+    """Finds the conditions of ``then if condition else ...`` around reads of a name."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -363,7 +363,7 @@ def _text(node: Node) -> str:
 
 
 def _has_all_guards(node: Node, path: _Way) -> bool:
-    """Tell whether *path* has all conditions of what is inside that could stand around *node*."""
+    """Tell whether *path* has all inner conditions that could stand around *node*."""
     inner = {*variables_in(node)}
 
     def is_bare(below: Node) -> bool:

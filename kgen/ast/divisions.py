@@ -22,7 +22,7 @@ _PLAIN = (p.Variable, int)
 
 
 def fold_divisions(node: Node, kernel: DeviceKernel) -> Node:
-    """Replace divisions by the one quotient that the bounds of variables leave, or what is left.
+    """Replace divisions by a constant or a simpler expression that variable bounds imply.
 
     For 120 work-items ::
 
@@ -105,14 +105,14 @@ class _Folder:
         return replace(node, condition=condition, body=body, orelse=orelse)
 
     def _condition(self, condition: Expr) -> Expr:
-        """Return a condition, ``True`` or ``False`` where it is decided."""
+        """Return a condition, ``True`` or ``False`` if it is decided."""
         if not isinstance(condition, p.Comparison) or not _has_division(condition):
             return condition
         left, right = self._value(condition.left), self._value(condition.right)
         return move_to_sides(left, str(condition.operator), right)
 
     def _value(self, value: Expr) -> Expr:
-        """Return a value with divisions folded; the same object where there are none to fold."""
+        """Return a value with divisions folded; the same object if there are none to fold."""
         if not _has_division(value):
             return value
         folded = simplify(value, None, self.signs.interval)

@@ -41,7 +41,7 @@ _ARITHMETIC = _arithmetic()
 
 
 class ExprReader:
-    """Convert AST expressions; *names* gives what each identifier stands for."""
+    """Converts AST expressions; *names* maps each identifier to its expression."""
 
     def __init__(self, names: Callable[[str], Expr]) -> None:
         self.names = names
@@ -54,7 +54,7 @@ class ExprReader:
     def condition(self, expr: isl.AstExpr) -> Expr:
         """Convert a condition; comparisons get only positive terms on each side.
 
-        The result is ``True`` or ``False`` where that is decided.
+        The result is ``True`` or ``False`` if it is decided.
         """
         kind = expr.get_type()
         if kind == KIND.int:
@@ -89,12 +89,12 @@ class ExprReader:
 
 
 def conjunction(parts: list[Expr]) -> Expr:
-    """Make ``a and b and ...``, nested ones opened, decided ones dropped."""
+    """Make ``a and b and ...``, flattening nested ones and dropping decided ones."""
     return _combine(parts, p.LogicalAnd, neutral=True)
 
 
 def conjuncts(condition: Expr) -> tuple[Expr, ...]:
-    """Return the parts of a condition that all have to hold."""
+    """Return the conjuncts of a condition."""
     return condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
 
 
@@ -109,7 +109,7 @@ def disjunction(parts: list[Expr]) -> Expr:
 
 
 def slack_of(condition: Expr) -> Expr | None:
-    """Return the sum that is not negative where an inequality holds."""
+    """Return the sum that is non-negative where an inequality is true."""
     if not isinstance(condition, p.Comparison):
         return None
     left: Expr = condition.left
@@ -159,11 +159,11 @@ def successor(bound: Expr, *, first_is_natural: bool) -> Expr:
     """Turn an inclusive upper bound into an exclusive one.
 
     ``n - 1`` gives ``n``, ``min(a, b)`` gives ``min(a + 1, b + 1)``, ``e // d`` gives
-    ``(e + d) // d``. With a first value >= 0 (*first_is_natural*), C's division serves for
+    ``(e + d) // d``. With a first value >= 0 (*first_is_natural*), C's division can be used for
     the latter: where they differ, both are <= 0 and the loop does not run.
 
-    Bounds that are divided are better than conditions without division, ``128*i + lid(0) < n``:
-    compilers unroll what they can count.
+    Bounds with divisions are better than conditions without, ``128*i + lid(0) < n``:
+    compilers unroll loops that they can count.
     """
     match bound:
         case p.Min() | p.Max():
@@ -182,17 +182,17 @@ def successor(bound: Expr, *, first_is_natural: bool) -> Expr:
 
 
 def as_bound(bound: Expr, *, first_is_natural: bool) -> Expr:
-    """Write an exclusive upper bound with C's division, where that serves."""
+    """Write an exclusive upper bound with C's division, if possible."""
     if isinstance(bound, p.FloorDiv) and is_constant(bound.denominator) and first_is_natural:
         return TruncQuotient(bound.numerator, bound.denominator)
     return bound
 
 
 def compare_with_bound(value: Expr, op: str, bound: Expr) -> Expr:
-    """Compare with a loop's bound, without its division where it has one.
+    """Compare with a loop's bound, without its division.
 
     ``4*io + 1 < (n - l + 31) // 32`` becomes ``128*io + 32 + l < n``. C's division in a bound
-    stands for the floor (see :func:`successor`).
+    represents the floor (see :func:`successor`).
     """
     form = linear_form(minus(value, bound))
     quotients = [
@@ -217,7 +217,7 @@ def _is_positive(number: Expr) -> bool:
 
 
 def parts_of_bound(kind: type[p.Min] | type[p.Max], bound: Expr) -> tuple[Expr, ...]:
-    """Return the expressions of which *bound* is the least or the greatest one.
+    """Return the expressions of which *bound* is the minimum or maximum.
 
     >>> parts_of_bound(p.Min, p.Min((16, p.Variable("n"))))
     (16, Variable('n'))
@@ -235,7 +235,7 @@ def minimum(values: list[Expr]) -> Expr:
 
 
 def bound_by(condition: Expr, name: str) -> tuple[Expr, int] | None:
-    """Return ``a`` and ``c`` where *condition* is ``name < a // c``, and ``c`` is positive."""
+    """Return ``a`` and ``c`` if *condition* is ``name < a // c``, and ``c`` is positive."""
     if not isinstance(condition, p.Comparison) or condition.operator not in ("<", "<=", ">", ">="):
         return None
     sides: tuple[Any, Any] = (condition.right, condition.left)

@@ -22,11 +22,11 @@ _Point: TypeAlias = dict[str, int]
 
 
 class Facts:
-    """What is known at a point: the root's facts and the conditions around it.
+    """The facts at a point: the root's facts and the conditions around it.
 
-    isl is asked what no *witness* answers. These are places where all that is known holds:
-    what is false at one of them does not follow. isl gives one with each of its answers, and
-    what is known further down or up the tree may have it as well.
+    isl is only queried if no *witness* decides. A witness is a point where all facts are true:
+    a condition that is false there does not follow. isl gives one with each of its answers,
+    which may also be valid elsewhere in the tree.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Facts:
         self._proved: set[Expr] = set()
         self._witnesses: list[_Point] = []
         self._taken_over = 0
-        #: Where conditions hold, for all places in the tree.
+        #: Where conditions are true, for all points in the tree.
         self._sets: dict[Expr, Set | None] = {} if above is None else above._sets
 
     def with_(self, *conditions: Expr) -> Facts:
-        """Return what is known below *conditions*."""
+        """Return the facts below *conditions*."""
         return Facts(None, self, conditions) if conditions else self
 
     def imply(self, condition: Expr) -> bool:
@@ -62,9 +62,9 @@ class Facts:
         return True
 
     def _outside(self, ways: Iterable[Set]) -> Set:
-        """Return the known places that are in none of *ways*.
+        """Return the known points that are in none of *ways*.
 
-        One that holds nowhere here would only cut what is left into pieces.
+        A way that is true nowhere here is skipped, because it would only split the rest.
         """
         known = left = self._set()
         for way in ways:
@@ -73,11 +73,11 @@ class Facts:
         return left
 
     def decides(self, condition: Expr) -> bool:
-        """Tell whether *condition* is affine, so that it can follow from what is known."""
+        """Tell whether *condition* is affine, so that facts can imply it."""
         return self._where(condition) is not None
 
     def are_contradictory(self) -> bool:
-        """Tell whether the point is never reached."""
+        """Tell whether the point is unreachable."""
         return not self._points() and not self._has_point(self._set())
 
     def _is_proved(self, condition: Expr) -> bool:
@@ -100,7 +100,7 @@ class Facts:
             self._taken_over += 1
 
     def _points(self) -> list[_Point]:
-        """Return the witnesses so far, and those from above that satisfy the conditions."""
+        """Return the witnesses so far, and the parent's that satisfy the conditions."""
         if self._above is not None:
             points = self._above._points()
             for point in points[self._taken_over :]:
@@ -130,7 +130,7 @@ class Facts:
 
 
 def params_where(condition: Expr) -> Set | None:
-    """Return where *condition* holds; ``None`` if it is not affine."""
+    """Return where *condition* is true; ``None`` if it is not affine."""
     named = _AxisNamer()(condition)
     names = variable_names(named)
     space = params_space(names)
@@ -166,7 +166,7 @@ class _Evaluator(EvaluationMapper[Any]):
 
 
 def value_at(expr: Expr, point: Mapping[str, int]) -> Any:
-    """Return the value of *expr*; ``None`` if that is not a matter of *point* alone."""
+    """Return the value of *expr*; ``None`` if *point* does not determine it."""
     try:
         return _Evaluator(point)(expr)
     except (KeyError, UnknownVariableError, UnsupportedExpressionError, ZeroDivisionError):
@@ -174,7 +174,7 @@ def value_at(expr: Expr, point: Mapping[str, int]) -> Any:
 
 
 def _extended(point: _Point, conditions: tuple[Expr, ...]) -> _Point | None:
-    """Return *point* with the variables that the conditions define, if all conditions hold."""
+    """Return *point* with the variables that the conditions define, if all conditions are true."""
     for condition in conditions:
         if (
             isinstance(condition, p.Comparison)

@@ -44,7 +44,7 @@ __all__ = ["Axes", "AxesOf", "WorkGroup"]
 
 #: Numbers of axes of work-items.
 Axes: TypeAlias = frozenset[int]
-#: The axes by which the values of private temporaries differ, or along which they are arrays.
+#: The axes along which private temporaries have different values, or are arrays.
 AxesOf: TypeAlias = Mapping[str, Axes]
 
 _NONE: Axes = frozenset()
@@ -54,15 +54,15 @@ _NONE: Axes = frozenset()
 class WorkGroup:
     """The code of a work-group, whose work-items are loops over ``names``, one for each axis.
 
-    ``spread`` are the axes along which private temporaries have an element for each work-item:
-    those that more than one loop over the work-items uses.
+    ``spread`` are the axes along which private temporaries have one element per work-item:
+    those that several loops over the work-items use.
     """
 
     kernel: DeviceKernel
     function: DeviceFunction
     names: Sequence[str]
     spread: AxesOf
-    #: what is found of nodes, which are kept with it, so that their numbers stay theirs
+    #: cached facts of nodes, which keep the nodes alive, so that their ids stay unique
     _needs: dict[int, tuple[Node, Axes]] = field(default_factory=dict)
     _uses: dict[int, tuple[Node, frozenset[str]]] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ class WorkGroup:
 
     @cached_property
     def every_axis(self) -> Axes:
-        """The axes along which there is more than one work-item."""
+        """The axes with more than one work-item."""
         return frozenset(axis for axis, size in enumerate(self.function.locals) if size > 1)
 
     @cached_property
@@ -91,7 +91,7 @@ class WorkGroup:
         return self._with_conditions_inside(body)
 
     def _with_conditions_inside(self, node: Node) -> Node:
-        """Put conditions that differ between work-items into the loops of instructions below them.
+        """Move conditions that differ between work-items into the loops of instructions below.
 
         ``if (lid0 < n) for (k = 0; k < m; ++k) S`` is ``for (k = 0; k < m; ++k) if (lid0 < n) S``,
         so that the loop over ``lid0`` can be the inner one.
@@ -117,7 +117,7 @@ class WorkGroup:
 
     @cached_property
     def computed(self) -> frozenset[str]:
-        """What instructions assign."""
+        """The variables that instructions assign."""
         return frozenset(self.kernel.get_written_variables())
 
     def code(self) -> Node:
@@ -128,10 +128,10 @@ class WorkGroup:
 
     @cached_property
     def varying(self) -> AxesOf:
-        """The axes by which the values of each private temporary may differ.
+        """The axes along which the values of each private temporary may differ.
 
-        What an instruction computes differs by what it and the conditions and loops around it
-        mention, and by what the temporaries among that differ by.
+        The result of an instruction differs along the axes of everything that it and the
+        conditions and loops around it use, including private temporaries.
         """
         found = {name: self.spread.get(name, _NONE) & self.every_axis for name in self.private}
         writes = list(self._writes(self.body, frozenset(), _NONE))
@@ -148,7 +148,7 @@ class WorkGroup:
     def _writes(
         self, node: Node, around: frozenset[str], axes: Axes
     ) -> Iterator[tuple[str, frozenset[str], Axes]]:
-        """Give what is assigned, by which private names, and by which axes."""
+        """Yield assigned variables, with the private names and the axes that they depend on."""
         own = frozenset(variable_names(*exprs_of(node)))
         around, axes = around | own & self.private, axes | self._axes_named(own)
         if isinstance(node, Run):
@@ -164,7 +164,7 @@ class WorkGroup:
         return frozenset(axis for axis, name in enumerate(self.names) if name in names)
 
     def _axes_of_effects(self, run: Run) -> Axes:
-        """Return the axes along which a statement runs for what it does beside its result."""
+        """Return the axes along which a statement runs because of side effects."""
         insn = self.kernel.id_to_insn[run.insn_id]
         is_pure = isinstance(insn, Assignment | NoOpInstruction)
         if is_pure and self.private.issuperset(insn.assignee_var_names()):
@@ -172,7 +172,7 @@ class WorkGroup:
         return self.every_axis
 
     def _own_axes(self, node: Node) -> Axes:
-        """Return the axes by which a statement differs, or the bounds and condition of a node."""
+        """Return the axes along which a statement, or a node's bounds or condition, differs."""
         names = frozenset(variable_names(*exprs_of(node)))
         axes = self._axes_named(names)
         if isinstance(node, Run):
@@ -181,7 +181,7 @@ class WorkGroup:
         return axes.union(*(self.varying[name] for name in names & self.private))
 
     def needs(self, node: Node) -> Axes:
-        """Return the axes by which something at *node* or below differs."""
+        """Return the axes along which something at *node* or below differs."""
         if id(node) not in self._needs:
             found = self._own_axes(node).union(*map(self.needs, children_of(node)))
             self._needs[id(node)] = node, found
@@ -213,7 +213,7 @@ class WorkGroup:
                     )
 
     def _items(self, nodes: Sequence[Node], axes: tuple[int, ...]) -> Iterator[Node]:
-        """Write loops over *axes*, the outermost first, around what differs along them."""
+        """Write loops over *axes*, outermost first, around nodes that differ along them."""
         if not axes:
             yield from nodes
             return
@@ -229,10 +229,10 @@ class WorkGroup:
                     yield from self._items([node], axes[1:])
 
     def _is_in_loop(self, node: Node, axes: tuple[int, ...]) -> bool:
-        """Tell whether a loop over the first of *axes* is to be around *node*.
+        """Tell whether a loop over the first of *axes* must be around *node*.
 
-        It is inside of conditions and loops that are the same for all work-items: compilers
-        make vectors of innermost loops, whose iterations are independent.
+        It goes inside conditions and loops that are the same for all work-items, because compilers
+        vectorize innermost loops, whose iterations are independent.
         """
         if axes[0] not in self.needs(node):
             return False
@@ -245,7 +245,7 @@ class WorkGroup:
         return map_children(node, lambda child: Block(tuple(self._items(parts_of(child), axes))))
 
     def _groups(self, nodes: list[Node], axis: int) -> Iterator[list[Node]]:
-        """Split *nodes* where no value passes from those before to those behind."""
+        """Split *nodes* where no value passes from earlier to later ones."""
         last: dict[str, int] = {}
         for at, node in enumerate(nodes):
             last.update(dict.fromkeys(self._passed(node, axis), at))
@@ -260,7 +260,7 @@ class WorkGroup:
         yield group
 
     def _passed(self, node: Node, axis: int) -> list[str]:
-        """Return what is used at *node* of which there is one for all work-items of *axis*."""
+        """Return the variables used at *node* that all work-items of *axis* share."""
         return [
             name
             for name in self.uses(node)
@@ -278,9 +278,9 @@ class WorkGroup:
         return narrowed(loop, is_alike=is_alike)
 
     def _is_simd(self, body: Node, axis: int) -> bool:
-        """Tell whether work-items may run at once in lanes, so far as their own variables go.
+        """Tell whether work-items may run in lanes, as far as their own variables go.
 
-        What they share they do not meet at between barriers, unless that is not proved.
+        Shared variables do not conflict between barriers, unless that is not proved.
         """
         if self.function.is_serial or not self.kernel.target.has_simd_loops:
             return False
@@ -296,14 +296,14 @@ class WorkGroup:
         )
 
     def _is_in_lanes(self, run: Run, axis: int) -> bool:
-        """Tell whether lanes assign values of their own, or at elements of their own."""
+        """Tell whether lanes assign to their own variables, or to their own elements."""
         insn = self.kernel.id_to_insn[run.insn_id]
         is_plain = isinstance(insn, Assignment) and not insn.atomicity
         is_own = self.private.issuperset(insn.assignee_var_names())
         return is_plain and (is_own or self.names[axis] in variable_names(*run.values.values()))
 
     def _is_set_first(self, name: str, body: Node) -> bool:
-        """Tell whether a scalar is set, in any case, before it is used: each lane has its own."""
+        """Tell whether a scalar is always set before it is used: each lane has its own."""
         first = next(part for part in parts_of(body) if name in self.uses(part))
         if not isinstance(first, Run):
             return False
@@ -314,10 +314,10 @@ class WorkGroup:
     # -- temporaries that loops share ----------------------------------------------------------
 
     def find_spread(self, code: Node) -> AxesOf:
-        """Return the axes along which temporaries need an element for each work-item of *code*.
+        """Return the axes along which temporaries need one element per work-item of *code*.
 
-        Where all uses are in one iteration of a loop over the work-items, one variable serves all
-        of them, unless it holds a value until the next iteration of a loop around.
+        If all uses are in one iteration of a loop over the work-items, one variable serves all
+        of them, unless it holds a value until the next iteration of an enclosing loop.
         """
         uses: dict[str, list[_Use]] = {}
         self._collect(code, (), uses)
@@ -357,7 +357,7 @@ class WorkGroup:
 
 @dataclass(frozen=True)
 class _Use:
-    """Where a temporary is used: the loops and branches around; *is_start*: it is assigned."""
+    """A use of a temporary: the loops and branches around; *is_start*: it is assigned."""
 
     path: tuple[Node, ...]
     is_start: bool

@@ -12,7 +12,7 @@ __all__ = ["hoist_guards"]
 
 
 def hoist_guards(node: Node) -> Node:
-    """Move the parts of conditions that a loop does not change out of it.
+    """Hoist loop-invariant parts of conditions out of loops.
 
     ::
 

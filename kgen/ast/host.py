@@ -19,9 +19,9 @@ __all__ = ["build_host"]
 
 
 def build_host(kernel: PreparedKernel, schedule: Schedule) -> Node:
-    """Turn loops and launches of the host into a code tree; a launch is a run of its name.
+    """Turn host loops and launches into a code tree; a launch is a run of its name.
 
-    Raises :class:`ScheduleError` for a loop whose bounds only the device knows.
+    Raises :class:`ScheduleError` for a loop whose bounds are only known on the device.
     """
     if not schedule.host_inames:
         runs: list[Node] = [Run(launch.name, {}) for launch in schedule.launches]
@@ -35,7 +35,7 @@ def build_host(kernel: PreparedKernel, schedule: Schedule) -> Node:
 
 
 def _to_node(step: Step, outer: frozenset[str], launches: list[NoOpInstruction]) -> ScheduleNode:
-    """Return the loops around launches, and note each launch as an instruction."""
+    """Return the loops around launches, and record each launch as an instruction."""
     if isinstance(step, HostLoop):
         inner = outer | {step.iname}
         children = [_to_node(child, inner, launches) for child in step.steps]

@@ -19,7 +19,7 @@ __all__ = ["hoist_initializers"]
 
 
 def hoist_initializers(node: Node, kernel: DeviceKernel) -> Node:
-    """Take constants that private variables start with out of conditions.
+    """Hoist constant initial values of private variables out of conditions.
 
     ::
 
@@ -27,9 +27,9 @@ def hoist_initializers(node: Node, kernel: DeviceKernel) -> Node:
         barrier();                     =>    barrier();
         if (lid(0) < n) acc += t[0];         if (lid(0) < n) acc += t[0];
 
-    Nothing was in the variable before: the assignment stands in no loop, and is the first
-    that has to do with it. Where the condition does not hold, nothing reads it. A variable
-    that is used below the condition only stays there.
+    The variable has no earlier value: the assignment is in no loop, and is its first
+    use. If the condition is false, nothing reads it. A variable
+    that is used only below the condition stays there.
     """
     starts = {
         insn.id: insn.assignee.name
@@ -40,7 +40,7 @@ def hoist_initializers(node: Node, kernel: DeviceKernel) -> Node:
 
 
 def _guarded_insns(root: Node, kernel: DeviceKernel) -> Iterator[InstructionBase]:
-    """Give the instructions directly below conditions."""
+    """Yield the instructions directly below conditions."""
     for guard in nodes_in(root):
         if isinstance(guard, If):
             runs = (part for part in _opened(guard.body) if isinstance(part, Run))
@@ -48,7 +48,7 @@ def _guarded_insns(root: Node, kernel: DeviceKernel) -> Iterator[InstructionBase
 
 
 def _is_start(kernel: DeviceKernel, insn: Assignment) -> bool:
-    """Tell whether a constant is assigned to a variable of each work-item's own."""
+    """Tell whether a constant is assigned to a private variable."""
     if not isinstance(insn.assignee, p.Variable) or insn.atomicity:
         return False
     temporary = kernel.temporary_variables.get(insn.assignee.name)
@@ -61,9 +61,9 @@ def _is_start(kernel: DeviceKernel, insn: Assignment) -> bool:
 
 
 class _InitializerHoister:
-    """Walks in the order of the text, and counts the uses of variables so far.
+    """Visits nodes in the order of the text, and counts the uses of variables so far.
 
-    *starts* are the names to which instructions assign constants, by their ids.
+    *starts* are the names to which instructions assign constants, by instruction id.
     """
 
     def __init__(self, kernel: DeviceKernel, starts: Mapping[str, str], root: Node) -> None:
@@ -86,7 +86,7 @@ class _InitializerHoister:
         return node
 
     def _guarded(self, guard: If) -> Node:
-        """Hoist what can be hoisted out of a condition."""
+        """Hoist assignments out of a condition where possible."""
         inside = self._uses(guard)
         free: list[Node] = []
         rest: list[Node] = []

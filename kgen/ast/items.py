@@ -1,9 +1,9 @@
 """Work-items as loops: functions for a thread, which runs a whole work-group.
 
 Between two barriers the work-items of a group are independent of each other, so the code there
-may run in loops over them. Karrenberg and Hack, "Improving performance of OpenCL on CPUs" (2012),
-and Jääskeläinen et al., "pocl: a performance-portable OpenCL implementation" (2015), do that to
-machine code; here it is done to the code tree.
+can run in loops over them. Karrenberg and Hack, "Improving performance of OpenCL on CPUs" (2012),
+and Jääskeläinen et al., "pocl: a performance-portable OpenCL implementation" (2015), do this on
+machine code; here it is done on the code tree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kgen.transforms.storage.privatize import has_lanes, with_axes
 
 __all__ = ["with_item_loops"]
 
-#: The bytes of a line of the cache, where arrays of work-items begin.
+#: The bytes of a cache line, to which arrays of work-items are aligned.
 _CACHE_LINE: Final = 64
 
 
@@ -49,10 +49,10 @@ def with_item_loops(
           out[lid(0)] = x + t[0]         for lid0 = 0 .. min(16, n)
                                            out[lid0] = x[lid0] + t[0]
 
-    Private temporaries that several of the loops use become arrays, with an element for each
-    work-item. What is the same for all work-items is computed once. Loops in which barriers stand,
-    or of which all work-items make the same iterations, are around the innermost loop over
-    work-items, of which compilers make vectors.
+    Private temporaries that several of the loops use become arrays with one element per
+    work-item. Values that are the same for all work-items are computed once. Loops that contain
+    barriers, or that all work-items run uniformly, enclose the innermost loop over
+    work-items, which compilers vectorize.
 
     Raises :class:`TransformError` for C code that names a temporary which becomes an array.
     """
@@ -94,7 +94,7 @@ def _size(function: DeviceFunction, axis: int) -> int:
 
 
 class _Rewriter:
-    """Gives temporaries axes for work-items, in the kernel and in code trees."""
+    """Adds work-item axes to temporaries, in the kernel and in code trees."""
 
     def __init__(
         self, kernel: DeviceKernel, names: Sequence[str], sizes: Sequence[int], spread: AxesOf
@@ -148,9 +148,9 @@ class _Rewriter:
         return [insn for insn in self.kernel.instructions if name in insn.dependency_names()]
 
     def node(self, node: Node, around: frozenset[str]) -> Node:
-        """Rewrite what is at *node*; *around* are the loops over work-items around it.
+        """Rewrite *node*; *around* are the enclosing loops over work-items.
 
-        Outside of these, what all work-items have in common is that of the first one.
+        Outside these, values that all work-items share are those of the first one.
         """
         first = {name: 0 for name in self.names if name not in around}
         if isinstance(node, Run):

@@ -44,7 +44,7 @@ __all__ = [
 
 
 def lanes_in_scalars(kernel: PreparedKernel, schedule: Schedule) -> PreparedKernel:
-    """Give temporaries that one loop over lanes uses, and none beside it, an element in all lanes.
+    """Turn temporaries that only one loop over lanes uses into one scalar for all lanes.
 
     ::
 
@@ -69,7 +69,7 @@ def lanes_in_scalars(kernel: PreparedKernel, schedule: Schedule) -> PreparedKern
 
 
 def _only_in(kernel: PreparedKernel, iname: str, ids: Sequence[str]) -> Iterator[str]:
-    """Give the temporaries of one axis, *iname*, that the loop sets first and nothing else uses."""
+    """Yield the temporaries of one axis, *iname*, that only the loop uses, and sets first."""
     written: dict[str, str] = {}
     for insn_id in ids:
         for name in kernel.id_to_insn[insn_id].assignee_var_names():
@@ -101,14 +101,14 @@ def _is_local_to(kernel: PreparedKernel, name: str, iname: str, ids: Sequence[st
     return index is not None and is_shifted(index[0], (iname,))
 
 
-# -- whole tiles -----------------------------------------------------------------------------------
+# -- full tiles ------------------------------------------------------------------------------------
 
 
 def separate_whole_tiles(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
-    """Tell tiles in which all lanes run from those at an edge, in front of the loops inside.
+    """Separate full tiles, in which all lanes run, from partial ones, outside the inner loops.
 
-    Lanes are iterations of loops tagged ``vec``, which stay loops, and ``ilp``. *facts*: what is
-    known of parameters and hardware axes at the root.
+    Lanes are iterations of loops tagged ``vec``, which stay loops, and ``ilp``. *facts*: the
+    known constraints on parameters and hardware axes at the root.
 
     ::
 
@@ -135,17 +135,17 @@ def separate_whole_tiles(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
 def separate_tiles_of(
     inames: frozenset[str], node: Node, kernel: DeviceKernel, facts: Facts
 ) -> Node:
-    """Tell whole tiles of some loops, whose domains are numbers, from those at an edge."""
+    """Separate full tiles of some loops, whose domains are constant, from partial ones."""
     return _Separator(kernel, inames).at_top(node, facts)
 
 
 class _Separator:
-    """Chooses between two versions of what is inside the loop that lengths of tiles depend on."""
+    """Duplicates the contents of the loop that the lengths of tiles depend on."""
 
     def __init__(self, kernel: DeviceKernel, inames: frozenset[str]) -> None:
         self.kernel = kernel
         self.inames = inames
-        #: what no condition may read in front of the instructions that compute it
+        #: computed variables, which conditions must not read before their computation
         self.computed = kernel.get_written_variables()
 
     def at_top(self, node: Node, facts: Facts) -> Node:
@@ -168,7 +168,7 @@ class _Separator:
         return map_children(node, lambda child: self._node(child, facts))
 
     def _separated(self, body: Node, facts: Facts, variable: str | None) -> Node:
-        """Separate the tiles whose lengths depend on *variable*, and on none inside of *body*."""
+        """Separate the tiles whose lengths depend on *variable*, but on none inside *body*."""
         inside = {part.name for part in nodes_in(body) if isinstance(part, For | Let)}
         tiles: dict[int, For] = {}
         nested: set[str] = set()
@@ -179,7 +179,7 @@ class _Separator:
             conditions = self._in_all_tiles(own, inside, facts)
             names = variable_names(*conditions)
             if has_barriers and any(map(differs_in_group, conditions)):
-                continue  # all work-items meet a barrier
+                continue  # all work-items must reach a barrier
             if not self.computed.isdisjoint(names):
                 continue
             if conditions and inside.isdisjoint(names) and variable in (None, *names):
@@ -205,9 +205,9 @@ class _Separator:
     def _in_all_tiles(
         self, conditions: list[Expr], inside: Collection[str], facts: Facts
     ) -> list[Expr]:
-        """Return when *conditions* hold in the first and last iterations of the tiles around.
+        """Return when *conditions* are true in the first and last iterations of enclosing tiles.
 
-        Where that does not prove that they hold in all of these, they are returned as they are.
+        If this does not prove them for all iterations, they are returned unchanged.
         """
         around = sorted(self.inames.intersection(inside, variable_names(*conditions)))
         if not around:
@@ -244,7 +244,7 @@ class _Separator:
         return [part for part in found if part is not True]
 
     def _ends(self, loop: For) -> tuple[int, int] | None:
-        """Return the first lane of a tile, and where the last one ends, as far as numbers say."""
+        """Return the first lane of a tile, and the end of its last one, as far as constant."""
         values = self.kernel.get_iname_bounds(loop.iname).interval
         if values.low is None or values.high is None or loop.step != 1:
             return None
@@ -260,7 +260,7 @@ class _Separator:
         return replace(inside, first=ends[0], stop=ends[1])
 
     def _edge(self, node: Node, tiles: Mapping[int, For], missed: Expr) -> Node:
-        """Leave out of the bounds of tiles those of whole ones, where *missed* is never true."""
+        """Remove full tiles from the bounds of tiles, where *missed* is never true."""
         inside = map_children(node, lambda child: self._edge(child, tiles, missed))
         if id(node) not in tiles:
             return inside
@@ -276,7 +276,7 @@ class _Separator:
 
 
 def _split(loop: For, body: Node, facts: Facts) -> Node | None:
-    """Split a loop over tiles behind the whole ones; ``None`` where they are not the first ones.
+    """Split a loop over tiles after the full ones; ``None`` if these do not come first.
 
     ::
 
@@ -307,14 +307,14 @@ def _split(loop: For, body: Node, facts: Facts) -> Node | None:
 
 
 def _with_values(condition: Expr, values: Mapping[str, Any]) -> Expr:
-    """Return a comparison in which loop variables have values."""
+    """Return a comparison with the values of loop variables substituted."""
     assert isinstance(condition, p.Comparison)
     left, right = (substitute(side, values) for side in (condition.left, condition.right))
     return move_to_sides(left, condition.operator, right)
 
 
 def _strongest(conditions: list[Expr], facts: Facts) -> list[Expr]:
-    """Return the conditions of which none follows from the others."""
+    """Return the conditions that do not follow from the others."""
     kept = conditions
     for part in conditions:
         others = [other for other in kept if other is not part]
@@ -324,17 +324,17 @@ def _strongest(conditions: list[Expr], facts: Facts) -> list[Expr]:
 
 
 def _numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> list[int]:
-    """Return the parts of a bound that are numbers."""
+    """Return the constant parts of a bound."""
     return [part for part in parts_of_bound(kind, bound) if isinstance(part, int)]
 
 
 def _open(kind: type[p.Min] | type[p.Max], bound: Expr) -> tuple[Expr, ...]:
-    """Return the parts of a bound that are no numbers."""
+    """Return the non-constant parts of a bound."""
     return tuple(part for part in parts_of_bound(kind, bound) if not isinstance(part, int))
 
 
 def _without_numbers(kind: type[p.Min] | type[p.Max], bound: Expr) -> Expr:
-    """Return a bound without the parts that are numbers; it has others."""
+    """Return a bound without its constant parts; it has others."""
     parts = _open(kind, bound)
     return kind(parts) if len(parts) > 1 else parts[0]
 
@@ -348,8 +348,9 @@ _OF_ITEMS: Final = (ItemLoopTag(), LocalInameTag(0))
 def mark_simd_loops(node: Node, kernel: DeviceKernel) -> Node:
     """Mark the loops over lanes whose iterations are proved to be independent.
 
-    Those are tagged ``vec``, or are innermost loops over the work-items along ``l.0``. Of loops in
-    each other it is the innermost one: gcc 12 makes programs of two that crash, with AVX-512.
+    These are tagged ``vec``, or are innermost loops over the work-items along ``l.0``. Of nested
+    loops, only the innermost one is marked: with two, gcc 12 generates programs that crash, with
+    AVX-512.
     """
     has_any = has_lanes(kernel) or any(_is_of_items(kernel, name) for name in kernel.inames)
     return _marked(node, kernel) if has_any and kernel.target.has_simd_loops else node
@@ -362,7 +363,7 @@ def _marked(node: Node, kernel: DeviceKernel) -> Node:
 
 
 def why_not_in_lanes(loop: For, kernel: DeviceKernel) -> str | None:
-    """Say why the iterations of a loop are no lanes; ``None`` if they are."""
+    """Return why a loop cannot be vectorized; ``None`` if it can."""
     if not is_simd(kernel, loop.iname) and (reason := _why_not_items(loop, kernel)) is not None:
         return reason
     if inner := simd_loops_in(loop.body):
@@ -372,7 +373,7 @@ def why_not_in_lanes(loop: For, kernel: DeviceKernel) -> str | None:
 
 
 def _why_not_items(loop: For, kernel: DeviceKernel) -> str | None:
-    """Say why a loop is none over work-items that set neighbours, and scalars of their own."""
+    """Return why it is not a work-item loop that sets adjacent elements and its own scalars."""
     if not (loop.iname in kernel.inames and _is_of_items(kernel, loop.iname)):
         return "lanes are work-items along 'l.0', or iterations of a loop tagged 'vec'"
     inside = [part.name for part in nodes_in(loop.body) if isinstance(part, For | Let)]
@@ -395,7 +396,7 @@ def _is_of_items(kernel: DeviceKernel, iname: str) -> bool:
 
 
 def _is_own_scalar(kernel: DeviceKernel, loop: For, runs: Sequence[Run], name: str) -> bool:
-    """Tell whether an iteration sets a scalar first, and nothing outside of the loop uses it."""
+    """Tell whether iterations set a scalar first, and nothing outside the loop uses it."""
     users = {insn.id for insn in kernel.instructions if name in insn.dependency_names()}
     using = [run for run in runs if run.insn_id in users]
     first = kernel.id_to_insn[using[0].insn_id]

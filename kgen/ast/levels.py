@@ -1,8 +1,8 @@
 """Level by level: one isl AST build per loop, around the code of its body.
 
-isl's time grows faster than the number of loops: 16x16 work-items that fetch 18x18 elements are
-a question of 5 ms for both loops together and of 1 ms for each of them. A loop runs over the
-values for which anything below it has an instance; what is inside takes its variable as a
+isl's time grows superlinearly with the number of loops: 16x16 work-items that fetch 18x18 elements
+take 5 ms for both loops together and 1 ms for each of them. A loop runs over the
+values for which anything below it has an instance; its contents take its variable as a
 parameter.
 """
 
@@ -57,7 +57,7 @@ from kgen.schedule.tree import Run as ScheduleRun
 
 __all__ = ["code_of"]
 
-#: What stands for the inside of a loop.
+#: The placeholder for the contents of a loop.
 _INSIDE = ScheduleRun(())
 
 
@@ -79,7 +79,7 @@ class _Levels:
         self.memo = memo
 
     def general(self, nest: Nest) -> Node:
-        """Return the code of a nest, asked for loop by loop where that may be."""
+        """Return the code of a nest, built level by level if possible."""
         return self.code(nest) if is_simple(nest) else self._whole(nest)
 
     def code(self, nest: Nest) -> Node:
@@ -93,7 +93,7 @@ class _Levels:
         return found
 
     def _whole(self, nest: Nest) -> Node:
-        """Ask isl for all loops of a nest at once."""
+        """Build all loops of a nest at once with isl."""
         return translate(*build_ast(self.kernel, nest))
 
     def _code(self, nest: Nest) -> Node:
@@ -151,13 +151,13 @@ class _Levels:
 
 
 def _is_of_one(node: ScheduleNode) -> bool:
-    """Tell whether loops are around one block of instructions, with nothing between them."""
+    """Tell whether the loops enclose one block of instructions, with nothing between them."""
     return isinstance(node, ScheduleRun) or (isinstance(node, Loop) and _is_of_one(node.body))
 
 
 @dataclass(frozen=True)
 class _Renamer:
-    """Gives loops other names, and statements numbers from *first* on."""
+    """Renames loops, and numbers statements from *first* on."""
 
     names: Mapping[str, str]
     first: int
@@ -185,7 +185,7 @@ class _Renamer:
 
 
 def _guarded(nest: Nest) -> Node:
-    """Ask isl for the condition of a statement that has no loop left."""
+    """Generate the condition of a statement without remaining loops, with isl."""
     (statement,) = nest.statements
     context = _in_order(nest.context)
     where = statement.domain.params().align_params(context.get_space())
@@ -193,7 +193,7 @@ def _guarded(nest: Nest) -> Node:
 
 
 def _in_order(context: Set) -> Set:
-    """Put parameters into the order in which isl is to write conditions on them."""
+    """Sort parameters in the order in which isl should write conditions on them."""
     names = sorted(param_names(context), key=_rank)
     return context.align_params(params_space(names))
 
@@ -206,7 +206,7 @@ def _rank(name: str) -> tuple[int, str]:
 
 
 def _part(nest: Nest, child: ScheduleNode, first: int) -> Nest:
-    """Return a child of a sequence, whose statements begin with number *first*."""
+    """Return a child of a sequence, whose statements are numbered from *first*."""
     loops = loops_in(child)
     statements = nest.statements[first : first + count_statements(child)]
     return replace(nest, root=child, loops=loops, statements=numbered(loops, statements))
@@ -236,14 +236,14 @@ def _bound(nest: Nest, bind: Bind) -> Nest:
 
 
 def _values(nest: Nest) -> Set | None:
-    """Return the values of the outermost loop, where they are one range.
+    """Return the values of the outermost loop, if they are one range.
 
-    Parameter-only constraints become guards of what is in the loop; the range is without them.
+    Parameter-only constraints become guards inside the loop, and are removed from the range.
     """
     union = union_of(
         without_param_constraints(range_).to_set()
         for statement in nest.statements
-        if not isinstance(statement.node, Barrier)  # which happens when another statement does
+        if not isinstance(statement.node, Barrier)  # which runs if another statement does
         for range_ in outer_dims(statement.domain, 1).reset_tuple_id().get_basic_sets()
         if not range_.is_empty()
     )
@@ -254,7 +254,7 @@ def _values(nest: Nest) -> Set | None:
 
 
 def _shell(nest: Nest, loop: Loop, values: Set) -> Nest:
-    """Return the outermost loop of a nest, with one statement in it."""
+    """Return the outermost loop of a nest, with a single statement inside."""
     statements = numbered([loop], [Statement(_INSIDE, (loop.iname,), values, ())])
     root = replace(loop, body=_INSIDE)
     others = set(param_names(nest.context)).difference(involved_params(values))
@@ -263,7 +263,7 @@ def _shell(nest: Nest, loop: Loop, values: Set) -> Nest:
 
 
 def _inside(nest: Nest, loop: Loop, values: Set) -> Nest:
-    """Return what is in the outermost loop of a nest."""
+    """Return the contents of the outermost loop of a nest."""
     name = outer_name(nest.n_around)
 
     def inside(statement: Statement) -> Statement:

@@ -20,9 +20,9 @@ __all__ = ["mask_lanes"]
 
 
 def mask_lanes(kernel: PreparedKernel) -> PreparedKernel:
-    """Let lanes call functions in a loop without conditions, before what depends on conditions.
+    """Move calls of functions in lanes to separate loops without conditions.
 
-    gcc makes no vector code of a loop with both. Lanes in which a condition does not hold compute
+    gcc does not vectorize a loop with both. Lanes in which the condition is false compute
     the function of 1.
 
     ::
@@ -53,7 +53,7 @@ class _Masker:
         self.made: dict[str, TemporaryVariable] = {}
 
     def parts_of(self, insn: InstructionBase) -> Iterator[InstructionBase]:
-        """Give the instructions that take the place of one."""
+        """Yield the instructions that replace one instruction."""
         lanes = [name for name in insn.within_inames if is_simd(self.kernel, name)]
         if (
             len(lanes) == 1
@@ -71,7 +71,7 @@ class _Masker:
         yield insn
 
     def _is_mixed(self, insn: Assignment) -> bool:
-        """Tell whether an instruction has functions and conditions, which do not call any."""
+        """Tell whether an instruction has calls and conditions, where conditions have no calls."""
         choices = [node for node in walk(insn.expression) if isinstance(node, p.If)]
         conditions = (*insn.predicates, *(node.condition for node in choices))
         is_plain = not insn.atomicity and not self._has_calls(*conditions)
@@ -82,7 +82,7 @@ class _Masker:
 
 
 class _CallsApart(IdentityMapper):
-    """Replaces calls of functions by their values, for which conditions guard the operands."""
+    """Replaces calls of functions by their values, computed from guarded operands."""
 
     def __init__(self, masker: _Masker, insn: Assignment, index: Expr, length: int) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class _CallsApart(IdentityMapper):
         self.before: list[Assignment] = []
 
     def parts(self) -> Iterator[Assignment]:
-        """Give the instructions that compute values, and that which uses them."""
+        """Yield the instructions that compute the values, and the one that uses them."""
         expression = self(self.insn.expression)
         yield from self.before
         behind = self.insn.depends_on | {part.id for part in self.before}
@@ -135,7 +135,7 @@ class _CallsApart(IdentityMapper):
         return self._store(guarded, self.masker.typer(operand))
 
     def _store(self, value: Expr, dtype: NumpyType) -> Expr:
-        """Let an instruction compute *value* in all lanes, and return where it is."""
+        """Add an instruction that computes *value* in all lanes, and return its result."""
         name = str(self.masker.new_name(f"{self.insn.assignee_var_names()[0]}_lane"))
         self.masker.made[name] = TemporaryVariable(
             name, dtype, shape=(self.length,), address_space=AddressSpace.PRIVATE

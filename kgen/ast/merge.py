@@ -18,18 +18,18 @@ from kgen.ir.tree import Barrier, children_of, has_barrier, map_children
 
 
 def merge_guards(node: Node, kernel: DeviceKernel) -> Node:
-    """Open nested blocks, drop empty nodes and unused names, join neighbours of related conditions.
+    """Flatten nested blocks, drop empty nodes and unused names, and merge related neighbours.
 
     ``if (c) a; if (c) b;`` becomes ``if (c) { a; b; }``, and ``if (c) a; if (!c && d) b;``
-    becomes ``if (c) a; else if (d) b;``, where *a* writes nothing that *c* reads. Neighbours
-    that give the same name to the same value, and barriers among them, do so once.
+    becomes ``if (c) a; else if (d) b;``, if *a* writes nothing that *c* reads. Adjacent definitions
+    of the same value by the same name, with barriers among them, are merged.
     ``if (c) if (d) a;`` becomes ``if (c && d) a;``.
     """
     return _flat(hoist_initializers(_Merger(kernel).node(node), kernel))
 
 
 def is_empty(node: Node) -> bool:
-    """Tell whether nothing happens in *node*."""
+    """Tell whether *node* does nothing."""
     return isinstance(node, Block) and not node.children
 
 
@@ -76,9 +76,9 @@ class _Merger:
         return replace(node, body=body, orelse=orelse)
 
     def _names_in(self, node: Node) -> set[str]:
-        """Return the variables that bounds, conditions and statements below *node* have.
+        """Return the variables in bounds, conditions and statements below *node*.
 
-        What predicates say is in conditions and bounds.
+        Predicates are already in conditions and bounds.
         """
         match node:
             case For():
@@ -125,7 +125,7 @@ class _Merger:
             yield self._as_one(group)
 
     def _continues(self, guards: list[If], guard: If) -> bool:
-        """Tell whether *guard* decides what those before it did."""
+        """Tell whether *guard* has the same value as those before it."""
         is_equal = guard.orelse is None and guard.condition == guards[0].condition
         return is_equal and self._keeps(guards[-1])
 
@@ -163,7 +163,7 @@ class _Merger:
         return replace(first, orelse=orelse)
 
     def _keeps(self, guard: If) -> bool:
-        """Tell whether a condition is the same after what it guards."""
+        """Tell whether a condition has the same value after the guarded statements."""
         names = self.changing.intersection(variable_names(guard.condition))
         return not names or self._written(guard).isdisjoint(names)
 
@@ -199,20 +199,20 @@ class _Merger:
 
 
 def without_conjuncts(guard: If, known: Container[Expr]) -> Node:
-    """Remove the conjuncts of a guard, which has no other branch, that are *known* to hold."""
+    """Remove the conjuncts of a guard without ``else`` that are *known* to be true."""
     rest = [part for part in conjuncts(guard.condition) if part not in known]
     return replace(guard, condition=conjunction(rest), orelse=None) if rest else guard.body
 
 
 def _is_choice(condition: Expr) -> bool:
-    """Tell whether a condition can be what holds where not all of several conditions do."""
+    """Tell whether a condition can be the complement of a conjunction."""
     return not isinstance(condition, p.Comparison) or condition.operator == "!="
 
 
 def _opposites(guard: If) -> tuple[Expr, ...]:
-    """Return expressions that hold where the condition does not."""
+    """Return expressions that are true where the condition is false."""
     opposite: Expr = p.LogicalNot(guard.condition)
-    if guard.reads_data:  # !(x > 0) is not x <= 0 where x is no number
+    if guard.reads_data:  # !(x > 0) is not x <= 0 if x is nan
         is_not = isinstance(guard.condition, p.LogicalNot)
         return (opposite, guard.condition.child) if is_not else (opposite,)
     flipped = negation(guard.condition)
@@ -222,7 +222,7 @@ def _opposites(guard: If) -> tuple[Expr, ...]:
 
 
 def _named(node: Node) -> Let | None:
-    """Return the name that *node* begins with, perhaps under a condition that does not use it."""
+    """Return the definition that *node* starts with, even under an unrelated condition."""
     match node:
         case Let():
             return node

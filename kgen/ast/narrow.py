@@ -19,9 +19,9 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def narrowed(loop: For, *, is_alike: bool) -> Node:
-    """Return a loop over work-items with the conditions on all of its body in its bounds.
+    """Return a loop over work-items whose bounds contain the conditions on its whole body.
 
-    *is_alike*: no work-item has values of its own in the body.
+    *is_alike*: no work-item has its own values in the body.
 
     ::
 
@@ -42,13 +42,13 @@ def narrowed(loop: For, *, is_alike: bool) -> Node:
 
 @dataclass
 class _Bounds:
-    """The bounds of a loop: the largest of *first*, the least of *stop*."""
+    """The bounds of a loop: the maximum of *first*, the minimum of *stop*."""
 
     first: list[Expr]
     stop: list[Expr]
 
     def take(self, name: str, condition: Expr) -> bool:
-        """Tell whether a condition is a bound of the loop over *name*, and note it."""
+        """Tell whether a condition is a bound of the loop over *name*, and record it."""
         if not isinstance(condition, p.Comparison):
             return False
         left: Expr = condition.left
@@ -97,7 +97,7 @@ def _maximum(values: list[Expr]) -> Expr:
 
 
 def _without_strides(items: For, loop: For) -> Node:
-    """Join loops of which the inner one begins at each work-item, in steps of their number."""
+    """Fuse loops of which the inner one starts at each work-item, with their number as stride."""
     item, first = p.Variable(items.iname), loop.first
     start = simplify(minus(first, item))
     is_cyclic = items.first == 0 and loop.step == items.stop

@@ -1,6 +1,6 @@
 """The code tree: loops, guards and statements with pymbolic expressions, independent of the target.
 
-isl's AST is translated to it; targets print it through cgen; the oracle interprets it.
+It is translated from isl's AST; targets print it through cgen; the test oracle interprets it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kgen.ir.types import NumpyType
 class For(Tree):
     """``for (dtype iname = first; iname < stop; iname += step)``.
 
-    ``is_short``: it has few iterations, and is to become straight-line code. ``is_simd``: its
-    iterations are independent, and are to become the lanes of vectors. ``is_rare``: it stays a
-    loop, although its tag says to unroll it.
+    ``is_short``: it has few iterations, and should become straight-line code. ``is_simd``: its
+    iterations are independent, and should become vector lanes. ``is_rare``: it stays a
+    loop, although it is tagged to be unrolled.
     """
 
     branches = ("body",)
@@ -38,7 +38,7 @@ class For(Tree):
 
     @property
     def name(self) -> str:
-        """The variable, as that of a :class:`Let`."""
+        """The variable, under the same name as in :class:`Let`."""
         return self.iname
 
 
@@ -80,10 +80,10 @@ class Block(Tree):
 
 @dataclass(frozen=True)
 class Run(Tree):
-    """One instruction, its inames replaced by *values*.
+    """One instruction, with its inames replaced by *values*.
 
-    ``declares``: the scalar that it assigns first, and is the declaration of; ``is_only``: no other
-    instruction assigns that. ``over``: the loops of which it is all iterations at once, by the
+    ``declares``: the scalar that it assigns first, and declares; ``is_only``: no other
+    instruction assigns that. ``over``: the loops all of whose iterations it is at once, by the
     lanes of a warp together.
     """
 
@@ -109,13 +109,13 @@ Node: TypeAlias = For | If | Let | Block | Run | Barrier | Comment
 
 @dataclass(frozen=True)
 class DeviceFunction:
-    """One launch: what runs between two global barriers.
+    """One launch: the code between two global barriers.
 
     ``groups`` are the numbers of work-groups per axis (expressions of the parameters),
     ``locals`` the work-items per group and axis. ``temporaries`` are the private and local
-    temporaries that it declares; ``arguments`` all it is passed, in order, global
-    temporaries last. ``is_serial``: its groups must not run at once on threads; ``is_long``:
-    there may be more of them than 32 bits can count; ``is_cooperative``: they wait for each other.
+    temporaries that it declares; ``arguments`` are all arguments, in order, global
+    temporaries last. ``is_serial``: its groups must not run in parallel on threads; ``is_long``:
+    their number may exceed 32 bits; ``is_cooperative``: they wait for each other.
     """
 
     name: str
@@ -131,7 +131,7 @@ class DeviceFunction:
 
 
 def parts_of(node: Node) -> list[Node]:
-    """Return what runs one after the other at *node*: the statements of blocks, opened."""
+    """Return the statements at *node*, with blocks flattened."""
     if isinstance(node, Block):
         return [part for child in node.children for part in parts_of(child)]
     return [node]
@@ -143,7 +143,7 @@ def runs_in(node: Node) -> list[Run]:
 
 
 def simd_loops_in(node: Node) -> list[For]:
-    """Return the loops whose iterations are lanes of vectors."""
+    """Return the loops whose iterations are vector lanes."""
     return [part for part in nodes_in(node) if isinstance(part, For) and part.is_simd]
 
 

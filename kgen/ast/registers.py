@@ -17,7 +17,7 @@ __all__ = ["in_registers"]
 
 
 def in_registers(kernel: DeviceKernel) -> DeviceKernel:
-    """Leave out the axes over work-items of arrays that these hold in registers.
+    """Remove the work-item axes of arrays that are distributed over registers.
 
     ::
 

@@ -20,12 +20,12 @@ _ITERATION_START = Barrier(Memory.LOCAL, "begins an iteration")
 _REGION_START = Barrier(Memory.LOCAL, "begins the guarded region")
 _LOOP_END = Barrier(Memory.LOCAL, "follows the loop")
 
-#: PoCL writes the code of each of so many work-items, one after the other, in place of a loop.
+#: PoCL copies the code for each work-item of so small groups, instead of generating a loop.
 _MOST_COPIES = 2
 
 
 def separate_barriers(node: Node) -> Node:
-    """Write a barrier first in and at the end of branches with barriers, first in and behind loops.
+    """Add barriers at both ends of branches with barriers, and first in and after such loops.
 
     ::
 
@@ -45,7 +45,7 @@ def separate_barriers(node: Node) -> Node:
           c[lid(0)] = t[0]                   if lid(0) < 2
                                                c[lid(0)] = t[0]
 
-    A condition of which nothing but barriers depends is left out: all work-items meet them.
+    A condition that guards only barriers is removed: all work-items reach them.
     """
     if isinstance(node, If) and _is_only_barriers(node):
         return separate_barriers(node.body)
@@ -103,12 +103,12 @@ def _parts(node: Node) -> tuple[Node, ...]:
 
 
 def has_fragile_barriers(node: Node, n_items: int) -> bool:
-    """Tell whether work may be lost behind barriers although they are separated from branches.
+    """Tell whether code after barriers may be lost although they are separated from branches.
 
-    That is seen where code that is not the end of the function follows a guarded barrier,
-    and where conditions on data are asked one after the other, ``lid(0) < 2 && a[i] > 0``.
-    The process may end where a loop with barriers asks which iteration it is in, and, in groups
-    of so few work-items that each has code of its own, where a loop without barriers does.
+    This has been observed if code that is not the end of the function follows a guarded barrier,
+    and for consecutive conditions on data, ``lid(0) < 2 && a[i] > 0``.
+    The process may abort if a loop with barriers tests its variable, and, in groups
+    of so few work-items that each has its own code, if a loop without barriers does.
     """
     return has_barrier(node) and (
         _bypasses_barrier(node)

@@ -21,7 +21,7 @@ __all__ = ["bulk_of", "either"]
 def bulk_of(
     kernel: DeviceKernel, grid: Grid, axes: Sequence[tuple[str, Expr]]
 ) -> tuple[Expr, Set] | None:
-    """Return which groups are in no slab, as a condition and as a set; ``None`` if all are.
+    """Return the groups outside all slabs, as a condition and as a set; ``None`` if all are.
 
     ``split_iname(..., outer_tag="g.0", slabs=(0, 1))`` gives ``gid(0) < (n + 15) / 16 - 1``.
     """
@@ -43,7 +43,7 @@ def bulk_of(
 
 
 def either(condition: Expr, bulk: Node, slab: Node) -> Node:
-    """Choose between the code of the bulk and that of the slabs; what both have comes once.
+    """Choose between the code of the bulk and that of the slabs; common code is emitted once.
 
     ``if (c) { load; tree; } else { if (i < n) load; tree; }`` becomes
     ``if (c) load; else if (i < n) load; tree;``.
@@ -64,7 +64,7 @@ def _common(one: list[Node], other: list[Node]) -> int:
 
 
 def _as_in_c(count: Expr) -> Expr:
-    """Write a number of groups with C's division: where a group runs, it is positive."""
+    """Write a number of groups with C's division: it is positive where a group runs."""
     if isinstance(count, p.FloorDiv) and is_constant(count.denominator):
         return TruncQuotient(count.numerator, count.denominator)
     return count

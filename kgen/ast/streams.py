@@ -29,20 +29,20 @@ __all__ = [
     "why_not_streamed",
 ]
 
-#: Stores past the cache are of a multiple of so many bytes.
+#: Streaming stores write a multiple of so many bytes.
 STREAMED: Final = 16
-#: The bytes of a line of the cache, which a block of lanes fills.
+#: The bytes of a cache line, which a block of lanes fills.
 _LINE: Final = 64
 
 
 def lanes_of(loop: For) -> int | None:
-    """Return the number of iterations of a loop, if that is a constant."""
+    """Return the trip count of a loop, if it is a constant."""
     count = simplify(minus(loop.stop, loop.first))
     return count if isinstance(count, int) and loop.step == 1 else None
 
 
 def streamed_runs(kernel: LoopKernel, loop: For) -> list[Run]:
-    """Return the assignments in a loop that are to bypass the cache, and can."""
+    """Return the assignments in a loop that are tagged as streaming stores, and can be."""
     runs = loop.body.children if isinstance(loop.body, Block) else (loop.body,)
     return [
         run
@@ -54,10 +54,10 @@ def streamed_runs(kernel: LoopKernel, loop: For) -> list[Run]:
 
 
 def why_not_streamed(kernel: LoopKernel, loop: For, run: Run) -> str | None:
-    """Say why an assignment in a loop cannot bypass the cache; ``None`` if it can.
+    """Return why an assignment in a loop cannot bypass the cache; ``None`` if it can.
 
-    Neighbouring iterations write neighbouring elements of an array that nothing else in the loop
-    uses, under no condition.
+    Adjacent iterations must write adjacent elements of an array that nothing else in the loop
+    uses, unconditionally.
     """
     insn = kernel.id_to_insn[run.insn_id]
     if not isinstance(insn, Assignment) or insn.atomicity:
@@ -80,7 +80,7 @@ def why_not_streamed(kernel: LoopKernel, loop: For, run: Run) -> str | None:
 
 
 def is_contiguous(kernel: LoopKernel, iname: str, run: Run) -> bool:
-    """Tell whether neighbouring iterations of a loop assign to neighbouring elements."""
+    """Tell whether adjacent iterations of a loop assign to adjacent elements."""
     insn = kernel.id_to_insn[run.insn_id]
     if not isinstance(insn, Assignment):
         return False
@@ -101,7 +101,7 @@ def is_contiguous(kernel: LoopKernel, iname: str, run: Run) -> bool:
 
 
 def streams_in_blocks(node: Node, kernel: DeviceKernel) -> Node:
-    """Give loops with stores past the cache blocks of lanes that fill a line.
+    """Split loops with streaming stores into blocks of lanes that fill a cache line.
 
     ::
 
@@ -116,9 +116,9 @@ def streams_in_blocks(node: Node, kernel: DeviceKernel) -> Node:
 
 
 def why_not_in_blocks(kernel: LoopKernel, loop: For) -> str | None:
-    """Say why a loop that is no loop of lanes cannot run in blocks of them; ``None`` if it can.
+    """Return why a loop that is not vectorized cannot run in blocks of lanes; ``None`` if it can.
 
-    It sets elements only, is innermost, and has no hint of its own.
+    It must set only elements, be innermost, and have no hint of its own.
     """
     inside = [part.name for part in nodes_in(loop.body) if isinstance(part, For | Let)]
     if inside:
@@ -150,7 +150,7 @@ class _Blocks:
         return self._in_blocks(node, _LINE // max(map(self._size, runs)))
 
     def _is_tile(self, loop: For) -> bool:
-        """Tell whether a loop has as many lanes as the user chose, or what is left of these."""
+        """Tell whether a loop has the user's number of lanes, or is the remainder of such loops."""
         is_bounded = self.kernel.get_iname_bounds(loop.iname).interval.high is not None
         is_chosen = is_bounded and is_simd(self.kernel, loop.iname)
         return is_chosen or lanes_of(loop) is not None

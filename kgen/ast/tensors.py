@@ -30,7 +30,7 @@ __all__ = [
 
 
 def tensors_at_once(node: Node, kernel: DeviceKernel) -> Node:
-    """Make the loops around an instruction for tensor cores one step.
+    """Turn the loops around an instruction for tensor cores into one step.
 
     ::
 
@@ -71,7 +71,7 @@ def _is_around_products(node: For, kernel: DeviceKernel) -> bool:
 
 
 def _check_whole(loop: For, kernel: DeviceKernel) -> None:
-    """Reject a loop that does not run from end to end, or is none over a fragment."""
+    """Reject a loop that does not run from end to end, or is not over a fragment."""
     if not kernel.has_tag(loop.iname, (FragmentTag, TensorTag)):
         raise _not_at_once(loop, kernel, f"the loop '{loop.iname}' is between those of a fragment")
     extent = kernel.get_iname_bounds(loop.iname).extent
@@ -99,9 +99,9 @@ def is_tensor(kernel: LoopKernel, insn_id: str) -> bool:
 def count_meanwhile(kernel: LoopKernel, insn_id: str, nodes: Sequence[Node]) -> int:
     """Return how many of *nodes*, which follow steps, run before work-items wait for the steps.
 
-    They wait before a barrier, before other steps, and before anything uses the sums. What stores
-    to arrays of the factors up to there stores to other elements: all lanes read each element, so
-    that there is a barrier before another one is stored in its place.
+    They wait before a barrier, before other steps, and before any use of the sums. Stores to
+    arrays of the factors before that write other elements: all lanes read each element, so
+    a barrier precedes each overwrite.
     """
     insn = kernel.id_to_insn[insn_id]
     if not is_of_warpgroup(kernel, insn):
@@ -111,7 +111,7 @@ def count_meanwhile(kernel: LoopKernel, insn_id: str, nodes: Sequence[Node]) -> 
 
 
 def _is_free(kernel: LoopKernel, steps: InstructionBase, sums: set[str], node: Node) -> bool:
-    """Tell whether *node* neither waits for others nor has to do with *sums*."""
+    """Tell whether *node* neither waits for others nor uses *sums*."""
     nodes = nodes_in(node)
     if any(
         isinstance(each, Barrier) or (isinstance(each, If) and each.reads_data) for each in nodes
@@ -127,10 +127,10 @@ def _is_free(kernel: LoopKernel, steps: InstructionBase, sums: set[str], node: N
 
 
 def loops_with_overlap(kernel: LoopKernel, body: Node) -> frozenset[int]:
-    """Return, by ``id``, the loops whose steps may go on until those of the next iteration begin.
+    """Return, by ``id``, the loops whose steps may run until those of the next iteration start.
 
-    What stores other elements of the factors in their place is behind the steps in each iteration,
-    and at least two iterations later; in between work-items wait for the steps, and meet a barrier.
+    Stores that overwrite the factors come after the steps in each iteration,
+    and at least two iterations later; in between, work-items wait for the steps, and at a barrier.
     """
     if not any(is_of_warpgroup(kernel, insn) for insn in kernel.instructions):
         return frozenset()
@@ -165,7 +165,7 @@ def _may_overlap(conflicts: Conflicts, loop: For) -> bool:
 
 
 def _is_wait(kernel: LoopKernel, insn_id: str) -> bool:
-    """Tell whether an instruction only waits for copies, which others have begun."""
+    """Tell whether an instruction only waits for copies that others have started."""
     tags = kernel.id_to_insn[insn_id].tags_of_type(CopyWaitTag)
     return bool(tags) and bool(kernel.target.async_copies)
 
@@ -173,7 +173,7 @@ def _is_wait(kernel: LoopKernel, insn_id: str) -> bool:
 def _stores_later(
     conflicts: Conflicts, steps: str, other: str, loop: str, *, is_behind: bool
 ) -> bool:
-    """Tell whether an instruction stores no factors, or those of two iterations ago and older."""
+    """Tell whether an instruction stores no factors, or only those of two iterations before."""
     return all(
         is_behind
         and conflicts.between(one, two, (loop,), None) is None
@@ -185,7 +185,7 @@ def _stores_later(
 
 
 def _are_exempt(one: InstructionBase, other: InstructionBase) -> bool:
-    """Tell whether the user says of two instructions that they need nothing between them."""
+    """Tell whether the user states that two instructions need no synchronization."""
     return any(
         second.id in {name for name, _ in first.no_sync_with}
         for first, second in ((one, other), (other, one))
@@ -198,9 +198,10 @@ def _storages(kernel: LoopKernel, names: Iterable[str]) -> set[str]:
 
 
 def check_warps(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]:
-    """Return the instructions that tensor cores compute, of which they can compute all.
+    """Return the instructions for tensor cores, all of which must be supported.
 
-    Raises :class:`ScheduleError` where transformations have left another product, or no warps.
+    Raises :class:`ScheduleError` if transformations have changed the product, or there are no
+    warps.
     """
     found = tuple(insn_id for insn_id in function.insn_ids if is_tensor(kernel, insn_id))
     for insn_id in found:
@@ -226,7 +227,7 @@ def check_warps(kernel: LoopKernel, function: DeviceFunction) -> tuple[str, ...]
 
 
 def _check_operands(kernel: LoopKernel, insn: InstructionBase, loops: TensorLoops) -> None:
-    """Reject what is no product, values that lanes have in registers, and other sums."""
+    """Reject instructions that are no product, private values as factors, and other sums."""
     shape = loops.shape
     factors = tensor_factors(loops, insn, ExpressionTyper(kernel))
     if factors is None:

@@ -46,12 +46,12 @@ def translate(nest: Nest, ast: isl.AstNode) -> Node:
 
 
 def translate_guard(condition: isl.AstExpr) -> Node:
-    """Translate statement ``S0`` under a condition of isl's."""
+    """Translate statement ``S0`` under an isl condition."""
     return _under(read_condition(condition), Run("S0", {}), None)
 
 
 def read_condition(condition: isl.AstExpr) -> Expr:
-    """Translate a condition of isl's on parameters."""
+    """Translate an isl condition on parameters."""
     return _reader({}).condition(condition)
 
 
@@ -60,7 +60,7 @@ class _Translator:
         self.nest = nest
 
     def node(self, ast: isl.AstNode, names: Mapping[str, Expr], loop: str | None) -> Node:
-        """Translate below a mark for *loop*; *names* are the iterators around."""
+        """Translate below a mark for *loop*; *names* are the enclosing iterators."""
         kind = ast.get_type()
         if kind == NODE.mark:
             return self._mark(ast, names)
@@ -154,7 +154,7 @@ def _under(condition: Expr, body: Node, orelse: Node | None) -> Node:
 
 
 def _name_single_trips(node: Node, loop: str) -> Node:
-    """Give the value of a loop that runs once, and has no ``for``, its name again.
+    """Name the value of a loop that runs once, for which isl generates no ``for``.
 
     ``S(i = (n - 1) // 16)`` twice becomes ``let i = (n - 1) // 16`` and ``S(i)`` twice.
     Numbers and plain variables stay where they are used.
@@ -171,7 +171,7 @@ def _name_single_trips(node: Node, loop: str) -> Node:
     if is_constant(value) or isinstance(value, p.Variable):
         return node
     if not _loops_of(node).isdisjoint(variable_names(value)):
-        return node  # isl may write it in terms of loops further inside, where strides tie them
+        return node  # isl may write it in terms of inner loops, if strides relate them
     body = _without_value(node, loop)
     if isinstance(value, p.FloorDiv | TruncQuotient) and is_constant(value.denominator):
         body = _with_rest(body, loop, value)
@@ -204,7 +204,7 @@ class _RestWriter(IdentityMapper):
 
 
 def _with_rest(node: Node, name: str, quotient: p.FloorDiv | TruncQuotient) -> Node:
-    """Write remainders in bounds of loops by means of the quotient, which has a *name*.
+    """Write remainders in bounds of loops in terms of the quotient, which has a *name*.
 
     With ``io = (n - 1) / 4``, ``(n - 1) % 4 + 1`` is ``n - 4*io``.
     """
@@ -219,7 +219,7 @@ def _with_rest(node: Node, name: str, quotient: p.FloorDiv | TruncQuotient) -> N
 
 
 def instantiate(node: Node, nest: Nest, kernel: DeviceKernel) -> Node:
-    """Put the names of a kernel into the translation of a nest of this shape."""
+    """Substitute the names of a kernel in the translation of a nest of this shape."""
     return _Instance(nest, kernel).node(node)
 
 

@@ -1,9 +1,9 @@
 """Work-item-strided loops: straight-line code if the trip count is small.
 
-A compiler cannot determine the trip count of ``for (r = lid(0); r < 18; r += 16)``, so that each
-load waits for the loop's condition. In straight code all loads are under way at once, and what
-all work-items do needs no condition: on an H200 stencils on such tiles take 0.53 to 0.75 of the
-time (docs/gpu.md).
+A compiler cannot determine the trip count of ``for (r = lid(0); r < 18; r += 16)``, so each
+load waits for the loop's condition. In straight-line code, all loads are in flight at once, and
+iterations that all work-items run need no condition: on an H200, stencils on such tiles take 0.53
+to 0.75 of the time (docs/benchmarks_gpu.md).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from kgen.ir.tree import has_barrier, map_children, nodes_in
 
 __all__ = ["expand_strided_loops"]
 
-#: Loops of more trips keep their stride, alone or with those around them: that would be too
-#: much straight code.
+#: Loops with more trips keep their stride, alone or with enclosing ones: there would be too
+#: much straight-line code.
 MAX_TRIPS, MAX_TRIPS_TOGETHER = 16, 64
 
-#: What has more instructions is not copied for a trip that some work-items do not make.
+#: Larger bodies are not copied for a trip that some work-items do not run.
 MAX_COPIED_RUNS = 4
 
 
 def expand_strided_loops(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
-    """Give loops in strides of work-items a constant number of trips, where it is small.
+    """Give work-item-strided loops a constant trip count, if it is small.
 
     ::
 
@@ -49,10 +49,10 @@ def expand_strided_loops(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
         if (16*gid(0) + lid(0) < n) S(lid(0));
         if (lid(0) < 2 && 16*gid(0) + lid(0) + 16 < n) S(lid(0) + 16);
 
-    What all work-items do several times is a loop, ``for (r_outer = 0; r_outer < 4; ++r_outer)``
-    with ``r = 16*r_outer + lid(0)``, to be unrolled by the compiler.
-    Conditions that always hold are left out. *facts*: what is known of parameters and hardware
-    axes at the root.
+    Trips that all work-items run become a loop, ``for (r_outer = 0; r_outer < 4; ++r_outer)``
+    with ``r = 16*r_outer + lid(0)``, which the compiler unrolls.
+    Conditions that are always true are omitted. *facts*: the known constraints on parameters and
+    hardware axes at the root.
     """
     if not _has_strides(node):
         return node
@@ -77,9 +77,9 @@ def _names(kernel: DeviceKernel) -> Callable[[str], str]:
 
 
 class _StridedLoopExpander:
-    """Walks down with what is known: conditions around, and values of the loops' variables.
+    """Visits nodes with the known facts: enclosing conditions, and values of loop variables.
 
-    *is_single*: all of it is one trip of a loop, of which conditions may be known to hold.
+    *is_single*: the tree is one trip of a loop, whose conditions may be known to be true.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class _StridedLoopExpander:
         )
 
     def _whole_trips(self, loop: For, below: list[p.Comparison], count: int) -> int:
-        """Return how many trips all work-items make, as far as bounds are numbers."""
+        """Return how many trips all work-items run, as far as bounds are constant."""
         last = self.signs.interval(loop.first).high
         tops = [c.right for c in below if isinstance(c.right, int)]
         if last is None or not tops:
@@ -161,7 +161,7 @@ class _StridedLoopExpander:
         below: list[p.Comparison],
         values: Mapping[str, Interval],
     ) -> Node:
-        """Write some of the trips: one as it is, several as a loop."""
+        """Write some of the trips: a single one directly, several as a loop."""
         if len(trips) == 1:
             return self._trip(loop, trips.start)
         index, trip = p.Variable(loop.iname), p.Variable(self.names(loop.iname))
@@ -178,7 +178,7 @@ class _StridedLoopExpander:
         return For(trip.name, loop.dtype, first, stop, 1, named, loop.comment, is_short=True)
 
     def _trip(self, loop: For, number: int) -> Node:
-        """Write one trip: its body, with the value that the variable has in it."""
+        """Write one trip: the body with the value of the variable."""
         value = _value_in(loop, number)
         tops = parts_of_bound(p.Min, loop.stop)
         guard = conjunction([move_to_sides(value, "<", top) for top in tops])
@@ -189,7 +189,7 @@ class _StridedLoopExpander:
         return single._guarded(guard, body)
 
     def _guarded(self, condition: Expr, node: Node) -> Node:
-        """Write what is below a condition without the parts that are known to hold."""
+        """Write the contents of a condition, without the parts that are known to be true."""
         needed = [part for part in conjuncts(condition) if not self.facts.imply(part)]
         inside = self._below(*needed, is_single=True)
         if needed and inside.facts.are_contradictory():
@@ -198,7 +198,7 @@ class _StridedLoopExpander:
         return If(conjunction(needed), body) if needed else body
 
     def _count(self, loop: For, taken: Interval) -> int | None:
-        """Return an upper bound of the trip count, if it is to be a constant."""
+        """Return an upper bound of the trip count, if it should be constant."""
         if loop.step == 1 or taken.count is None:
             return None
         if not differs_in_group(loop.first) or has_barrier(loop.body):
@@ -208,5 +208,5 @@ class _StridedLoopExpander:
 
 
 def _value_in(loop: For, trip: Expr) -> Expr:
-    """Return the value that the variable of *loop* has in a trip, counted from 0."""
+    """Return the value of the variable of *loop* in a trip, counted from 0."""
     return simplify(p.Sum((p.Product((loop.step, trip)), loop.first)))

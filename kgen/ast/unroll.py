@@ -34,14 +34,14 @@ from kgen.ir.tags import (
 from kgen.ir.tree import map_children, map_exprs
 from kgen.schedule.lanes import is_simd
 
-#: More copies than this are rejected: that is too much code.
+#: More copies than this are rejected, because the code would be too large.
 MAX_COPIES = 1 << 16
 
 
 def expand_unrolled(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
     """Replace the loops over inames tagged ``unr``, ``ilp`` or ``vec`` by copies.
 
-    *facts*: what is known of parameters and hardware axes at the root.
+    *facts*: the known constraints on parameters and hardware axes at the root.
     """
     unrolled = unrolled_inames(kernel)
     if not unrolled:
@@ -50,7 +50,7 @@ def expand_unrolled(node: Node, kernel: DeviceKernel, facts: Set) -> Node:
 
 
 def unrolled_inames(kernel: LoopKernel) -> frozenset[str]:
-    """Return the inames of which the code has a copy of the loop's body for each value."""
+    """Return the inames for which the code has a copy of the loop's body per value."""
     return frozenset(
         name
         for name in kernel.inames
@@ -109,7 +109,7 @@ class _Expander:
         return _guarded(copies)
 
     def _lanes(self, copies: list[tuple[Expr, Node]]) -> Node:
-        """Tell apart whether all lanes of a vector run, which needs one condition, or only some.
+        """Separate the case that all lanes of a vector run, which needs only one condition.
 
         ::
 
@@ -133,9 +133,9 @@ class _Expander:
         return all(known.imply(guard) for guard in guards)
 
     def _values(self, loop: For) -> tuple[list[Expr], bool]:
-        """Return values among which are all that the loop takes, for fixed loops around.
+        """Return a superset of the values of the loop, for fixed enclosing loops.
 
-        And whether they are steps from its first one, as they are unless that varies.
+        Also returns whether they are offsets from its first value, as they are unless it varies.
         """
         trip = simplify(minus(loop.stop, loop.first))
         tops = parts_of_bound(p.Min, trip)

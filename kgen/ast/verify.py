@@ -28,10 +28,10 @@ def differs_in_group(expr: Expr) -> bool:
 
 
 def verify_barriers(function: DeviceFunction) -> DeviceFunction:
-    """Return *function* if all work-items of a group meet the same barriers.
+    """Return *function* if all work-items of a group reach the same barriers.
 
     A barrier below a condition or a loop bound that differs between work-items is an error
-    of the scheduler; generated code would hang.
+    of the scheduler; the generated code would hang.
     """
     if has_barrier(function.body):
         _visit(function, function.body, None, frozenset())
@@ -94,13 +94,13 @@ class _Rows:
     of_insn: Mapping[str, frozenset[int]]
 
     def decides(self, node: If) -> bool:
-        """Tell whether it is known which lanes a condition holds for, and lanes say who is left."""
+        """Tell whether it is known which lanes satisfy a condition, and masks omit the others."""
         if not self.kernel.target.masks_lanes or node.reads_data or variable_names(node.condition):
             return False
         return all(value_at(node.condition, point) is not None for point in self._points())
 
     def check(self, insn_id: str, around: Mapping[int, str], conditions: tuple[Expr, ...]) -> None:
-        """Reject an exchange that some lanes of a row run, and others do not."""
+        """Reject an exchange that only some lanes of a row run."""
         axes = self.of_insn.get(insn_id, frozenset())
         texts = [around[axis] for axis in sorted(axes & around.keys())]
         missing = self._find_missing(insn_id, conditions) if axes else None
@@ -115,7 +115,7 @@ class _Rows:
             )
 
     def _find_missing(self, insn_id: str, conditions: tuple[Expr, ...]) -> Expr | None:
-        """Return the conditions where one lane of a row runs an exchange, and another does not."""
+        """Return the conditions under which only some lanes of a row run an exchange."""
         if not conditions:
             return None
         width = self.kernel.target.exchange_width
@@ -139,7 +139,7 @@ class _Rows:
         return None
 
     def _points(self) -> Iterator[dict[str, int]]:
-        """Give the indices of all work-items of a group, in the order of lanes."""
+        """Yield the indices of all work-items of a group, in the order of lanes."""
         sizes = self.function.locals
         names = [axis_name(LocalHardwareAxisIndex(axis)) for axis in range(len(sizes))]
         for point in product(*(range(size) for size in reversed(sizes))):
@@ -156,7 +156,7 @@ def _lanes_of(mask: Any, lane: int) -> int:
 
 
 def _axes_of_rows(exprs: Iterable[Expr], sizes: tuple[int, ...]) -> frozenset[int]:
-    """Return the axes of work-items along which there are lanes that exchange values."""
+    """Return the work-item axes along which lanes exchange values."""
     return frozenset(
         axis
         for expr in walk(*exprs)
@@ -166,7 +166,7 @@ def _axes_of_rows(exprs: Iterable[Expr], sizes: tuple[int, ...]) -> frozenset[in
 
 
 def _axes_of_row(mask: Expr, sizes: tuple[int, ...]) -> Iterator[int]:
-    """Give the axes along which the lanes of a mask are next to each other."""
+    """Yield the axes along which the lanes of a mask are contiguous."""
     lanes: Any = mask.parameters[0] if isinstance(mask, p.Call) else mask
     numbers = [bit for bit in range(lanes.bit_length()) if lanes >> bit & 1]
     stride = numbers[1] if len(numbers) > 1 else 1
@@ -185,7 +185,7 @@ def _visit_lanes(
 ) -> None:
     """Check *node*; *unequal* names, and what is *around* it, differ along axes.
 
-    Of *conditions* around it as well, it is known which lanes they hold for.
+    For *conditions* around it, the lanes for which they are true are known.
     """
 
     def differing(*exprs: Expr) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """Guard-free copies of loops, for the iterations in which all unrolled copies run.
 
-A product of matrices of any size computes many sums in each step of its loop, and asks for each
-of them whether it is in the matrix. Nearly all groups and steps are whole: one condition for the
+A matrix product of any size computes many sums in each iteration, and checks for each of them
+whether it is inside the matrix. Nearly all groups and iterations are whole: one condition for the
 group and one bound of the loop decide that for all copies.
 """
 
@@ -50,19 +50,19 @@ from kgen.ir.types import AddressSpace
 
 __all__ = ["MAX_COPIES", "MIN_GUARDED", "separate_whole_iterations"]
 
-#: Fewer guarded copies in an iteration are not worth a loop of their own.
+#: Fewer guarded copies per iteration do not justify a separate loop.
 MIN_GUARDED: Final = 8
-#: More copies in an iteration are not written twice: that would be too much code.
+#: More copies per iteration are not duplicated, because the code would be too large.
 MAX_COPIES: Final = 4096
 
-#: The values of the variables inside of a loop; of others nothing is asked.
+#: The values of the variables inside a loop; others have no entry.
 _Scope = Mapping[str, Interval]
 
 
 def separate_whole_iterations(node: Node, kernel: DeviceKernel, grid: Grid, facts: Set) -> Node:
-    """Write the iterations of loops in which all unrolled copies run as loops without guards.
+    """Separate the iterations of loops in which all unrolled copies run, as loops without guards.
 
-    *facts*: what is known of parameters and hardware axes at the root.
+    *facts*: the known constraints on parameters and hardware axes at the root.
 
     ::
 
@@ -83,12 +83,12 @@ def separate_whole_iterations(node: Node, kernel: DeviceKernel, grid: Grid, fact
         for k = k_whole .. (n + 15) // 16
           ... as before
 
-    That is done for the outermost sequential loop that all work-items of a group run alike, and at
-    which the guards of the copies in it can be decided, if there are at least ``MIN_GUARDED``
-    guarded copies in an iteration, and at most ``MAX_COPIES`` in all; unless all of these are in
-    loops that whole iterations do not reach, such as one for the last rows. The second loop has the
-    iterations that are not whole, and all those of groups that are not; what is tagged ``unr``
-    stays a loop there, unless its variable chooses what is a variable in the code.
+    This is done for the outermost sequential loop that all work-items of a group run uniformly and
+    at which the guards of the copies inside can be evaluated, if there are at least
+    ``MIN_GUARDED`` guarded copies per iteration, and at most ``MAX_COPIES`` copies in all, unless
+    whole iterations do not reach the loops of these copies, such as one for the last rows. The
+    second loop has the iterations that are not whole, and all those of groups that are not; loops
+    tagged ``unr`` stay loops there, unless their variable selects a variable in the code.
     """
     unrolled = unrolled_inames(kernel)
     copied = frozenset(name for name in unrolled if not kernel.has_tag(name, VectorizeTag))
@@ -99,7 +99,7 @@ def separate_whole_iterations(node: Node, kernel: DeviceKernel, grid: Grid, fact
 
 @dataclass
 class _Guards:
-    """What is in a loop: *needed* by guarded copies is each of these conditions."""
+    """The guards in a loop: all *needed* conditions must be true for its guarded copies."""
 
     needed: dict[Expr, None] = field(default_factory=dict)
     n_guarded: int = 0
@@ -118,12 +118,12 @@ class _Separator:
 
     @cached_property
     def computed(self) -> frozenset[str]:
-        """What instructions assign."""
+        """The variables that instructions assign."""
         return self.kernel.get_written_variables()
 
     @cached_property
     def chosen(self) -> frozenset[str]:
-        """The arrays of which elements are variables, may be in registers, or are components."""
+        """The arrays whose elements are variables, possible registers, or components."""
         return frozenset(
             name
             for name, array in self.kernel.array_vars.items()
@@ -134,7 +134,7 @@ class _Separator:
 
     @cached_property
     def make_name(self) -> Callable[[str], str]:
-        """Makes names that nothing in the kernel has."""
+        """A generator of unused names."""
         return self.kernel.get_var_name_generator()
 
     def node(self, node: Node, facts: Facts) -> Node:
@@ -153,7 +153,7 @@ class _Separator:
         return map_children(node, lambda child: self.node(child, facts))
 
     def _is_sequential(self, loop: Node) -> bool:
-        """Tell whether *loop* is one of many iterations, which all work-items run alike."""
+        """Tell whether *loop* has many iterations, which all work-items run uniformly."""
         return (
             isinstance(loop, For)
             and loop.step == 1
@@ -203,13 +203,13 @@ class _Separator:
         return self._both(loop, whole, conjunction(unknown), _end(loop, ends, kept, inside))
 
     def _has_guards(self, node: Node) -> bool:
-        """Tell whether copies are guarded in what whole iterations run."""
+        """Tell whether copies are guarded in the part that whole iterations run."""
         guards = _Guards()
         self._collect(node, {}, guards, 1, is_copied=False, is_guarded=False)
         return guards.n_guarded > 0
 
     def _both(self, loop: For, whole: Node, condition: Expr, end: Expr) -> Node:
-        """Write the whole iterations, up to *end* where the *condition* holds, and the others."""
+        """Write the whole iterations, up to *end* if *condition* is true, and the others."""
         name = self.make_name(f"{loop.iname}_whole")
         value = end if condition is True else p.If(condition, end, loop.first)
         stop = p.Variable(name)
@@ -217,7 +217,7 @@ class _Separator:
         return Let(name, loop.dtype, value, Block((replace(loop, stop=stop, body=whole), rest)))
 
     def _rare(self, node: Node) -> Node:
-        """Let loops that are unrolled for speed only be loops: those that choose no variable."""
+        """Keep loops that are unrolled only for speed: those that select no variable."""
         inside = map_children(node, self._rare)
         if not isinstance(node, For) or not self.kernel.has_tag(node.iname, UnrollTag):
             return inside
@@ -225,7 +225,7 @@ class _Separator:
         return inside if is_choice else replace(inside, is_rare=True)
 
     def _chooses(self, run: Run, iname: str) -> bool:
-        """Tell whether a number must say what is meant, or should: of variables, and in calls."""
+        """Tell whether the iname's value must, or should, be constant: for variables, in calls."""
         insn = self.kernel.id_to_insn[run.insn_id]
         if not isinstance(insn, Assignment):
             return True
@@ -282,7 +282,7 @@ class _Separator:
             )
 
     def _values(self, loop: For) -> Interval:
-        """Return what numbers say of the values of a loop's variable."""
+        """Return the constant bounds of a loop's variable."""
         if loop.iname not in self.kernel.inames:
             return ANYTHING
         values = self.kernel.get_iname_bounds(loop.iname).interval
@@ -293,7 +293,7 @@ class _Separator:
         return Interval(max(lows, default=None), min(highs, default=None))
 
     def _open(self, loop: For) -> Iterator[tuple[Expr, Expr]]:
-        """Give the parts of a loop's bounds that are no numbers, and when it has no effect."""
+        """Yield the non-constant parts of a loop's bounds, and when each has no effect."""
         values = self._values(loop)
         if values.low is not None and loop.step == 1:
             for part in parts_of_bound(p.Max, loop.first):
@@ -305,7 +305,7 @@ class _Separator:
                     yield part, compare_with_bound(values.high, "<", part)
 
     def _worst(self, condition: Expr, scope: _Scope) -> Expr | None:
-        """Return when an inequality holds for all work-items and values of variables inside."""
+        """Return when an inequality is true for all work-items and values of inner variables."""
         if isinstance(condition, bool):
             return condition
         slack = slack_of(condition)
@@ -332,7 +332,7 @@ class _Separator:
     # -- whole iterations --------------------------------------------------------------------
 
     def _whole(self, node: Node, scope: _Scope, known: _Known) -> Node:
-        """Leave out guards that follow from what is *known*."""
+        """Remove guards that follow from *known* conditions."""
 
         def holds(condition: Expr, scope: _Scope) -> bool:
             worst = self._worst(condition, scope)
@@ -359,7 +359,7 @@ class _Separator:
         return map_children(node, lambda child: self._whole(child, scope, known))
 
     def _within(self, loop: For, idle: set[Expr]) -> For:
-        """Leave out parts of a loop's bounds."""
+        """Remove parts of a loop's bounds."""
         values = self._values(loop)
         firsts = [part for part in parts_of_bound(p.Max, loop.first) if part not in idle]
         stops = [part for part in parts_of_bound(p.Min, loop.stop) if part not in idle]
@@ -372,7 +372,7 @@ class _Separator:
 
 
 def _without_idle(node: Node, facts: Facts) -> Node:
-    """Leave out loops with no iteration where the *facts* hold."""
+    """Remove loops that have no iteration under the *facts*."""
     match node:
         case For() if facts.imply(p.Comparison(node.first, ">=", node.stop)):
             return Block(())
@@ -383,7 +383,7 @@ def _without_idle(node: Node, facts: Facts) -> Node:
 
 
 class _Known:
-    """Inequalities that hold together, without those that follow from others."""
+    """A conjunction of inequalities, without those that follow from others."""
 
     def __init__(self, conditions: Mapping[Expr, None]) -> None:
         self._least: dict[frozenset[tuple[int, Expr]], tuple[int, Expr]] = {}
@@ -406,13 +406,13 @@ class _Known:
 
 
 def _key(condition: Expr) -> tuple[frozenset[tuple[int, Expr]], int]:
-    """Return the terms and the constant of the sum that is not negative where *condition* holds."""
+    """Return the terms and the constant of the sum that *condition* states to be non-negative."""
     form = linear_form(slack_of(condition))
     return frozenset(form.terms), form.constant
 
 
 def _end(loop: For, ends: list[tuple[Expr, int]], tops: list[Expr], facts: Facts) -> Expr:
-    """Return where the iterations end that all of *ends* allow, each ``total // factor``."""
+    """Return the end of the iterations that all of *ends* allow, each ``total // factor``."""
     is_natural = facts.imply(p.Comparison(loop.first, ">=", 0))
     quotient = TruncQuotient if is_natural else p.FloorDiv  # from 0 on, both end there
     stops = [total if factor == 1 else quotient(total, factor) for total, factor in ends]
