@@ -34,14 +34,14 @@ __all__ = [
     "simplify",
 ]
 
-#: Gives the values that an expression may have.
+#: Returns an interval of the values of an expression.
 BoundsOf: TypeAlias = Callable[[Expr], Interval]
 
 
 class LinearForm:
     """``sum(coefficient * atom) + constant`` over the integers, atoms in order of appearance.
 
-    An atom is anything that is no sum and no multiple: a variable, a subscript, ``n // 4``,
+    An atom is anything but a sum or a multiple: a variable, a subscript, ``n // 4``,
     or a product of such, ``n * i``; the order of the factors does not matter.
     """
 
@@ -80,10 +80,10 @@ def simplify(
 ) -> Expr:
     """Merge the terms of an expression over the integers; constants stand last.
 
-    Variables in *values* are replaced by those on the way. Products of sums that hold no
-    number stay factored. Not for floating point: the rounding would change.
-    Divisions whose quotient is one number, as *bounds_of* has it, become that number, and
-    remainders what is left beside it.
+    Variables in *values* are replaced by their values. Products of sums without constants
+    stay factored. Not for floating point: the rounding would change.
+    Divisions whose quotient is constant, according to *bounds_of*, become that constant, and
+    their remainders become differences.
 
     >>> from pymbolic import parse
     >>> from kgen.ir.expr import to_text
@@ -122,7 +122,7 @@ def expand_products(expr: Expr) -> Expr:
 
 
 def canonical(expr: Expr) -> Expr:
-    """Write an integer expression in the one way that its sum of products has.
+    """Write an integer expression in canonical form, as a sum of products.
 
     >>> from pymbolic import parse
     >>> [str(canonical(parse(text))) for text in ("m*8", "8*m", "k + n*m", "m*n + k")]
@@ -290,7 +290,7 @@ def _unknown(expr: Expr) -> Interval:
 
 
 def _decided(condition: Expr) -> bool | None:
-    """Tell whether a comparison of two integers holds; ``None`` for other conditions."""
+    """Return the value of a comparison of two constants; ``None`` for other conditions."""
     match condition:
         case p.Comparison(int() as left, operator, int() as right):
             decided = move_to_sides(left, str(operator), right)
@@ -307,8 +307,8 @@ def _form_of(atom: Expr) -> LinearForm:
 def _divided(kind: type[Expr], top: LinearForm, den: Expr, bounds_of: BoundsOf) -> LinearForm:
     """Floor-divide, taking multiples of a constant divisor out of the numerator.
 
-    The constant of the numerator becomes non-negative, so that ``(i - 1) % 16`` reads
-    ``(i + 15) % 16``, which C's operator computes right for ``i >= 0``.
+    The constant of the numerator becomes non-negative, so ``(i - 1) % 16`` becomes
+    ``(i + 15) % 16``, which C's operator computes correctly for ``i >= 0``.
     """
     if not (isinstance(den, int) and den > 0):
         return _form_of(kind(top.to_expr(), den))
@@ -338,7 +338,7 @@ def _divided(kind: type[Expr], top: LinearForm, den: Expr, bounds_of: BoundsOf) 
 
 
 def _truncated(kind: type[Expr], top: LinearForm, den: Expr, bounds_of: BoundsOf) -> LinearForm:
-    """Divide as C does; folds numbers, and what is known of numerators that are not negative."""
+    """Divide as C does; folds constants, and quotients of numerators known to be non-negative."""
     if not (isinstance(den, int) and den > 0):
         return _form_of(kind(top.to_expr(), den))
     if top.terms:
@@ -355,7 +355,7 @@ def _truncated(kind: type[Expr], top: LinearForm, den: Expr, bounds_of: BoundsOf
 
 
 def move_to_sides(lhs: Expr, op: str, rhs: Expr) -> p.Comparison | bool:
-    """Compare integers with only positive terms on each side; ``bool`` where it is decided.
+    """Compare integers with only positive terms on each side; ``bool`` if it is decided.
 
     >>> from pymbolic import parse
     >>> from kgen.ir.expr import to_text
@@ -388,7 +388,7 @@ def _quotient_compared(
 ) -> p.Comparison | bool:
     """Write ``factor * quotient + constant >= 0``: ``i // 4 < 3`` as ``i < 12``.
 
-    C's quotients are those of the floor from 1 on, and nowhere else above 0.
+    C's quotient is >= 1 exactly where the floor is, and equal to it there.
     """
     top, den = quotient.numerator, quotient.denominator
     bound = constant // abs(factor)
@@ -434,7 +434,7 @@ def _equation(terms: list[tuple[int, Expr]], constant: int, op: str) -> p.Compar
 
 
 def _sum(terms: Sequence[tuple[int, Expr]], constant: int) -> Expr:
-    """Order the terms of a sum, ``n*i + 16*jo + ji + 1``, a positive one first if there is one."""
+    """Order the terms of a sum, ``n*i + 16*jo + ji + 1``, with a positive one first if possible."""
     ordered = sorted(terms, key=_rank) if len(terms) > 1 else list(terms)
     first = next((k for k, (coefficient, _) in enumerate(ordered) if coefficient > 0), None)
     if first:
@@ -448,7 +448,7 @@ def _sum(terms: Sequence[tuple[int, Expr]], constant: int) -> Expr:
 
 
 def _rank(term: tuple[int, Expr]) -> tuple[int, int]:
-    """Order by degree, then by the size of the coefficient, both falling."""
+    """Order by degree, then by the size of the coefficient, both descending."""
     coefficient, atom = term
     degree = len(atom.children) if isinstance(atom, p.Product) else 1
     return -degree, -abs(coefficient)
@@ -462,7 +462,7 @@ def _times(coefficient: int, atom: Expr) -> Expr:
 
 
 def _key_of(atom: Expr) -> Hashable:
-    """Return what is equal for equal atoms, in whatever order factors are: names, if it can."""
+    """Return a key that is equal for equal atoms, in any order of factors: names, if possible."""
     if isinstance(atom, p.Product):
         return _key_of_product(atom.children)
     key: Hashable = atom.name if type(atom) is p.Variable else atom

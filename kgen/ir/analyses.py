@@ -12,9 +12,9 @@ ValueT = TypeVar("ValueT")
 
 
 class Derived(cached_property[ValueT]):
-    """A property that a copy keeps unless one of the fields changes that it follows from.
+    """A property that a copy keeps unless one of the fields that it depends on changes.
 
-    One that *is_shared* is a table that the value and its copies fill together.
+    If it *is_shared*, it is a table that the value and its copies fill together.
     """
 
     def __init__(self, find: Callable[[Any], ValueT], fields: frozenset[str], is_shared: bool):
@@ -26,14 +26,14 @@ class Derived(cached_property[ValueT]):
 def derived(
     *fields: str, is_shared: bool = False
 ) -> Callable[[Callable[[Any], ValueT]], cached_property[ValueT]]:
-    """Make a method a property that follows from *fields*, see :class:`Derived`."""
+    """Turn a method into a property that depends on *fields*, see :class:`Derived`."""
     return lambda find: Derived(find, frozenset(fields), is_shared)
 
 
 class Analysis(Generic[ValueT]):
-    """A question about values of a type; an :class:`AnalysisCache` keeps its answers, by key.
+    """A query on values of a type; an :class:`AnalysisCache` keeps its results, by key.
 
-    They follow from *fields*, from all where none is named.
+    The results depend on *fields*, by default on all.
 
     >>> import kgen as lp
     >>> SIZES = Analysis[int](lp.LoopKernel, "instructions")
@@ -53,7 +53,7 @@ class Analysis(Generic[ValueT]):
 
 
 class AnalysisCache:
-    """The answers of analyses to questions about a frozen value."""
+    """The results of queries on a frozen value."""
 
     __slots__ = ("_of", "_tables")
 
@@ -64,7 +64,7 @@ class AnalysisCache:
     def answer(
         self, analysis: Analysis[ValueT], key: Hashable, find: Callable[[], ValueT]
     ) -> ValueT:
-        """Return the answer of an analysis for a key, which *find* gives the first time."""
+        """Return the result of an analysis for a key, which *find* computes the first time."""
         table = self._tables.get(analysis)
         if table is None:
             table = self._tables[analysis] = {}
@@ -74,7 +74,7 @@ class AnalysisCache:
         return found
 
     def after(self, changed: Collection[str]) -> AnalysisCache:
-        """Return the cache of a copy that differs in some fields; both fill what does not."""
+        """Return the cache of a copy with changed fields; both share the unaffected results."""
         new = AnalysisCache(self._of)
         for analysis in Analysis.of_type.get(self._of, ()):
             if analysis.fields and analysis.fields.isdisjoint(changed):

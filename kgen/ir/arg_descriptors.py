@@ -13,7 +13,7 @@ __all__ = ["ArgDescriptor", "ArrayArgDescriptor", "ValueArgDescriptor"]
 
 
 class ArgDescriptor(Copyable):
-    """What is known of an argument, beside its type.
+    """The known facts of an argument, besides its type.
 
     >>> isinstance(ValueArgDescriptor(), ArgDescriptor)
     True
@@ -31,10 +31,10 @@ class ValueArgDescriptor(ArgDescriptor):
 
 @dataclass(frozen=True)
 class ArrayArgDescriptor(ArgDescriptor):
-    """A part of an array: extents, address space, and how far its elements are apart.
+    """A part of an array: extents, address space, and strides.
 
     Extents and strides, in elements, are those that a call passes: of the caller's array, in
-    terms of the caller's sizes. ``dim_tags`` is ``None`` where the layout is still open.
+    terms of the caller's sizes. ``dim_tags`` is ``None`` while the layout is unknown.
 
     >>> from kgen.ir.layout import FixedStrideArrayDimTag
     >>> rows = (FixedStrideArrayDimTag(10), FixedStrideArrayDimTag(1))

@@ -39,7 +39,7 @@ _TEXTS: Mapping[Any, str] = {
 
 
 def checked(function: F) -> F:
-    """Make a public function reject arguments of types that its signature does not have.
+    """Make a public function reject arguments whose types do not match its signature.
 
     >>> @checked
     ... def repeat(text: str, times: int = 2) -> str:
@@ -79,8 +79,8 @@ def check_arguments(
 ) -> None:
     """Raise *error* for an argument of a call whose type is not that of its annotation.
 
-    The first *skip* parameters are not looked at; neither is a call that does not fit the
-    signature, which Python itself rejects. *called* is what users know the function as.
+    The first *skip* parameters are not checked; neither is a call that does not match the
+    signature, which Python itself rejects. *called* is the public name of the function.
     """
     names, tests, defaults = _tests_of(function)
     for name, value in (*zip(names[skip:], args[skip:], strict=False), *kwargs.items()):
@@ -115,7 +115,7 @@ def check_fields(kind: type, values: Mapping[str, Any], names: Iterable[str]) ->
 def _is_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> bool:
-    """Tell whether the arguments fit the signature: Python rejects those that do not."""
+    """Tell whether the arguments match the signature: Python rejects those that do not."""
     try:
         _signature(function)[0].bind(*args, **kwargs)
     except TypeError:
@@ -127,7 +127,7 @@ def _is_call(
 def _tests_of(
     function: Callable[..., Any],
 ) -> tuple[list[str], dict[str, _Test], dict[str, Any]]:
-    """Return what parameters go by position, what tells if values fit, and default values."""
+    """Return the positional parameters, the type tests of parameters, and default values."""
     signature, hints = _signature(function)
     by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     parameters = signature.parameters.items()
@@ -148,7 +148,7 @@ def _error_text(argument: str, value: Any, hint: Any, kernel: str | None) -> str
 
 @functools.cache
 def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
-    """Return the signature of a function, and the types of those arguments that have one."""
+    """Return the signature of a function, and the types of annotated arguments."""
     signature = inspect.signature(function)
     names = dict(vars(inspect.getmodule(function) or object))
     hints: dict[str, Any] = {}
@@ -160,13 +160,13 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[st
             hints[name] = typing.get_type_hints(
                 types.SimpleNamespace(__annotations__={name: parameter.annotation}), names
             )[name]
-        except NameError:  # imported for the type checker only
+        except NameError:  # imported only for the type checker
             continue
     return signature, hints
 
 
 def _test_of(hint: Any) -> _Test:
-    """Return what tells whether a value is of a type, as far as that can be seen."""
+    """Return a test whether a value is of a type, as far as this can be tested."""
     origin, of = typing.get_origin(hint), typing.get_args(hint)
     if isinstance(hint, TypeVar):
         of, origin = hint.__constraints__ or (hint.__bound__ or Any,), Union
@@ -196,7 +196,7 @@ def _test_of(hint: Any) -> _Test:
 
 
 def _is_class(hint: Any) -> bool:
-    """Tell whether a type has just the instances of a class as its values."""
+    """Tell whether the values of a type are exactly the instances of a class."""
     is_plain = isinstance(hint, type) and typing.get_origin(hint) is None
     return is_plain and hint is not Any and hint not in _NUMBERS
 
@@ -209,7 +209,7 @@ def _is_subclass(value: type, bases: Any) -> bool:
 
 
 def _test_of_items(origin: type, of: tuple[Any, ...]) -> _Test:
-    """Return what tells whether items are of their types; iterators are not used up."""
+    """Return a test whether items are of their types; iterators are not consumed."""
     tests = [_test_of(hint) for hint in of if hint is not Ellipsis]
     if not tests:
         return lambda value: True
@@ -224,7 +224,7 @@ def _test_of_items(origin: type, of: tuple[Any, ...]) -> _Test:
 
 
 def _described(hint: Any) -> str:
-    """Say what values a type has.
+    """Describe the values of a type.
 
     >>> _described(str | collections.abc.Sequence[int] | None)
     'text, a list of (an integer) or None'

@@ -27,12 +27,12 @@ from kgen.ir.vector_values import layout_of, numbers_of, vector_type
 
 __all__ = ["CodecError", "decode", "encode"]
 
-#: The key of a JSON object that says what it stands for.
+#: The key of a JSON object that names its kind.
 _KIND: Final = "kind"
 
 
 class CodecError(KgenError):
-    """A value that has no JSON form, or JSON of a program that this one does not know."""
+    """A value without a JSON form, or JSON with contents unknown to this program."""
 
 
 def encode(value: Any) -> str:
@@ -48,10 +48,10 @@ def encode(value: Any) -> str:
 
 
 def decode(text: str) -> Any:
-    """Read what :func:`encode` wrote.
+    """Read the result of :func:`encode`.
 
-    Classes and functions are those of modules that are imported already; nothing else is
-    called or imported. Raises :class:`CodecError` where one is missing.
+    Classes and functions are looked up in imported modules; nothing else is
+    called or imported. Raises :class:`CodecError` if one is missing.
     """
     try:
         return _unpack(json.loads(text))
@@ -69,7 +69,7 @@ def _pack(value: Any) -> Any:
 
 
 def _pack_exactly(value: Any) -> Any:
-    """Write a number, text or container; a subclass may have more to it than its items."""
+    """Write a number, text or container; a subclass may have more content than its items."""
     pack = _PACKERS_OF_EXACTLY.get(type(value))
     if pack is not None:
         return pack(value)
@@ -131,7 +131,7 @@ def _pack_set(value: Iterable[Any]) -> Any:
 
 
 def _pack_isl(value: BasicSet | Set) -> Any:
-    """Write a set as its text, or where isl reads another set of it, as its constraints."""
+    """Write a set as its text, or as its constraints if isl reads a different set from the text."""
     if is_read_back(value):
         return {_KIND: type(value).__name__, "text": str(value)}
     if isinstance(value, Set):
@@ -152,7 +152,7 @@ def _pack_reduction(value: ReductionOperation) -> Any:
 
 
 def _base_of(of: type) -> type | None:
-    """Return ``tuple`` or ``constantdict`` for a subclass that is made of its items as they are."""
+    """Return ``tuple`` or ``constantdict`` for a subclass that consists only of its items."""
     base = tuple if issubclass(of, tuple) else constantdict
     is_plain = of.__new__ is base.__new__ and of.__init__ is base.__init__  # type: ignore[misc]
     return base if issubclass(of, base) and is_plain else None
@@ -168,7 +168,7 @@ _PACKERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
 }
 
 
-#: Subclasses of these may have more to them: named tuples, ordered or counting dictionaries.
+#: Subclasses of these may have more content: named tuples, ordered or counting dictionaries.
 _PACKERS_OF_EXACTLY: Final[Mapping[type, Callable[[Any], Any]]] = {
     int: int,
     float: lambda v: {_KIND: "float", "value": v.hex()},
@@ -256,7 +256,7 @@ def _bytes(value: bytes) -> str:
 
 
 def _name_of(value: Any) -> str:
-    """Return ``module:name`` of a class or function that can be found by it."""
+    """Return ``module:name`` of a class or function that can be found by that name."""
     name = f"{getattr(value, '__module__', None)}:{getattr(value, '__qualname__', None)}"
     if _named(name) is not value:
         raise CodecError(f"{value!r} cannot be found by its name")

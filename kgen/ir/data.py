@@ -62,7 +62,7 @@ Self_ = TypeVar("Self_", bound="Declaration")
 
 @dataclass(frozen=True)
 class Declaration(Copyable):
-    """A named thing of a kernel, with a type."""
+    """A named part of a kernel, with a type."""
 
     name: str
 
@@ -71,13 +71,13 @@ class Declaration(Copyable):
 
 
 def _check_name(name: Any, what: str) -> None:
-    """Reject what is no name; several, with commas, declare as many things alike."""
+    """Reject an invalid name; names separated by commas declare several variables alike."""
     parts = name.split(",") if isinstance(name, str) else ("",)
     if not all(part.strip().isidentifier() for part in parts):
         raise KernelError(f"'{name}' is not a name for {what}")
 
 
-#: Fields of arrays from which no other one follows, and their values that need not be read.
+#: Fields of arrays that determine no others, and their values that need no parsing.
 _SETTLED: Final[Mapping[str, type]] = {
     "dtype": NumpyType,
     "address_space": AddressSpace,
@@ -90,8 +90,8 @@ _SETTLED: Final[Mapping[str, type]] = {
 class ArrayBase(Declaration, Taggable):
     """An array: element type, shape (in elements), layout and address space.
 
-    ``dtype=None`` and ``shape=auto`` are found by inference. ``shape=(None, 3)`` of an argument
-    has an extent that nobody knows, which is the outermost in memory. ``offset`` is in elements;
+    ``dtype=None`` and ``shape=auto`` are inferred. ``shape=(None, 3)`` of an argument
+    has an unknown extent, of the outermost axis in memory. ``offset`` is in elements;
     ``auto`` makes it a value that the runtime passes. ``dim_tags`` may be a map from *dim_names*.
     """
 
@@ -106,7 +106,7 @@ class ArrayBase(Declaration, Taggable):
     for_atomic: InitVar[bool] = False
     alignment: int | None = None
     tags: frozenset[Tag] = frozenset()
-    #: Whether someone chose the layout; else ``default_order`` of :func:`make_kernel` does.
+    #: Whether the layout was declared; else ``default_order`` of :func:`make_kernel` sets it.
     has_layout: bool | None = field(default=None, repr=False)
 
     def copy(self: Self_, **changes: Any) -> Self_:
@@ -153,7 +153,7 @@ class ArrayBase(Declaration, Taggable):
     def _read_dim_tags(
         self, shape: Any, dim_names: tuple[str, ...] | None, strides: Any, order: str | None
     ) -> Any:
-        """Return a tag for each axis; where their number is open, an order, or nothing."""
+        """Return a tag for each axis; if the number of axes is unknown, an order, or nothing."""
         given = self.dim_tags
         if isinstance(given, Mapping):
             given = self._tags_by_name(given, dim_names or ())
@@ -188,9 +188,9 @@ class ArrayBase(Declaration, Taggable):
         return len(self.dim_tags) if isinstance(self.dim_tags, tuple) else 0
 
     def with_shape(self: Self_, shape: tuple[Expr, ...]) -> Self_:
-        """Return this with its shape, and the strides that follow from it, filled in.
+        """Return this array with its shape, and the strides that follow from it.
 
-        Strides that were derived from an earlier shape are derived anew.
+        Strides that were derived from an earlier shape are derived again.
         """
         assert isinstance(self, ArrayBase)
         tags = self.dim_tags
@@ -205,7 +205,7 @@ class ArrayBase(Declaration, Taggable):
 
     @property
     def fixed_strides(self) -> tuple[Expr, ...]:
-        """The strides of all axes, in elements; rejects while one is unknown."""
+        """The strides of all axes, in elements; raises an error while one is unknown."""
         if not isinstance(self.dim_tags, tuple) or any(
             isinstance(tag, ComputedStrideArrayDimTag) for tag in self.dim_tags
         ):
@@ -214,7 +214,7 @@ class ArrayBase(Declaration, Taggable):
 
     @cached_property
     def layout_exprs(self) -> tuple[Expr, ...]:
-        """Those of the extents, the strides and the offset that are no numbers."""
+        """The extents, the strides and the offset that are not constant."""
         exprs = [*self.shape] if isinstance(self.shape, tuple) else []
         if isinstance(self.dim_tags, tuple):
             exprs += [getattr(tag, "stride", None) for tag in self.dim_tags]
@@ -334,7 +334,7 @@ class ArrayArg(ArrayBase, KernelArgument):
     a: type: np:dtype('float32'), shape: (n, 4), ... in aspace: global
     """
 
-    # By position, too: the shape, and the layout behind it.
+    # By position, too: the shape, and the layout after it.
     dim_tags: Any = None
     offset: Any = 0
     dim_names: Any = None
@@ -353,9 +353,9 @@ class ArrayArg(ArrayBase, KernelArgument):
             is_output=_read_flag(self.is_output, f"is_output of array '{self.name}'"),
         )
 
-    #: Read-only for the whole kernel and declared so.
+    #: Read-only in the whole kernel, and declared so.
     is_constant = False
-    #: Read through the device's units for images, which have no addresses.
+    #: Read through the device's image units, which have no addresses.
     is_image = False
 
     def __str__(self) -> str:
@@ -459,9 +459,9 @@ class TemporaryVariable(ArrayBase):
     base_storage: str | None = None
     initializer: Any = None
     read_only: bool = False
-    #: How storage is permuted, so that work-items find elements in different banks.
+    #: How storage is permuted, so that work-items access different banks.
     swizzle: Swizzle | None = None
-    #: For each axis, the axis of work-items that hold its elements in registers: 0 for ``l.0``.
+    #: For each axis, the work-item axis that holds its elements in registers: 0 for ``l.0``.
     distribution: tuple[int | None, ...] | None = None
 
     def __post_init__(self, strides: Any, order: str | None, for_atomic: bool) -> None:
@@ -680,5 +680,5 @@ def read_address_space(given: Any) -> AddressSpace:
 
 
 def is_auto(value: Any) -> bool:
-    """Tell whether *value* waits for inference."""
+    """Tell whether *value* is to be inferred."""
     return value is None or value is auto

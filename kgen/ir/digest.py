@@ -19,7 +19,7 @@ from kgen.ir.sets.domain import irredundant_text
 
 
 def digest(value: Any, *, without: tuple[str, ...] = ()) -> str:
-    """Return the SHA-256 of a canonical text of *value*: of its fields, but for some of them.
+    """Return the SHA-256 of a canonical text of *value*: of its fields, *without* some of them.
 
     Sets and maps are sorted by the text of their elements, so hash seeds do not matter.
     """
@@ -32,7 +32,7 @@ def canonical(value: Any) -> str:
     """Write *value* as text: equal values give equal texts, in every process.
 
     Numbers of different types give different texts. Kernels and programs within *value* are
-    represented by their digests, which they keep.
+    represented by their digests, which they cache.
     """
     kind: Any = type(value)
     return _writer_of(kind)(value)
@@ -40,7 +40,7 @@ def canonical(value: Any) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _writer_of(of: Any) -> Callable[[Any], str]:
-    """Return what writes the values of a type; to find out takes longer than most texts."""
+    """Return the writer of values of a type; finding it takes longer than writing most values."""
     kind = kind_of(of)
     if kind is Kind.FIELDS and callable(getattr(of, "digest", None)):
         return lambda value: f"{_type_name(value)}#{value.digest()}"
@@ -86,7 +86,7 @@ def _canonical_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def _canonical_callable(value: Any) -> str:
-    """Write a function by its name and what it does; another callable by its attributes."""
+    """Write a function by its name and code; another callable by its attributes."""
     match value:
         case FunctionType():
             around = inspect.getclosurevars(value).nonlocals.values()
@@ -104,7 +104,7 @@ def _canonical_callable(value: Any) -> str:
 
 
 def _shallow(value: Any) -> str:
-    """Write a function without what it takes from around it, which may be itself."""
+    """Write a function without its closure, which may contain itself."""
     if not isinstance(value, FunctionType):
         return canonical(value)
     return f"{value.__module__}.{value.__qualname__}:{canonical(_code_parts(value.__code__))}"

@@ -14,7 +14,7 @@ __all__ = ["join_digits"]
 
 
 def join_digits(expr: Expr, bounds_of: BoundsOf | None = None) -> Expr:
-    """Put the digits of a number together, where an integer expression has several of them.
+    """Recombine the digits of a number in an integer expression.
 
     ::
 
@@ -22,8 +22,8 @@ def join_digits(expr: Expr, bounds_of: BoundsOf | None = None) -> Expr:
         40*(i // 40) + 5*(i // 5 % 8) + i % 5           =>   i
         12*(i // 12) + 4*(i % 12 // 4) + i % 4          =>   i
 
-    This is the subscript that joined loops, and arrays of another shape, leave behind for a
-    contiguous array. Quotients that are one number, as *bounds_of* has it, become that number.
+    Such subscripts of contiguous arrays result from joining loops, and from reshaping
+    arrays. Quotients that are constant, according to *bounds_of*, become that constant.
 
     >>> from pymbolic import parse
     >>> from kgen.ir.expr import to_text
@@ -47,7 +47,7 @@ def join_digits(expr: Expr, bounds_of: BoundsOf | None = None) -> Expr:
 def _related(
     terms: list[tuple[int, Expr]], bounds_of: BoundsOf | None
 ) -> Iterator[tuple[list[tuple[int, Expr]], LinearForm]]:
-    """Group terms that have a quotient in common; yield each group, and its sum by quotients."""
+    """Group terms with a common quotient; yield each group, and its sum by quotients."""
     groups: list[tuple[list[tuple[int, Expr]], LinearForm, set[Expr]]] = []
     for coefficient, atom in terms:
         whole, found = LinearForm(), [(coefficient, atom)]
@@ -64,7 +64,7 @@ def _related(
 
 
 def _by_quotients(expr: Expr, bounds_of: BoundsOf | None) -> LinearForm:
-    """Write remainders by quotients, ``x % d`` as ``x - d*(x // d)``."""
+    """Replace remainders by quotients, ``x % d`` by ``x - d*(x // d)``."""
     form, result = linear_form(expr, None, bounds_of), LinearForm()
     result.constant = form.constant
     for coefficient, atom in form.terms:

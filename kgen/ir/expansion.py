@@ -15,7 +15,7 @@ __all__ = ["RuleExpander"]
 
 
 class RuleExpander(IdentityMapper):
-    """Replace the uses of *rules*; ``rec(expr, stack)`` knows inside which rules *expr* stands.
+    """Replace the uses of *rules*; the stack in ``rec(expr, stack)`` has the enclosing rules.
 
     >>> from kgen.ir.language.expressions import parse
     >>> square = SubstitutionRule("f", ("x",), parse("x*x"))
@@ -44,10 +44,10 @@ class RuleExpander(IdentityMapper):
     def use(
         self, expr: Expr, name: p.Variable, operands: tuple[Expr, ...], stack: tuple[Any, ...]
     ) -> Expr:
-        """Return what stands for *expr*, the use of the rule *name*.
+        """Return the expansion of *expr*, a use of the rule *name*.
 
-        What cannot be expanded stays, for the expansion of the kernel to reject: a rule inside of
-        itself, and one with too many operands or too few.
+        Invalid uses stay, for the expansion of the kernel to reject: recursive
+        rules, and those with too many or too few operands.
         """
         rule = self.rules[name.name]
         if rule.name in stack or len(operands) != len(rule.arguments):

@@ -115,15 +115,15 @@ class _NodesOfKgen:
 def same_objects(new: Sequence[Any], old: Sequence[Any]) -> bool:
     """Tell whether two sequences of one length hold the very same objects.
 
-    Equal ones would not do: ``Product((2, a)) == Product((2.0, a))``.
+    Equality would not suffice: ``Product((2, a)) == Product((2.0, a))``.
     """
     return all(map(operator.is_, new, old))
 
 
 class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg]
-    """Rebuild an expression; the base of everything that changes one.
+    """Rebuild an expression; the base of all mappers that change expressions.
 
-    What does not change stays the object that it was, and so keeps what is known of it.
+    Unchanged parts stay the same objects, and so keep their cached facts.
     """
 
 
@@ -139,8 +139,8 @@ def names_in(expr: Expr) -> frozenset[str]:
 class NameMapper(IdentityMapper):
     """Rebuild expressions around some variables or functions; other terms and factors stay.
 
-    In a sum of n terms one of which has the name, the others cost nothing: n arrays are fetched
-    out of it one by one in time that grows little faster than n.
+    In a sum of n terms of which one has the name, the others cost nothing: prefetching n arrays
+    of it one by one takes time that grows little faster than n.
     """
 
     def __init__(self, *names: str) -> None:
@@ -159,13 +159,13 @@ class NameMapper(IdentityMapper):
 
 
 class _Asked:
-    """A function of variables, looked into as a mapping of their names."""
+    """A function of variables, in the form of a mapping of their names."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
 
     def get(self, name: str, default: Expr = None) -> Expr:
-        """Return what replaces the variable *name*."""
+        """Return the replacement of the variable *name*."""
         new = self.function(p.Variable(name))
         return default if new is None else new
 
@@ -173,8 +173,8 @@ class _Asked:
 class SubstitutionMapper(IdentityMapper):
     """Replace variables by name, subscripted or not, but not function names.
 
-    In place of a mapping there may be a function, as pymbolic's ``make_subst_func`` makes one: it
-    is asked for each variable and subscript, and returns what replaces it, or ``None``.
+    Instead of a mapping, a function may be given, as pymbolic's ``make_subst_func`` returns one: it
+    is called for each variable and subscript, and returns its replacement, or ``None``.
 
     >>> from pymbolic.mapper.substitutor import make_subst_func
     >>> replaced = SubstitutionMapper(make_subst_func({"x": 2, p.Variable("a")[0]: 3}))
@@ -189,7 +189,7 @@ class SubstitutionMapper(IdentityMapper):
         self.subst_func: Any = replacements if is_function else None
 
     def rec_arith(self, expr: Expr, *args: Any, **kwargs: Any) -> Expr:
-        return self.rec(expr, *args, **kwargs)  # what is no number is rejected with its instruction
+        return self.rec(expr, *args, **kwargs)  # non-numbers are rejected with their instruction
 
     def map_subscript(self, expr: p.Subscript, *args: Any, **kwargs: Any) -> Expr:
         new = None if self.subst_func is None else self.subst_func(expr)
@@ -298,10 +298,10 @@ class WalkMapper(pm.WalkMapper):  # type: ignore[type-arg]
             self.rec(part, *args, **kwargs)
 
 
-#: A tuple is looked into five times as fast as a union that is made anew.
+#: Testing a tuple of types is five times as fast as testing a union.
 _NUMBERS = (int, float, complex, np.generic)
 
-#: The fields of a node that hold expressions, where not all do. Functions are no variables.
+#: The fields of a node that hold expressions, if not all do. Functions are not variables.
 _CHILDREN: dict[type[Any], tuple[str, ...]] = {
     p.Variable: (),
     TaggedVariable: (),
@@ -321,7 +321,7 @@ _CHILDREN: dict[type[Any], tuple[str, ...]] = {
 
 @lru_cache(maxsize=256)
 def _children_of(kind: type[Any]) -> Callable[[Expr], Any] | None:
-    """Return what gives the expressions in a node, several as a tuple; ``None`` for leaves."""
+    """Return a getter of the expressions in a node, several as a tuple; ``None`` for leaves."""
     if not issubclass(kind, p.ExpressionNode):
         return None
     names = _CHILDREN.get(kind)
@@ -331,7 +331,7 @@ def _children_of(kind: type[Any]) -> Callable[[Expr], Any] | None:
 
 
 def walk(*exprs: Expr) -> Iterator[Expr]:
-    """Yield all nodes, outer ones first, in order of appearance; functions excepted.
+    """Yield all nodes, outer ones first, in order of appearance, except functions.
 
     >>> i = p.Variable("i")
     >>> [str(node) for node in walk(p.Sum((p.Variable("f")(i), 2)))]
@@ -386,7 +386,7 @@ def tags_of(variable: p.Variable) -> frozenset[Tag]:
 
 
 def subscript(array: Expr, index: tuple[Expr, ...]) -> Expr:
-    """Return an element of *array*; *array* itself where there are no subscripts.
+    """Return an element of *array*; *array* itself if there are no subscripts.
 
     >>> print(subscript(p.Variable("a"), (p.Variable("i"), 0)), subscript(p.Variable("b"), ()))
     a[i, 0] b
@@ -397,7 +397,7 @@ def subscript(array: Expr, index: tuple[Expr, ...]) -> Expr:
 
 
 def minus(value: Expr, other: Expr) -> Expr:
-    """Return ``value - other``, not simplified: pymbolic has no node of its own for that.
+    """Return ``value - other``, not simplified: pymbolic has no node for differences.
 
     >>> print(minus(p.Variable("i"), p.Variable("j")))
     i + (-1)*j
