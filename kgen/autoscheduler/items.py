@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kgen.analysis.access import Access
+from kgen.autoscheduler.blocks import batch_in_blocks
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
@@ -52,6 +53,7 @@ class OnItems:
             return
         for recipe in (
             self.running_sums,
+            self.batches,
             self.product_in_tiles,
             self.transposition_in_tiles,
             self.sums_of_rows,
@@ -104,6 +106,10 @@ class OnItems:
         if trips is not None and trips <= width:
             return step(tag_inames, f"{iname}:l.0")
         return step(split_iname, iname, width, outer_tag="g.0", inner_tag="l.0")
+
+    def batches(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedules of sums within many small blocks of memory."""
+        yield from batch_in_blocks(self.machine, nest, loops)
 
     # -- sums -------------------------------------------------------------------------------
 

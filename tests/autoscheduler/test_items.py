@@ -112,3 +112,40 @@ def test_a_group_goes_along_a_row_for_several_sums(opencl_queue: Any) -> None:
     powers = np.exp(a - a.max(axis=1, keepdims=True))
     _, (out,) = fast(opencl_queue, a=a)
     np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True))
+
+
+def batch_of_products(m: int, dtype: Any, **options: Any) -> lp.TranslationUnit:
+    domain = f"{{ [e, i, j, k]: 0 <= e < n and 0 <= i, j, k < {m} }}"
+    data = [lp.GlobalArg("a, b, out", dtype, shape=f"n, {m}, {m}"), ...]
+    return lp.make_kernel(domain, "out[e, i, j] = sum(k, a[e, i, k]*b[e, k, j])", data, **options)
+
+
+@pytest.mark.parametrize(("m", "dtype"), [(5, np.float32), (8, np.float64), (9, np.complex64)])
+def test_batches_of_small_matrices_are_right(m: int, dtype: Any, opencl_queue: Any) -> None:
+    fast = lp.autoschedule(batch_of_products(m, dtype, target=lp.PyOpenCLTarget()), GPU)
+    a, b = np.random.default_rng(0).random((2, 37, m, m)).astype(dtype)
+    _, (out,) = fast(opencl_queue, a=a, b=b)
+    np.testing.assert_allclose(out.get() if hasattr(out, "get") else out, a @ b, rtol=1e-5)
+
+
+def test_small_matrices_come_to_local_memory_as_vectors() -> None:
+    knl = lp.autoschedule(batch_of_products(10, np.float32, target=lp.CudaTarget()))
+    (launch,) = lp.explain(knl).launches
+    assert {a.pattern for a in launch.accesses if a.memory == "global"} == {"coalesced"}
+    assert tags(knl).count("vec") == 5
+
+
+def test_known_matrices_are_operands_of_unrolled_loops() -> None:
+    table = np.arange(35 * 35, dtype=np.float32).reshape(35, 35)
+    space = lp.AddressSpace.GLOBAL
+    data = [
+        lp.TemporaryVariable("d", initializer=table, read_only=True, address_space=space),
+        lp.GlobalArg("u, out", np.float32, shape="n, 35"),
+    ]
+    domain = "{ [e, i, j]: 0 <= e < n and 0 <= i, j < 35 }"
+    knl = lp.make_kernel(
+        domain, "out[e, i] = sum(j, d[i, j]*u[e, j])", [*data, ...], target=lp.CudaTarget()
+    )
+    schedule = str(lp.find_schedule(knl))
+    assert "{'i': 'unr', 'j': 'unr'}" in schedule
+    assert "alias_temporaries" in schedule
