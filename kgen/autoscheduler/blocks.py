@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.autoscheduler.machine import Machine
@@ -110,7 +111,8 @@ class _Batch:
 
     def _run(self, access: Access) -> _Run | None:
         """Return the run of an access, if blocks lie side by side."""
-        nest, names = self.nest, [set(variable_names(one)) for one in access.index or ()]
+        nest, index = self.nest, access.index or ()
+        names = [variable_names(one) for one in index]
         strides = {n: nest.stride(access, n) for n in nest.inames}
         used = {n: abs(s) for n, s in strides.items() if is_constant(s) and s > 0}
         if any(s is None or (is_constant(s) and s < 0) for s in strides.values()):
@@ -121,8 +123,7 @@ class _Batch:
         length, axes = 1, list[int]()
         for name in reversed([self.over, *block]):
             at = [axis for axis, found in enumerate(names) if name in found]
-            others = [n for n in nest.inames if n != name]
-            if used[name] != length or len(at) != 1 or names[at[0]].intersection(others):
+            if used[name] != length or len(at) != 1 or index[at[0]] != p.Variable(name):
                 return None
             axes.insert(0, at[0])
             length *= nest.trips(name) or 1 if name != self.over else 1

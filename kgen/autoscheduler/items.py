@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kgen.analysis.access import Access
 from kgen.autoscheduler.blocks import batch_in_blocks
@@ -17,6 +19,8 @@ from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.reductions.realize import realize_reduction
+from kgen.transforms.storage.buffer import buffer_array
+from kgen.transforms.storage.declarations import align_temporaries
 from kgen.transforms.storage.padding import add_padding
 from kgen.transforms.storage.prefetch import add_prefetch
 
@@ -24,6 +28,12 @@ __all__ = ["OnItems"]
 
 #: Work-groups that add up everything there is.
 GROUPS = 1024
+#: The bytes of a vector, which one instruction loads.
+VECTOR = 16
+#: A loop over vectors of a row is unrolled if it has at most so many iterations.
+COPIES = 16
+#: About so many elements of 32 bits are the run of a work-item, in a tile of a scan.
+RUN = 16
 #: Adjacent elements of a scan that a work-item adds up.
 EACH = 4
 #: Rows of a stencil that a work-item computes.
@@ -154,10 +164,55 @@ class OnItems:
             return
         *others, rows = loops
         tags = [f"{rows}:g.0", *(f"{n}:g.{axis}" for axis, n in enumerate(others[-2:], start=1))]
+        for array in nest.read_again(inner):
+            bytes_of_row = (nest.trips(inner[0]) or 1) * nest.itemsize()
+            if bytes_of_row + self.items * nest.itemsize() > self.machine.local_memory:
+                continue
+            yield step(tag_inames, ", ".join(tags)), *self._row_in_tile(nest, array, loops)
         yield (
             step(tag_inames, ", ".join(tags)),
             *(step(split_iname, k, self.items, inner_tag="l.0") for k in inner),
         )
+
+    def _row_in_tile(self, nest: Nest, array: str, loops: Sequence[str]) -> Iterator[Step]:
+        """Yield the steps that keep a row in local memory from one loop along it to the next."""
+        inner = nest.inner
+        length = nest.trips(inner[0]) or 1
+        lanes = self._lanes_of_rows(nest, loops)
+        outer = "unr" if length <= COPIES * lanes * self.items else None
+        vectors = "_outer" if lanes > 1 else ""
+        for k in inner:
+            if vectors:
+                tag = "unr" if k in nest.reduced else "vec"
+                yield step(split_iname, k, lanes, inner_tag=tag)
+            whole = f"{k}{vectors}"
+            yield step(split_iname, whole, self.items, outer_tag=outer, inner_tag="l.0")
+        parts = [f"{vectors}_outer", f"{vectors}_inner", *(["_inner"] if vectors else [])]
+        count = next(len(a.index or ()) for a in nest.accesses if a.array == array)
+        axes = [f"{array}_{axis}" for axis in range(count)]
+        yield step(
+            add_prefetch,
+            array,
+            [f"{k}{part}" for k in inner for part in parts],
+            axes,
+            default_tag=None,
+            fetch_outer_inames=",".join((*nest.around, *loops)),
+            temporary_name=f"{array}_row",
+            temporary_address_space=AddressSpace.LOCAL,
+        )
+        if vectors:
+            yield step(align_temporaries, f"{array}_row", VECTOR)
+            yield step(split_iname, axes[-1], lanes, inner_tag="vec")
+        along = f"{axes[-1]}{vectors}"
+        yield step(split_iname, along, self.items, outer_tag=outer, inner_tag="l.0")
+
+    def _lanes_of_rows(self, nest: Nest, loops: Sequence[str]) -> int:
+        """Return how many adjacent elements of all rows are a vector, which is aligned."""
+        length = nest.trips(nest.inner[0]) or 1
+        lanes = math.gcd(length, max(1, VECTOR // nest.itemsize()))
+        while lanes > 1 and (length < lanes * self.items or not nest.are_vectors(lanes)):
+            lanes //= 2
+        return lanes
 
     def running_sums(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedules of scans: across work-groups, or of a row for each work-item."""
@@ -168,10 +223,36 @@ class OnItems:
         scan = step(realize_reduction, reducing, force_scan=True)
         rows = [name for name in loops if name != along]
         if not rows:
+            yield from self._scan_through_tiles(nest, along, scan)
             groups = step(split_iname, along, EACH * self.items, outer_tag="g.0")
             yield groups, step(split_iname, f"{along}_inner", EACH, outer_tag="l.0"), scan
         else:
             yield step(split_iname, rows[0], self.warp, outer_tag="g.0", inner_tag="l.0"), scan
+
+    def _scan_through_tiles(self, nest: Nest, along: str, scan: Step) -> Iterator[Sequence[Step]]:
+        """Yield the schedule in which tiles come and go in order, and work-items have runs."""
+        (k,) = nest.inner
+        read = {a.array for a in nest.accesses if not a.is_write}
+        written = {a.array for a in nest.accesses if a.is_write}
+        each = RUN * 4 // nest.itemsize() - 1
+        length = each * self.items
+        are_along = all(nest.is_unit(a, along if a.is_write else k) for a in nest.accesses)
+        if not are_along or each < EACH or (nest.trips(along) or length) < length:
+            return
+        tile: dict[str, Any] = {"temporary_address_space": AddressSpace.LOCAL}
+        outer = ",".join((*nest.around, f"{along}_outer"))
+        steps = [
+            step(split_iname, along, length, outer_tag="g.0", slabs=(0, 1)),
+            step(split_iname, f"{along}_inner", each, outer_tag="l.0", inner_tag="unr"),
+            scan,
+        ]
+        runs = [f"{along}_inner_outer", f"{along}_inner_inner"]
+        for array in sorted(read):
+            sweep = [f"{k}_0", f"{k}_1"]
+            steps.append(step(add_prefetch, array, sweep, fetch_outer_inames=outer, **tile))
+        options = {"init_expression": False, **tile}
+        steps += [step(buffer_array, array, runs, **options) for array in sorted(written)]
+        yield steps
 
     # -- tiles in local memory --------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
+import pymbolic.primitives as p
+
 from kgen.analysis.access import Access, collect_accesses
 from kgen.errors import KgenError
 from kgen.ir.affine import simplify
@@ -179,6 +181,36 @@ class Nest:
         array = self.kernel.array_vars[name]
         return isinstance(array, ArrayArg) and name not in self.kernel.writers
 
+    def read_again(self, inner: Sequence[str]) -> list[str]:
+        """Return arrays of which several loops of known length read the same row."""
+        lengths = {self.trips(name) for name in inner}
+        if len(lengths) != 1 or None in lengths:
+            return []
+        found: dict[str, list[tuple[Expr, ...]]] = {}
+        for access in self.accesses:
+            if not access.is_write and self.is_only_read(access.array):
+                found.setdefault(access.array, []).append(access.index or ())
+        return [array for array, some in found.items() if _are_one_row(some, inner)]
+
+    def are_vectors(self, lanes: int) -> bool:
+        """Tell whether so many adjacent elements along inner loops are vectors, all aligned."""
+        return all(self._is_vector(a, k, lanes) for k in self.inner for a in self.accesses)
+
+    def _is_vector(self, access: Access, k: str, lanes: int) -> bool:
+        if self.is_uniform(access, k):
+            return True
+        dtype = self.kernel.array_vars[access.array].dtype.dtype
+        strides = [self.stride(access, name) for name in self.band]
+        return (
+            dtype.kind in "iuf"
+            and dtype.itemsize in (4, 8)
+            and bool(access.index)
+            and access.index[-1] == p.Variable(k)
+            and is_zero(self.kernel.get_iname_bounds(k).lower)
+            and self.is_unit(access, k)
+            and all(is_constant(one) and one % lanes == 0 for one in strides)
+        )
+
     def are_neighbours_read(self, iname: str) -> bool:
         """Tell whether iterations of a loop read elements that others nearby read as well."""
         reads = [access for access in self.accesses if not access.is_write]
@@ -242,6 +274,13 @@ class Nest:
     def deeper(self) -> Iterator[Nest]:
         """Yield the nests inside of the band."""
         yield from _nests(self.given, self.kernel, self.body, (*self.around, *self.band))
+
+
+def _are_one_row(found: Sequence[tuple[Expr, ...]], inner: Sequence[str]) -> bool:
+    """Tell whether subscripts, more than one, are those of a row along one of some loops each."""
+    loops = {p.Variable(name) for name in inner}
+    ends = {index[-1] for index in found if index}
+    return len(found) > 1 and ends <= loops and len({index[:-1] for index in found}) == 1
 
 
 def _is_shifted(one: Access, other: Access, iname: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import kgen as lp
 from tests.autoscheduler.test_threads import KERNELS, pasted, tags
+from tests.cuda_host import HostCuda
 
 GPU = lp.Device(name="gpu", bandwidth=1e12, cache_bandwidth=1e13, local_bandwidth=1e13)
 CPU = lp.Device(name="cpu", bandwidth=1e10, cache_bandwidth=1e11)
@@ -94,7 +96,8 @@ def test_rows_of_a_stencil_share_what_they_read() -> None:
     assert "ilp" not in str(lp.find_schedule(lp.fix_parameters(knl, n=40), lp.CudaTarget()))
 
 
-def test_a_group_goes_along_a_row_for_several_sums(opencl_queue: Any) -> None:
+@pytest.mark.parametrize("length", ["n", "1031", "2048"])
+def test_a_group_goes_along_a_row_for_several_sums(length: str, opencl_queue: Any) -> None:
     text = """
     for r
         <> most = max(i, a[r, i])
@@ -102,13 +105,14 @@ def test_a_group_goes_along_a_row_for_several_sums(opencl_queue: Any) -> None:
         out[r, k] = exp(a[r, k] - most)/total
     end
     """
-    domain = "{ [r, i, j, k]: 0 <= r < m and 0 <= i, j, k < n }"
-    data = [lp.GlobalArg("a", np.float64, shape="m, n"), ...]
+    domain = f"{{ [r, i, j, k]: 0 <= r < m and 0 <= i, j, k < {length} }}"
+    data = [lp.GlobalArg("a, out", np.float64, shape=f"m, {length}"), ...]
     target = lp.PyOpenCLTarget()
     knl = lp.make_kernel(domain, text, data, seq_dependencies=True, target=target)
     fast = lp.autoschedule(knl, GPU)
-    assert tags(fast).count("l.0") == 3
-    a = np.random.default_rng(0).random((5, 700))
+    assert tags(fast).count("l.0") == 3 + (length != "n")  # and that of the copy of the row
+    assert ("vec" in tags(fast)) == (length == "2048")
+    a = np.random.default_rng(0).random((5, 700 if length == "n" else int(length)))
     powers = np.exp(a - a.max(axis=1, keepdims=True))
     _, (out,) = fast(opencl_queue, a=a)
     np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True))
@@ -149,3 +153,14 @@ def test_known_matrices_are_operands_of_unrolled_loops() -> None:
     schedule = str(lp.find_schedule(knl))
     assert "{'i': 'unr', 'j': 'unr'}" in schedule
     assert "alias_temporaries" in schedule
+
+
+def test_tiles_of_a_scan_come_to_local_memory(tmp_path: Path) -> None:
+    data = [lp.GlobalArg("a, out", np.int32, shape="n"), ...]
+    domain = "{ [i, j]: 0 <= j <= i < n }"
+    knl = lp.make_kernel(domain, "out[i] = sum(j, a[j])", data, target=lp.CudaTarget())
+    schedule = lp.find_schedule(knl)
+    assert "add_prefetch" in str(schedule)
+    a, out = np.arange(7681, dtype=np.int32), np.zeros(7681, np.int32)
+    assert HostCuda(schedule(knl), tmp_path)({"a": a, "out": out, "n": 7681}, order="any")
+    np.testing.assert_array_equal(out, np.cumsum(a))
