@@ -204,7 +204,7 @@ class Nest:
         return (
             dtype.kind in "iuf"
             and dtype.itemsize in (4, 8)
-            and bool(access.index)
+            and access.index is not None
             and access.index[-1] == p.Variable(k)
             and is_zero(self.kernel.get_iname_bounds(k).lower)
             and self.is_unit(access, k)
