@@ -13,6 +13,7 @@ from inspect import Parameter
 from typing import Any, Literal, TypeAlias, TypeVar, Union
 
 import numpy as np
+import pymbolic.primitives as p
 
 from kgen.errors import KernelError, KgenError, message
 
@@ -184,7 +185,11 @@ def _test_of(hint: Any) -> _Test:
         return callable
     if isinstance(origin, type):
         items_fit = _test_of_items(origin, of)
-        return lambda value: isinstance(value, origin) and items_fit(value)
+        return lambda value: (
+            isinstance(value, origin)
+            and not isinstance(value, p.ExpressionNode)  # whose __iter__ only raises an error
+            and items_fit(value)
+        )
     if hint in _NUMBERS:
         numbers, is_bool = _NUMBERS[hint], hint is bool
         return lambda value: (

@@ -24,7 +24,7 @@ from kgen.errors import KernelError, near_names
 from kgen.ir.checked import unfit
 from kgen.ir.sets.dims import add_axis
 from kgen.statistics.descriptors import MemAccess, Op, Sync
-from kgen.statistics.interval import Interval, sum_of, sums_of
+from kgen.statistics.interval import Interval, sum_of, sums_of, value_of
 
 __all__ = ["Keys", "ToCountMap", "ToCountPolynomialMap"]
 
@@ -367,7 +367,7 @@ class ToCountPolynomialMap(ToCountMap):
         """
         values = _whole_numbers(params)
         try:
-            numbers = {key: count.eval_with_dict(values) for key, count in self.items()}
+            numbers = {key: value_of(count, values) for key, count in self.items()}
         except KeyError as err:
             raise KernelError(
                 f"the counts depend on {err}, which has no value\n"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
-__all__ = ["Interval", "sum_of", "sums_of"]
+__all__ = ["Interval", "sum_of", "sums_of", "value_of"]
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,26 @@ class Interval:
     __rmul__ = __mul__
 
     def eval_with_dict(self, values: Mapping[str, int]) -> Any:
-        """Return the bounds for these parameters, or a single number if they are equal."""
-        low, high = self.low.eval_with_dict(values), self.high.eval_with_dict(values)
+        """Return the bounds for these parameters, a single number if they agree."""
+        low, high = value_of(self.low, values), value_of(self.high, values)
         return low if low == high else Interval(low, high, self.reasons)
 
     def __str__(self) -> str:
         return f"between {self.low} and {self.high}: {'; '.join(self.reasons)}"
+
+
+def value_of(count: Any, values: Mapping[str, int]) -> Any:
+    """Return what *count* is for these parameters; those that it does not depend on need no value.
+
+    Raises :class:`KeyError` for a parameter that has none.
+
+    >>> import islpy as isl
+    >>> value_of(isl.PwQPolynomial("[n, m] -> { 3*m }"), {"m": 2})
+    6
+    """
+    if isinstance(count, Interval):
+        return count.eval_with_dict(values)
+    return count.drop_unused_params().eval_with_dict(values)
 
 
 def bounds_of(value: Any) -> tuple[Any, Any]:

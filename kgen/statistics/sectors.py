@@ -23,7 +23,7 @@ from kgen.ir.sets.quasi_affine import pw_aff_from_expr
 from kgen.ir.tags import LocalInameTag
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity
-from kgen.statistics.interval import Interval
+from kgen.statistics.interval import Interval, value_of
 from kgen.statistics.memory import memory_of, moving
 from kgen.statistics.runs import Runs, with_unused_axes
 
@@ -204,7 +204,7 @@ def evaluated(counted: Any, params: Mapping[str, int], kernel: LoopKernel) -> An
     Raises :class:`KernelError` for a parameter that has no value.
     """
     try:
-        return counted.eval_with_dict(params)
+        return value_of(counted, params)
     except KeyError as err:
         raise KernelError(
             f"the count depends on {err}, which has no value",

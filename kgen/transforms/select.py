@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from enum import Enum
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
@@ -250,12 +250,14 @@ def _merged(unit: TranslationUnit, errors: list[NothingSelectedError]) -> Nothin
 
 
 def split_names(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Read ``"i, j"`` or several names, each once.
+    """Read ``"i, j"`` or several names, each once; those of a set in alphabetical order.
 
-    >>> split_names("i, j")
-    ('i', 'j')
+    >>> split_names("i, j"), split_names({"j", "i"})
+    (('i', 'j'), ('i', 'j'))
     """
     items: Any = names.split(",") if isinstance(names, str) else names
+    if isinstance(items, Set):
+        items = sorted(items, key=str)
     items = tuple(items) if isinstance(items, Iterable) else (items,)
     for item in items:
         if not isinstance(item, str):

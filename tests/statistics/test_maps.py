@@ -442,6 +442,12 @@ def test_parameters_need_values() -> None:
         counts.eval_and_sum({"m": 8})
 
 
+def test_parameters_that_a_count_does_not_depend_on_need_no_values() -> None:
+    knl = one_loop("out[i] = 2*a[i]", a=np.float32)
+    launches = lp.get_synchronization_map(knl, subgroup_size=32)
+    assert launches.eval_and_sum() == 1
+
+
 class WavefrontTarget(lp.OpenCLTarget):
     """OpenCL for devices that run 64 work-items in step."""
 

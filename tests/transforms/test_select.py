@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 import pytest
+from pymbolic.primitives import Variable
 
 import kgen as lp
 from kgen.ir.unit import CallableKernel
@@ -59,6 +60,13 @@ def test_anything_else_is_refused() -> None:
         lp.TransformError, match="split_iname: the first argument is a kernel or a program"
     ):
         lp.split_iname("kernel", "i", 4)  # type: ignore[type-var]
+
+
+def test_an_expression_is_no_name() -> None:
+    iname: Any = Variable("i")
+    for transform in (lp.tag_inames, lp.remove_unused_inames, lp.alias_temporaries):
+        with pytest.raises(lp.KgenError, match=r"argument '\w+' is .*, not Variable\('i'\)"):
+            transform(pair(), iname)
 
 
 def test_signatures_and_documentation_are_kept() -> None:

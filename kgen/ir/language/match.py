@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -144,6 +145,13 @@ class GlobMatchExpressionBase(MatchExpressionBase):
     """A name matches *glob*, in which ``*`` stands for any text and ``?`` for one character."""
 
     glob: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.glob, str):
+            raise KgenError(
+                f"the pattern of {type(self).__name__} is text, not {self.glob!r}\n"
+                "  hint: Id('load*'), Tagged('slow'); ObjTagged takes a tag itself"
+            )
 
     def __call__(self, kernel: LoopKernel, matchable: Any) -> bool:
         fits = _compiled(self.glob)
@@ -322,8 +330,24 @@ def parse_match(what: Any) -> Match:
             "  hint: 'id:NAME', 'writes:NAME', 'reads:NAME', 'iname:NAME' or 'tag:NAME', joined by "
             "'and', 'or' and 'not'"
         )
+    if not isinstance(what, MatchExpressionBase):
+        _require_two_parameters(what)
     found: Match = what
     return found
+
+
+def _require_two_parameters(test: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(test)
+    except ValueError:  # of a function in C, for example
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise KgenError(
+            f"a match function is called with kernel and instruction, and takes {signature}\n"
+            "  hint: lambda kernel, insn: insn.id == 'NAME'"
+        ) from None
 
 
 # -- stacks -------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def get_kennedy_unweighted_fusion_candidates(
     candidates: Collection[str],
     *,
     prefix: str = "ifused",
-) -> Mapping[str, Collection[str]]:
+) -> Mapping[str, frozenset[str]]:
     """Return loops that can be fused, for :func:`rename_inames_in_batch`; of reductions, too.
 
     Loops are grouped greedily, in program order, after Kennedy and McKinley
@@ -57,8 +57,8 @@ def get_kennedy_unweighted_fusion_candidates(
     >>> from kgen.transforms.loops.rename import rename_inames_in_batch
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<n }", ["b[i] = a[i] {id=b}", "c[j] = b[j] {dep=b}"])
     >>> found = get_kennedy_unweighted_fusion_candidates(knl, ["i", "j"])
-    >>> print(found)
-    {'ifused': ('i', 'j')}
+    >>> sorted(found["ifused"])
+    ['i', 'j']
     >>> print(rename_inames_in_batch(knl, found).default_entrypoint.instructions[1])
     c[ifused] = b[ifused]  {id=insn}
     """
@@ -71,7 +71,7 @@ def get_kennedy_unweighted_fusion_candidates(
         *_Candidates(kernel, [name for name in loops if name not in reduced]).groups(),
         *_reduction_groups(kernel, frozenset(loops) & reduced),
     ]
-    return {names(prefix): tuple(group) for group in found}
+    return {names(prefix): frozenset(group) for group in found}
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,13 @@ def test_errors_name_the_column(text: str, column: int, what: str) -> None:
 def test_other_types_are_refused() -> None:
     with pytest.raises(KgenError, match="not 3"):
         parse_match(3)
+    with pytest.raises(KgenError, match=r"of Tagged is text, not StringTag.*\n.*ObjTagged"):
+        Tagged(StringTag("slow"))  # type: ignore[arg-type]
+
+
+def test_functions_take_kernel_and_instruction() -> None:
+    with pytest.raises(KgenError, match=r"called with kernel and instruction.*\(insn\)"):
+        parse_match(lambda insn: True)
 
 
 # -- stacks ---------------------------------------------------------------------------

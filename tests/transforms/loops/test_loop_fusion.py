@@ -21,7 +21,7 @@ def program(text: str, *domains: str) -> lp.TranslationUnit:
 
 def found(knl: lp.TranslationUnit, loops: str) -> list[str]:
     groups = lp.get_kennedy_unweighted_fusion_candidates(knl, loops.split(","))
-    return ["".join(group) for group in groups.values()]
+    return ["".join(sorted(group)) for group in groups.values()]
 
 
 def check(knl: lp.TranslationUnit, loops: str, groups: list[str]) -> None:
