@@ -22,6 +22,7 @@ from kgen.ir.sets.dims import (
     in_names,
     in_to_params,
     involved_params,
+    isl_int,
     n_dims,
     name_dims,
     only_dim,
@@ -58,9 +59,14 @@ class Box:
     """
 
     lower: tuple[Expr, ...]
-    extents: tuple[int, ...]
+    extents: tuple[Expr, ...]
     domain: BasicSet | None
     conditions: tuple[Expr, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that are longer than 1."""
+        return tuple(k for k, extent in enumerate(self.extents) if extent != 1)
 
     def with_outer(self, around: Set, outer: Sequence[str]) -> Set:
         """Return the loops of ``domain`` with those in *outer*, which run over *around*."""
@@ -121,15 +127,17 @@ def box_of(
     whole_box: bool,
     existing: Set | None = None,
     has_more: bool = False,
+    sized: bool = False,
     what: str,
 ) -> Box:
     """Return the storage that holds a footprint, and which elements to fill in.
 
     These are the footprint itself, where it is a box or that of one access; all *existing* ones
     of its bounding box with *whole_box*; or, where the footprint is convex, that box if all of
-    it exists and *has_more* to give than is touched, else what conditions leave of it. Raises
-    :class:`StaticValueFindingError` for a box without a constant size, and
-    :class:`TransformError`, with an element that is not touched, where there is a hole.
+    it exists and *has_more* to give than is touched, else what conditions leave of it. Extents
+    are constants, or with *sized* functions of the sizes where they are none. Raises
+    :class:`StaticValueFindingError` for a box without such extents, and :class:`TransformError`,
+    with an element that is not touched, where there is a hole.
     """
     around = kernel.domain_of(tuple(sorted(outer)))
     context = to_named(around).params().intersect(kernel.assumptions)
@@ -146,9 +154,9 @@ def box_of(
         elements, touched = (parts[0], parts[0]) if len(parts) == 1 else (elements, touched)
     stored = isl.Set.from_basic_set(elements)
     lower: list[Expr] = []
-    extents: list[int] = []
+    extents: list[Expr] = []
     for name in dim_names(footprint):
-        least, extent = _bounds(kernel, stored, name, context, what)
+        least, extent = _bounds(kernel, stored, name, context, outer if sized else None, what)
         lower.append(least)
         extents.append(extent)
     moves = dict(zip(dim_names(footprint), lower, strict=True))
@@ -175,12 +183,17 @@ def first_outside(kernel: LoopKernel, one: Set, other: Set) -> dict[str, int] | 
 
 
 def _bounds(
-    kernel: LoopKernel, footprint: Set, name: str, context: Set, what: str
-) -> tuple[Expr, int]:
+    kernel: LoopKernel,
+    footprint: Set,
+    name: str,
+    context: Set,
+    outer: Collection[str] | None,
+    what: str,
+) -> tuple[Expr, Expr]:
     """Return the least element along an axis, and the largest extent.
 
     Where the least one is ``max(0, 8*i - 1)``, it is counted from ``8*i - 1``: from what makes
-    the extent least.
+    the extent least. Given the loops around, *outer*, the extent may depend on sizes.
     """
     shown = f"the least element of axis '{name}' that {what} touch"
     lower = dim_min(footprint, name)
@@ -193,6 +206,8 @@ def _bounds(
         count, start = min(found, key=lambda way: way[0])
         return start, count
     first = static_value(lower, context, largest=False, what=shown)
+    if outer is not None:
+        return aff_to_expr(first), _sized_extent(kernel, footprint, name, first, outer, what)
     most = dim_max(footprint, name).sub(isl.PwAff.from_aff(first))
     raise StaticValueFindingError(
         f"a constant extent of axis '{name}' was not found",
@@ -201,11 +216,29 @@ def _bounds(
     )
 
 
+def _sized_extent(
+    kernel: LoopKernel,
+    footprint: Set,
+    name: str,
+    least: isl.Aff,
+    outer: Collection[str],
+    what: str,
+) -> Expr:
+    """Return how many elements there are from *least* on, for all iterations of *outer*."""
+    extent = dim_max(footprint, name).sub(isl.PwAff.from_aff(least)).add_constant_val(isl_int(1))
+    graph = project_out_params(isl.Set.from_pw_aff(extent), outer)
+    counts = name_dims(graph, (name,)).coalesce()
+    shown = f"the number of elements of axis '{name}' that {what} touch"
+    most = static_value(dim_max(counts, name), kernel.assumptions, largest=True, what=shown)
+    return aff_to_expr(most)
+
+
 def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
     """Say how a number of elements gets a bound."""
     ways = [
         "split the loop that is swept, and sweep the inner one",
         "name the loops around it: fetch_outer_inames in add_prefetch, precompute_outer_inames",
+        "store them in global memory: temporary_address_space=lp.AddressSpace.GLOBAL",
     ]
     for _, aff in extent.get_pieces():
         for name in involved_params(aff):
@@ -277,7 +310,7 @@ def _from_zero(elements: BasicSet, lower: Mapping[str, Expr]) -> BasicSet:
     return elements
 
 
-def _counted(elements: BasicSet, lower: Mapping[str, Expr], extents: Sequence[int]) -> BasicSet:
+def _counted(elements: BasicSet, lower: Mapping[str, Expr], extents: Sequence[Expr]) -> BasicSet:
     """Count from the least elements along the axes that are longer than 1; drop the others."""
     elements = _from_zero(elements, lower)
     single = [n for n, extent in zip(dim_names(elements), extents, strict=True) if extent == 1]

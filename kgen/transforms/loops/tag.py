@@ -63,8 +63,8 @@ def tag_inames(
     :arg iname_to_tag: ``{"i": "g.0", "j": ["l.0", my_tag]}``, such pairs, or the text
         ``"i:g.0, j:l.0"``. Inames may be patterns with ``*`` and ``?``; a pattern that matches
         none changes nothing.
-    :arg force: replace an existing implementation tag
-    :arg ignore_nonexistent: ignore inames that do not exist
+    :arg force: replace an implementation tag that is there already; ``l.auto`` gives way without
+    :arg ignore_nonexistent: pass over inames that do not exist
 
     ::
 
@@ -196,7 +196,8 @@ def _with_tag(iname: Iname, tag: Tag | None, force: bool) -> Iname:
     if tag is not None and not isinstance(tag, InameImplementationTag):
         return iname.copy(tags=iname.tags | {tag})
     old = [t for t in iname.tags if isinstance(t, InameImplementationTag) and t != tag]
-    if old and (not force or isinstance(old[0], ForceSequentialTag)):
+    chosen = any(not isinstance(t, AutoFitLocalInameTag) for t in old)
+    if chosen and (not force or isinstance(old[0], ForceSequentialTag)):
         fixed = isinstance(old[0], ForceSequentialTag)
         raise TransformError(
             f"iname '{iname.name}' is implemented as '{old[0]}' already, "

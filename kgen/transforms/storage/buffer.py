@@ -151,7 +151,7 @@ class _Region:
     @property
     def kept(self) -> tuple[int, ...]:
         """The axes that are longer than 1."""
-        return tuple(k for k, extent in enumerate(self.box.extents) if extent > 1)
+        return self.box.kept
 
     def element(self) -> tuple[Expr, ...]:
         """Return the subscripts of the array."""
@@ -293,7 +293,7 @@ class _Buffer:
         footprint = swept_footprint(self.kernel, accesses, self.outer, dims)
         whole_box = self.whole_box and word == "init"
         box = box_of(self.kernel, footprint, self.outer, whole_box=whole_box, what=what)
-        kept = [dim.name for dim, n in zip(dims, box.extents, strict=True) if n > 1]
+        kept = [dim.name for dim, n in zip(dims, box.extents, strict=True) if n != 1]
         return _Region(box, tuple(kept))
 
     # -- what is written ---------------------------------------------------------------------

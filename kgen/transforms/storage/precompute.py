@@ -64,7 +64,8 @@ def precompute(
     :arg storage_axis_to_tag: tags of the new loops by axis; *default_tag* is for the others
     :arg fetch_bounding_box: compute the whole bounding box, if several
         uses together need less
-    :arg temporary_address_space: an :class:`AddressSpace`, by default inferred
+    :arg temporary_address_space: an :class:`AddressSpace`; found automatically by default. Storage
+        in global memory may depend on sizes; a global barrier precedes its uses
 
     ::
 

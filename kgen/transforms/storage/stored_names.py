@@ -11,6 +11,7 @@ from pytools.tag import Tag
 
 from kgen.errors import TransformError
 from kgen.ir.data import SubstitutionRule, TemporaryVariable, read_address_space
+from kgen.ir.expr import Expr
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import auto, read_type, to_kgen_type
 from kgen.transforms.select import new_names, require_new_iname, require_new_name
@@ -79,8 +80,8 @@ class StoredNames:
         if not values.rule_stays:
             rules = {n: r for n, r in kernel.substitutions.items() if n != rule.name}
             others = kernel.copy(substitutions=rules)
-        self._names = new_names(others, (rule.name, *storage.inames))
-        self.temporary = storage.temporary or self._names(f"{rule.name}_0")
+        self.others = new_names(others, (rule.name, *storage.inames))
+        self.temporary = storage.temporary or self.others(f"{rule.name}_0")
         if self.temporary not in kernel.temporary_variables:
             require_new_name(kernel, self.temporary, (rule.name, *rule.arguments))
         ids = kernel.get_instruction_id_generator()
@@ -104,12 +105,12 @@ class StoredNames:
             if name not in self.kernel.inames:
                 require_new_iname(self.kernel, name)
         made = [
-            self._names(axis if axis in self.rule.arguments else f"{self.rule.name}_{axis}")
+            self.others(axis if axis in self.rule.arguments else f"{self.rule.name}_{axis}")
             for axis in axes[len(given) :]
         ]
         return [*given, *made]
 
-    def declared(self, extents: tuple[int, ...], loops: tuple[str, ...]) -> TemporaryVariable:
+    def declared(self, extents: tuple[Expr, ...], loops: tuple[str, ...]) -> TemporaryVariable:
         """Return the temporary of a size; an existing one must have it already, or none.
 
         Axes of a new one are called like the *loops* along them, where the user gives names.

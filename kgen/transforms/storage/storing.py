@@ -15,9 +15,9 @@ from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.expr import Expr, Reduction, subscript, substitute, variable_names, walk
-from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import BasicSet, Set, dim_names
+from kgen.ir.sets.dims import BasicSet, Set, dim_names, to_named
 from kgen.ir.sets.text import parse_domain
 from kgen.ir.types import AddressSpace
 from kgen.transforms.array_accesses import Index
@@ -29,6 +29,7 @@ from kgen.transforms.storage.filling import (
     mentioned_inames,
     reject_local_in_divergent_loop,
 )
+from kgen.transforms.storage.reduced import ReductionCopies, loops_of_bounds
 from kgen.transforms.storage.sites import SiteRewriter, Values
 from kgen.transforms.storage.stored_names import Storage, StoredNames, ordered_axes
 from kgen.transforms.storage.window import Window, find_window, slide
@@ -51,7 +52,12 @@ class _Storing:
         self.rule = rule = values.rule
         self.storage = storage
         self.value = expand_expression(kernel, rule.expression)
-        self.free = _free_names(self.value, rule)
+        inside = {name for site in values.sites for name in site.place.inames}
+        self.inside = inside.union(storage.outer or ())
+        #: loops that decide what reductions in the values run over
+        self.bounding = loops_of_bounds(kernel, self.value, self.inside)
+        self.swept_arguments = _swept_arguments(values, storage.sweep)
+        self.free = _free_names(self.value, rule) | self.bounding.difference(self.swept_arguments)
         self.axes = axes = ordered_axes(rule, storage, self.free)
         self.given = given = values.given_accesses(axes)
         if given:
@@ -92,6 +98,7 @@ class _Storing:
             whole_box=whole_box,
             existing=valid_elements(kernel, footprint, dims) if is_more else None,
             has_more=values.has_more,
+            sized=window is None and self.names.space is AddressSpace.GLOBAL,
             what=what,
         )
         if self.given:
@@ -104,34 +111,31 @@ class _Storing:
         return window, box
 
     @cached_property
-    def kept(self) -> list[int]:
-        """The axes that the temporary has: those with several elements."""
-        return [k for k, extent in enumerate(self.box.extents) if extent > 1]
-
-    @cached_property
     def loops(self) -> dict[str, str]:
         """The axes by the loops along them that fill the temporary."""
-        return {self.dims[k].name: self.axes[k] for k in self.kept}
+        return {self.dims[k].name: self.axes[k] for k in self.box.kept}
 
     def result(self) -> LoopKernel:
         """Return the kernel in which the sites read the temporary."""
         kernel, names, loops = self.kernel, self.names, tuple(self.loops)
-        fill = self._fill()
+        fill, copies = self._fill()
         rewriter = self._rewriter()
         users = {site.insn_id for site in self.values.sites}
+        added: list[InstructionBase] = [fill, *self._barrier()]
+        stored = {str(insn.id) for insn in added}
         instructions: list[InstructionBase] = [
-            rewriter.change_reads(insn, depends_on=insn.depends_on | {names.insn_id})
+            rewriter.change_reads(insn, depends_on=insn.depends_on | stored)
             if insn.id in users
             else insn
             for insn in rewriter.written.instructions
         ]
         known = rewriter.rules()
         first = next(k for k, insn in enumerate(instructions) if insn.id in users)
-        instructions.insert(first, fill)
+        instructions[first:first] = added
         temporary, in_registers = self._temporary()
         rules = rules_of(known, instructions)
         single = self._single_loops()
-        added = [*single, *(name for name in loops if name not in kernel.inames)]
+        new = [*single, *(name for name in loops if name not in kernel.inames)]
         result = kernel.copy(
             instructions=instructions,
             temporary_variables={**kernel.temporary_variables, names.temporary: temporary},
@@ -140,36 +144,65 @@ class _Storing:
                 *kernel.domains,
                 *_new_domains(kernel, self.box, loops, self.outer),
                 *(parse_domain(f"{{ [{name}] : 0 <= {name} < 1 }}") for name in single),
+                *copies.domains,
             ),
-            inames={**kernel.inames, **{name: Iname(name) for name in added}},
+            inames={
+                **kernel.inames,
+                **{name: Iname(name) for name in new},
+                **{iname.name: iname for iname in copies.copies.values()},
+            },
         )
         tags = {
             name: (self.storage.tag_of(self.rule, self.loops[name]),)
-            for name in added
+            for name in new
             if name in self.loops
         }
         return self._slid(add_tags(result, tags), in_registers)
 
-    def _fill(self) -> Assignment:
-        """Return the instruction that stores an element."""
-        box, names = self.box, self.names
+    def _barrier(self) -> list[InstructionBase]:
+        """Return what other work-items wait for before they read global memory."""
+        if self.names.space is not AddressSpace.GLOBAL:
+            return []
+        return [
+            BarrierInstruction(
+                self.kernel.get_instruction_id_generator()(f"{self.names.insn_id}_barrier"),
+                depends_on=frozenset({self.names.insn_id}),
+                within_inames=self.around,
+                within_inames_is_final=True,
+            )
+        ]
+
+    def _fill(self) -> tuple[Assignment, ReductionCopies]:
+        """Return the instruction that stores an element, and its new loops of reductions."""
+        kernel, box, names = self.kernel, self.box, self.names
         element = {
-            axis: simplify(p.Sum((p.Variable(dim.name), low))) if extent > 1 else low
+            axis: simplify(p.Sum((p.Variable(dim.name), low))) if extent != 1 else low
             for axis, dim, low, extent in zip(
                 self.axes, self.dims, box.lower, box.extents, strict=True
             )
         }
+        moved = {
+            name: element[self.swept_arguments.get(name, name)]
+            for name in self.storage.sweep
+            if name in self.bounding
+        }
+        known = kernel.assumptions
+        if box.domain is not None:
+            known = to_named(box.domain).params().intersect(known)
+        copies = ReductionCopies(kernel, self.inside, moved, known, names.others)
         is_swept = not self.free.isdisjoint(self.storage.sweep)
-        return Assignment(
+        value = copies(self.value) if moved else self.value if is_swept else self.rule.expression
+        fill = Assignment(
             subscript(p.Variable(names.temporary), tuple(map(p.Variable, self.loops))),
-            substitute(self.value if is_swept else self.rule.expression, element),
+            substitute(value, element),
             id=names.insn_id,
             within_inames=self.around.union(self.loops),
             within_inames_is_final=True,
             predicates=frozenset(box.conditions),
-            depends_on=self.order.before | bound_writers(self.kernel, self.around),
+            depends_on=self.order.before | bound_writers(kernel, self.around),
             depends_on_is_final=True,
         )
+        return fill, copies
 
     def _rewriter(self) -> SiteRewriter:
         """Return what makes the sites read the temporary."""
@@ -178,16 +211,16 @@ class _Storing:
 
     def _read(self, variable: p.Variable, operands: Index) -> Expr:
         at = self.values.position(self.axes, operands)
-        index = tuple(simplify(at[k] - self.box.lower[k]) for k in self.kept)
+        index = tuple(simplify(at[k] - self.box.lower[k]) for k in self.box.kept)
         return subscript(p.Variable(self.names.temporary), index)
 
     def _temporary(self) -> tuple[TemporaryVariable, bool]:
         """Return the temporary, and whether a window moves through it as through registers."""
         window, names = self.window, self.names
-        extents = [self.box.extents[k] for k in self.kept]
+        extents = [self.box.extents[k] for k in self.box.kept]
         in_registers = window is not None and window.fits_registers(extents, names.space)
         if window is not None and not in_registers:
-            extents[self.kept.index(window.axis)] += window.spare(self.kernel, names.space)
+            extents[self.box.kept.index(window.axis)] += window.spare(self.kernel, names.space)
         temporary = names.declared(tuple(extents), tuple(self.loops))
         if temporary.address_space == AddressSpace.LOCAL:
             reject_local_in_divergent_loop(self.kernel, f"'{names.temporary}'", self.outer)
@@ -199,7 +232,7 @@ class _Storing:
         return [
             dim.name
             for k, dim in enumerate(self.dims)
-            if k not in self.kept and dim.name in named and dim.name not in self.kernel.inames
+            if k not in self.box.kept and dim.name in named and dim.name not in self.kernel.inames
         ]
 
     def _slid(self, stored: LoopKernel, in_registers: bool) -> LoopKernel:
@@ -210,6 +243,16 @@ class _Storing:
         along, extent = self.dims[axis].name, self.box.extents[axis]
         fill = self.names.insn_id
         return slide(stored, self.window, fill, along, extent, in_registers=in_registers)
+
+
+def _swept_arguments(values: Values, sweep: Sequence[str]) -> dict[str, str]:
+    """Return the arguments of the rule by the swept loop that they are at all sites."""
+    found = {}
+    for k, argument in enumerate(values.rule.arguments):
+        (operand, *others) = {(site.index or ())[k] for site in values.sites}
+        if isinstance(operand, p.Variable) and operand.name in sweep and not others:
+            found[operand.name] = argument
+    return found
 
 
 def _free_names(value: Expr, rule: SubstitutionRule) -> frozenset[str]:
@@ -261,7 +304,7 @@ def _check_left_out(
     if storage.axes is None:
         return
     for axis, extent in list(zip(axes, box.extents, strict=True))[len(storage.axes) :]:
-        if extent > 1:
+        if extent != 1:
             raise TransformError(
                 f"axis '{axis}' is missing in storage_axes",
                 because=f"the uses of '{rule.name}' take {extent} values along it",

@@ -189,3 +189,9 @@ def test_priorities_are_advice() -> None:
     assert knl.default_entrypoint.loop_priority == (("i_outer", "a_dim_0"),)
     with pytest.warns(lp.KgenWarning, match=r"no iname 'z'(.|\n)*no_such_loop\(z\)"):
         assert lp.prioritize_loops(knl, "z, i_outer") == knl
+
+
+def test_an_axis_that_kgen_would_choose_gives_way_to_another_tag() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", "a[i] = 0")
+    knl = lp.tag_inames(lp.tag_inames(knl, "i:l.auto"), "i:g.0")
+    assert [*map(str, knl.default_entrypoint.iname_tags("i"))] == ["g.0"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
@@ -343,3 +344,36 @@ def test_a_name_given_for_an_axis_of_one_element_stays() -> None:
     knl = lp.precompute(knl, "f", "j", precompute_inames="x,y", default_tag=None)
     (fill, _) = lp.tag_inames(knl, "x:unr").default_entrypoint.instructions
     assert fill.within_inames == {"i", "y"}
+
+
+def test_global_memory_holds_as_many_values_as_a_size_says() -> None:
+    knl = lp.make_kernel(
+        "{ [i,j]: 0 <= i < n and 0 <= j < n }",
+        ["f(x) := 2*a[x]", "out[i] = sum(j, f(j)) + f(i)"],
+        [lp.GlobalArg("a", np.float64, shape="n"), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.precompute(knl, "f", "i, j", temporary_address_space=lp.AddressSpace.GLOBAL)
+    stored = knl.default_entrypoint
+    assert stored.temporary_variables["f_0"].shape == (p.Variable("n"),)
+    assert stored.id_to_insn["insn"].depends_on == {"f", "f_barrier"}
+    assert knl(a=np.arange(3.0))[1][0].tolist() == [6, 8, 10]
+
+
+def test_sums_of_groups_meet_in_global_memory() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "out = sum(i, a[i])",
+        [lp.GlobalArg("a", np.float64, shape="n"), ...],
+        assumptions="n >= 1",
+    )
+    knl = lp.split_iname(knl, "i", 16, inner_tag="l.0")
+    knl = lp.reduction_arg_to_subst_rule(lp.split_reduction_inward(knl, "i_inner"), "i_outer")
+    space = lp.AddressSpace.GLOBAL
+    knl = lp.precompute(
+        knl, "red_i_outer_arg", "i_outer", temporary_address_space=space, default_tag="l.auto"
+    )
+    knl = lp.tag_inames(knl, "i_outer_0:g.0")
+    first, second = lp.generate_code_v2(lp.add_dtypes(knl, {"a": np.float64})).device_programs
+    assert "gid(0)" in first.code
+    assert "red_i_outer_arg_0[i_outer]" in second.code
