@@ -238,7 +238,6 @@ def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
     ways = [
         "split the loop that is swept, and sweep the inner one",
         "name the loops around it: fetch_outer_inames in add_prefetch, precompute_outer_inames",
-        "store them in global memory: temporary_address_space=lp.AddressSpace.GLOBAL",
     ]
     for _, aff in extent.get_pieces():
         for name in involved_params(aff):

@@ -51,7 +51,7 @@ from kgen.ir.sets.domain import PwAff
 from kgen.ir.sets.facts import DomainFacts
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.text import parse_assumptions
-from kgen.ir.tags import AutoFitLocalInameTag, Taggable
+from kgen.ir.tags import AutoFitLocalInameTag, Taggable, filter_iname_tags_by_type
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, AddressSpace, KgenType, NumpyType, to_kgen_type
 
@@ -72,6 +72,86 @@ def _is_same(new: Any, old: Any) -> bool:
     if new is old or not (isinstance(new, tuple) and isinstance(old, tuple)):
         return new is old
     return len(new) == len(old) and all(map(operator.is_, new, old))
+
+
+class _DomainFacts:
+    """A domain of a kernel: the names of its dimensions, and what it is on some of its inames."""
+
+    def __init__(self, domain: BasicSet) -> None:
+        self.domain = domain
+        self.dims = dim_names(domain)
+        self.params = param_names(domain)
+        self._memo: dict[tuple[str, ...], Set] = {}
+
+    @cached_property
+    def holds_always(self) -> bool:
+        """Whether its inames take some values whatever all parameters and other inames are."""
+        return not self.params and not self.domain.is_empty()
+
+    def restricted(self, inames: tuple[str, ...]) -> Set:
+        """Return the values that *inames* take, for all parameters and other inames."""
+        found = self._memo.get(inames)
+        if found is None:
+            found = self._memo[inames] = restrict(self.domain, inames)
+        return found
+
+
+class Parts(tuple[P, ...]):
+    """Domains, instructions or arguments of a kernel: a tuple to which lists can be added.
+
+    Slices are lists, which can be changed and passed to ``kernel.copy``.
+
+    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2]), Parts([1, 2])[:]
+    ((1, 2, 3), (0, 1, 2), [1, 2])
+    """
+
+    __slots__ = ()
+
+    @overload  # type: ignore[override]
+    def __getitem__(self, index: SupportsIndex, /) -> P: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> list[P]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice, /) -> P | list[P]:
+        if isinstance(index, slice):
+            return list(super().__getitem__(index))
+        return super().__getitem__(index)
+
+    def __add__(self, more: Iterable[P]) -> Parts[P]:  # type: ignore[override]
+        return Parts((*self, *more))
+
+    def __radd__(self, before: Iterable[P]) -> Parts[P]:
+        return Parts((*before, *self))
+
+
+class Joinable(tuple[P, ...]):
+    """Nestings of loops, outer loops first, or words: a tuple, which sets can be joined with.
+
+    >>> Joinable([("i", "j")]) | {("j", "k"), ("i", "j")}
+    (('i', 'j'), ('j', 'k'))
+    """
+
+    __slots__ = ()
+
+    def __or__(self, more: Iterable[P]) -> Joinable[P]:
+        return Joinable((*self, *sorted(set(more).difference(self))))
+
+    __ror__ = __or__
+
+
+class Table(constantdict[str, P]):
+    """What a kernel holds by name: constant, and copied to a dict that can be changed.
+
+    >>> changed = Table({"a": 1}).copy()
+    >>> changed["b"] = 2
+    >>> changed
+    {'a': 1, 'b': 2}
+    """
+
+    def copy(self) -> dict[str, P]:
+        """Return a dict with the same entries."""
+        return dict(self)
 
 
 class KernelState(IntEnum):
@@ -368,9 +448,12 @@ class LoopKernel(Digested, Taggable):
         """Return a generator of unused instruction ids."""
         return UniqueNameGenerator(set(self.id_to_insn))
 
-    def make_unique_instruction_id(self, based_on: str = "insn") -> str:
-        """Return an unused instruction id."""
-        return str(self.get_instruction_id_generator()(based_on))
+    def make_unique_instruction_id(
+        self, based_on: str = "insn", extra_used_ids: Iterable[str] = ()
+    ) -> str:
+        """Return an instruction id that is not taken, nor one of *extra_used_ids*."""
+        taken = {*self.id_to_insn, *extra_used_ids}
+        return str(UniqueNameGenerator(taken)(based_on))
 
     def get_var_descriptor(self, name: str) -> ArrayBase | ValueArg:
         """Return the argument or temporary called *name*, or raise an error."""
@@ -496,10 +579,16 @@ class LoopKernel(Digested, Taggable):
         """Return the tags of *iname*."""
         return self.inames[iname].tags
 
-    def iname_tags_of_type(self, iname: str, kind: type[T] | tuple[type[T], ...]) -> frozenset[T]:
-        """Return the tags of *iname* that are of a type."""
+    def iname_tags_of_type(
+        self,
+        iname: str,
+        kind: type[T] | tuple[type[T], ...],
+        max_num: int | None = None,
+        min_num: int | None = None,
+    ) -> frozenset[T]:
+        """Return the tags of *iname* that are of a type: at least and at most some number."""
         tags = self.inames[iname].tags
-        return frozenset(tag for tag in tags if isinstance(tag, kind)) if tags else frozenset()
+        return frozenset(filter_iname_tags_by_type(tags, kind, max_num, min_num))
 
     def has_tag(self, iname: str, kind: type[T] | tuple[type[T], ...]) -> bool:
         """Tell whether *iname* has a tag of a type."""
@@ -865,12 +954,12 @@ _CONSTANT: Mapping[str, Callable[[Any], Any]] = {
         _MAPS, lambda held: held if type(held) is Table else Table(sorted(held.items()))
     ),
     "applied_iname_rewrites": lambda held: tuple(map(constantdict, held)),
-    "silenced_warnings": tuple,
+    "silenced_warnings": Joinable,
     "assumptions": lambda held: held.to_set() if isinstance(held, BasicSet) else held,
     "loop_priority": lambda held: (
         held
-        if type(held) is Nestings
-        else Nestings(sorted(held) if isinstance(held, AbstractSet) else held)
+        if type(held) is Joinable
+        else Joinable(sorted(held) if isinstance(held, AbstractSet) else held)
     ),
     "options": lambda held: held.held(),
 }

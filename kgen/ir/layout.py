@@ -43,6 +43,11 @@ class FixedStrideArrayDimTag(ArrayDimImplementationTag):
     stride: Expr | AutoType
     layout_nesting_level: int | None = None
 
+    @property
+    def target_axis(self) -> int:
+        """The axis of the array in generated code, which has one."""
+        return 0
+
     def __post_init__(self) -> None:
         if self.stride is None:
             raise KernelError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kgen.errors import KernelError, near_names
 from kgen.ir.expr import to_text
 from kgen.ir.linearization import linearization_lines
 
@@ -121,6 +122,13 @@ def stringify_kernel(
     else:
         items = what.split(",") if isinstance(what, str) else what
         wanted = {item.strip().lower() for item in items}
+        known = ["name", *(key for key, _, _ in _SECTIONS)]
+        for name in sorted(wanted.difference(known)):
+            raise KernelError(
+                f"a kernel has no section '{name}' to print",
+                kernel=kernel.name,
+                hint=near_names(name, known),
+            )
     lines = [_RULE]
     if "name" in wanted:
         lines += [f"KERNEL: {kernel.name}", _RULE]

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pytools.tag import Tag, ToTagSetConvertible, check_tag_uniqueness, normalize_tags
 
-from kgen.errors import KernelError, KgenError
+from kgen.errors import InvalidValueError, KernelError, KgenError
 
 __all__ = [
     "AutoFitLocalInameTag",
@@ -64,9 +64,18 @@ class Taggable:
         """Return this with one tag or several more; rejects two of a kind that is unique."""
         return self.copy(tags=check_tag_uniqueness(normalize_tags(tags) | self.tags))
 
-    def without_tags(self: Self_, tags: ToTagSetConvertible) -> Self_:
-        """Return this without one tag or several."""
-        return self.copy(tags=self.tags - normalize_tags(tags))
+    def without_tags(
+        self: Self_, tags: ToTagSetConvertible, verify_existence: bool = True
+    ) -> Self_:
+        """Return this without one tag or several, which it has if *verify_existence* holds."""
+        gone = normalize_tags(tags)
+        if verify_existence and not gone <= self.tags:
+            missing = ", ".join(sorted(str(tag) for tag in gone - self.tags))
+            raise InvalidValueError(
+                f"'{self}' has no tag {missing} that could be removed",
+                hint="without_tags(tags, verify_existence=False)",
+            )
+        return self.copy(tags=self.tags - gone)
 
 
 class InameImplementationTag(Tag):

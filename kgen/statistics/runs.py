@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Place
 from kgen.analysis.footprints import Footprints
-from kgen.errors import KernelError
+from kgen.errors import InvalidValueError, KernelError
 from kgen.ir.expr import minus, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
@@ -55,13 +55,18 @@ def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
     """
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return given
-    if given in (None, "guess") and kernel.target.warp_size is not None:
+    if given not in (None, "guess"):
+        raise InvalidValueError(
+            f"the sub-group size is a positive number, None or 'guess', not {given!r}",
+            kernel=kernel.name,
+        )
+    if kernel.target.warp_size is not None:
         return kernel.target.warp_size
     has_items = any(kernel.has_tag(iname, LocalInameTag) for iname in kernel.inames)
     if given == "guess" or not has_items:
         return WARP_SIZE  # without work-items each sub-group has one of them
     raise KernelError(
-        f"the sub-group size {given!r} is no number, and the target has none",
+        "the sub-group size is not given, and the target has none",
         kernel=kernel.name,
         hint="pass subgroup_size=32, or subgroup_size='guess'",
     )

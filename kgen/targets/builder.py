@@ -89,9 +89,9 @@ class ASTBuilderBase:
         """
         return {}
 
-    def preamble_generators(self) -> Sequence[PreambleGenerator]:
+    def preamble_generators(self) -> list[PreambleGenerator]:
         """Return functions from a :class:`PreambleInfo` to pairs ``(key, text)``."""
-        return ()
+        return []
 
     def get_expression_to_code_mapper(
         self, kernel: DeviceKernel, preamble: Preamble

@@ -30,7 +30,7 @@ MODULES = {
     "kernel": "LoopKernel KernelState data instruction array creation tools function_interface",
     "kernel.array": "ArrayBase FixedStrideArrayDimTag VectorArrayDimTag parse_array_dim_tags",
     "kernel.creation": "make_kernel make_function UniqueName",
-    "kernel.data": "GlobalArg ValueArg TemporaryVariable AddressSpace GroupInameTag parse_tag",
+    "kernel.data": "GlobalArg ValueArg AddressSpace GroupInameTag parse_tag AtomicUpdate",
     "kernel.function_interface": "ArrayArgDescriptor CallableKernel get_kw_pos_association",
     "kernel.instruction": "Assignment CInstruction LegacyStringInstructionTag make_assignment",
     "kernel.tools": "add_dtypes get_subkernels get_dot_dependency_graph",

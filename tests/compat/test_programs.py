@@ -535,3 +535,32 @@ def test_options_of_colours_by_their_earlier_names(name: str) -> None:
     knl = lp.set_options(doubled(), **given)
     assert not knl.default_entrypoint.options.allow_terminal_colors
     assert lp.Options(**given) == lp.Options(allow_terminal_colors=False)
+
+
+def test_builders_add_functions_and_preambles_to_those_of_their_bases() -> None:
+    class Absolute(lp.ScalarCallable):
+        def with_types(self, arg_id_to_dtype: Any, callables_table: Any) -> Any:
+            dtype = arg_id_to_dtype[0]
+            changes = {"name_in_target": "fabs", "arg_id_to_dtype": {0: dtype, -1: dtype}}
+            return self.copy(**changes), callables_table
+
+    class Builder(lp.target.pyopencl.PyOpenCLCASTBuilder):
+        @property
+        def known_callables(self) -> Any:
+            known = super().known_callables.copy()
+            known["magnitude"] = Absolute("magnitude")
+            return known
+
+        def preamble_generators(self) -> Any:
+            own = [lambda info: [("00_own", "/* own */")]]
+            return super().preamble_generators() + own
+
+    class Target(lp.PyOpenCLTarget):
+        def get_device_ast_builder(self) -> Any:
+            return Builder(self)
+
+    args = [lp.GlobalArg("a", np.float64, shape="n"), ...]
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = magnitude(a[i])", args, target=Target())
+    code = lp.generate_code_v2(knl).device_code()
+    assert "/* own */" in code
+    assert "out[i] = fabs(a[i])" in code

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kgen as lp
+from kgen.ir.tags import UnrollTag
 
 
 def nested() -> lp.LoopKernel:
@@ -69,3 +70,25 @@ def test_a_silenced_warning_of_a_kernel_is_not_given() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         knl.copy(silenced_warnings=("odd",)).warn("odd", "odd(w)")
+
+
+def test_tags_of_a_loop_are_as_many_as_wanted() -> None:
+    knl = lp.tag_inames(nested(), "i:unr")
+    assert len(knl.iname_tags_of_type("i", UnrollTag, max_num=1, min_num=1)) == 1
+    with pytest.raises(lp.KgenError, match="at least 1 of UnrollTag are wanted"):
+        knl.iname_tags_of_type("j", UnrollTag, min_num=1)
+
+
+def test_ids_that_are_used_elsewhere_are_left_out() -> None:
+    assert nested().make_unique_instruction_id("m", extra_used_ids={"m_0"}) == "m_1"
+
+
+def test_silenced_warnings_are_joined_with_sets() -> None:
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 1", silenced_warnings="b").default_entrypoint
+    assert knl.copy(silenced_warnings=knl.silenced_warnings | {"a"}).silenced_warnings == ("b", "a")
+
+
+def test_sections_that_a_kernel_does_not_have_are_not_printed() -> None:
+    assert nested().stringify(what={"name", "tags"}).splitlines()[1] == "KERNEL: kgen_kernel"
+    with pytest.raises(lp.KernelError, match=r"no section 'domain' to print.*\n.*domains"):
+        nested().stringify(what="domain")

@@ -38,6 +38,9 @@ def test_tags_are_added_found_and_taken_away(at: int) -> None:
     assert tagged.tagged([Marked("y")]).tags_of_type(Marked) == {Marked("x"), Marked("y")}
     assert tagged.without_tags(Marked("x")) == plain
     assert not plain.tags_of_type(Marked)
+    assert plain.without_tags(Marked("x"), verify_existence=False) == plain
+    with pytest.raises(ValueError, match=r"has no tag .* that could be removed"):
+        plain.without_tags(Marked("x"))
 
 
 def test_tags_of_a_type() -> None:

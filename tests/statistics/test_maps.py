@@ -254,6 +254,9 @@ def test_size_of_sub_groups_is_asked_for_where_it_matters() -> None:
     with pytest.raises(KernelError, match="subgroup_size=32"):
         lp.get_op_map(split)
     assert lp.get_op_map(split, subgroup_size="guess")
+    for size in (0, "large"):
+        with pytest.raises(ValueError, match="positive number, None or 'guess', not"):
+            lp.get_op_map(knl, subgroup_size=size)
 
 
 def test_warps_of_cuda_have_32_work_items() -> None:

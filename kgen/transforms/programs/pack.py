@@ -29,14 +29,15 @@ __all__ = ["pack_and_unpack_args_for_call"]
 def pack_and_unpack_args_for_call(
     program: TranslationUnit,
     call_name: str,
-    input_args_to_pack: str | Iterable[str] | None = None,
-    output_args_to_unpack: str | Iterable[str] | None = None,
+    args_to_pack: str | Iterable[str] | None = None,
+    args_to_unpack: str | Iterable[str] | None = None,
 ) -> TranslationUnit:
     """Make the calls of a kernel use contiguous copies of their array arguments.
 
     :arg call_name: the kernel that is called
-    :arg input_args_to_pack: names of the arguments that are copied before; all by default
-    :arg output_args_to_unpack: names of the arguments that are copied back; all by default
+    :arg args_to_pack: which arguments are copied before; all by default. Names are those of the
+        arrays that calls pass, or of the arguments of the kernel; those of results are ignored.
+    :arg args_to_unpack: which are copied back; all by default
 
     ::
 
@@ -44,13 +45,13 @@ def pack_and_unpack_args_for_call(
         [i]: y[2*i] = f([j]: x[2*j])    =>        [i]: y_pack[i] = f([j]: x_pack[j])
                                                   y[2*i] = y_pack[i]
 
-    Raises :class:`TransformError` if nothing calls it, and for names that are not arguments.
+    Raises :class:`TransformError` where nothing calls it, and for names that are neither.
 
     >>> from kgen.frontend import make_function, make_kernel
     >>> from kgen.transforms.programs.callables import merge
     >>> f = make_function("{ [i]: 0<=i<4 }", "y[i] = 3*x[i]", name="f")
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "[i]: y[2*i] = f([j]: x[2*j])")
-    >>> knl = pack_and_unpack_args_for_call(merge([knl, f]), "f", output_args_to_unpack=())
+    >>> knl = pack_and_unpack_args_for_call(merge([knl, f]), "f", args_to_unpack=())
     >>> for insn in knl.default_entrypoint.instructions:
     ...     print(insn)
     x_pack[j_0] = x[2*j_0]  {id=insn_x_pack}
@@ -68,37 +69,40 @@ def pack_and_unpack_args_for_call(
     callee = program[call_name]
     inputs = tuple(a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input)
     outputs = tuple(a.name for a in callee.args if isinstance(a, ArrayArg) and a.is_output)
-    packed = _chosen(callee, inputs, input_args_to_pack)
-    unpacked = _chosen(callee, outputs, output_args_to_unpack)
+    packed, unpacked = (
+        None if given is None else split_names(given) for given in (args_to_pack, args_to_unpack)
+    )
+    known = {*inputs, *outputs}
     found = False
 
     def change(kernel: LoopKernel) -> LoopKernel:
         nonlocal found
         for insn_id in [str(insn.id) for insn, name in calls_of(kernel) if name == call_name]:
             found = True
-            kernel = _Packing(kernel, kernel.id_to_insn[insn_id]).result(
-                {inputs.index(name): callee.arg_dict[name] for name in packed},
-                {outputs.index(name): callee.arg_dict[name] for name in unpacked},
+            packing = _Packing(kernel, kernel.id_to_insn[insn_id])
+            operands, results = packing.passed(inputs, outputs)
+            known.update(operands.values(), results.values())
+            kernel = packing.result(
+                {inputs.index(a): callee.arg_dict[a] for a in _chosen(operands, packed)},
+                {outputs.index(a): callee.arg_dict[a] for a in _chosen(results, unpacked)},
             )
         return kernel
 
     changed = program.map_kernels(change)
     if not found:
         raise TransformError(f"no kernel of the program calls '{call_name}'")
+    for name in (*(packed or ()), *(unpacked or ())):
+        if name not in known:
+            raise TransformError(
+                f"'{name}' is no argument of '{call_name}', and no call passes it\n  hint: "
+                f"{near_names(name, sorted(known))}"
+            )
     return changed
 
 
-def _chosen(
-    callee: LoopKernel, known: tuple[str, ...], wanted: str | Iterable[str] | None
-) -> tuple[str, ...]:
-    names = known if wanted is None else split_names(wanted)
-    for name in names:
-        if name not in known:
-            raise TransformError(
-                f"'{name}' is no such argument of '{callee.name}'\n  hint: "
-                f"{near_names(name, known)}"
-            )
-    return names
+def _chosen(passed: Mapping[str, str], wanted: tuple[str, ...] | None) -> list[str]:
+    """Return the arguments, of those that arrays are *passed* for, that either name selects."""
+    return [a for a, array in passed.items() if wanted is None or not {a, array}.isdisjoint(wanted)]
 
 
 class _Packing:
@@ -117,6 +121,19 @@ class _Packing:
         self.before: list[Assignment] = []
         self.after: list[Assignment] = []
 
+    def passed(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[dict[str, str]]:
+        """Return the arrays that are passed as *inputs* and *outputs*, by their arguments."""
+        assert isinstance(self.insn, Assignment | CallInstruction)
+        given = (inputs, self.insn.expression.parameters), (outputs, self.insn.assignees)
+        return [
+            {
+                argument: assignee_name(place)
+                for argument, place in zip(arguments, places, strict=False)
+                if isinstance(place, SubArrayRef)
+            }
+            for arguments, places in given
+        ]
+
     def result(
         self,
         inputs: Mapping[int, ArrayArg | ValueArg],
@@ -129,11 +146,9 @@ class _Packing:
         parameters = list(call.parameters)
         assignees = list(insn.assignees)
         for k, arg in inputs.items():
-            if k < len(parameters) and isinstance(parameters[k], SubArrayRef):
-                parameters[k] = self._copied(parameters[k], arg, self.before)
+            parameters[k] = self._copied(parameters[k], arg, self.before)
         for k, arg in outputs.items():
-            if isinstance(assignees[k], SubArrayRef):
-                assignees[k] = self._copied(assignees[k], arg, self.after)
+            assignees[k] = self._copied(assignees[k], arg, self.after)
         keywords = dict(getattr(call, "kw_parameters", {}))
         new_call = (
             p.CallWithKwargs(call.function, tuple(parameters), keywords)

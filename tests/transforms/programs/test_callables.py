@@ -362,7 +362,7 @@ def test_arguments_are_packed_and_results_unpacked() -> None:
     ]
     found = run(unit, a=A, b=np.zeros((16, 4)))["b"]
     np.testing.assert_array_equal(found[::2], 2 * A[:, ::2].T)
-    with pytest.raises(lp.TransformError, match="'z' is no such argument of 'eight'"):
+    with pytest.raises(lp.TransformError, match="'z' is no argument of 'eight'"):
         lp.pack_and_unpack_args_for_call(unit, "eight", "z")
 
 
@@ -512,3 +512,27 @@ def test_a_descriptor_is_copied_with_changes() -> None:
     assert (changed.shape, changed.address_space) == ((70,), rows.address_space)
     value = function_interface.ValueArgDescriptor()
     assert value.copy() == value
+
+
+@pytest.mark.parametrize(
+    ("to_pack", "to_unpack", "copied"),
+    [
+        ("x", None, {"x_pack", "y_pack"}),
+        (["x", "y"], ["y"], {"x_pack", "y_pack"}),
+        ("f", (), {"x_pack"}),
+        ((), "g", {"y_pack"}),
+    ],
+)
+def test_arrays_are_packed_by_their_names_here_or_there(
+    to_pack: Any, to_unpack: Any, copied: set[str]
+) -> None:
+    unit = lp.merge(
+        [
+            lp.make_kernel("{ [k,l]: 0 <= k,l < 8 }", "[k]: y[2*k] = more([l]: x[2*l])"),
+            lp.make_function("{ [i]: 0 <= i < 8 }", "g[i] = f[i] + 1", name="more"),
+        ]
+    )
+    unit = lp.pack_and_unpack_args_for_call(
+        unit, "more", args_to_pack=to_pack, args_to_unpack=to_unpack
+    )
+    assert unit.default_entrypoint.temporary_variables.keys() == copied

@@ -7,4 +7,5 @@ from typing import TypeAlias
 from kgen.targets.opencl import *
 from kgen.targets.opencl_functions import OpenCLCallable
 
+PyOpenCLCASTBuilder: TypeAlias = OpenCLCASTBuilder
 PyOpenCLCallable: TypeAlias = OpenCLCallable
