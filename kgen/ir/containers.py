@@ -7,9 +7,10 @@ from typing import SupportsIndex, TypeVar, overload
 
 from constantdict import constantdict
 
-__all__ = ["Nestings", "Parts", "Table"]
+__all__ = ["Joinable", "Parts", "Table"]
 
 P = TypeVar("P")
+WordT = TypeVar("WordT", str, tuple[str, ...])
 
 
 class Parts(tuple[P, ...]):
@@ -41,17 +42,17 @@ class Parts(tuple[P, ...]):
         return Parts((*before, *self))
 
 
-class Nestings(tuple[tuple[str, ...], ...]):
-    """Nestings of loops, outer loops first: a tuple, which sets can be joined with.
+class Joinable(tuple[WordT, ...]):
+    """Nestings of loops, outer loops first, or words: a tuple, which sets can be joined with.
 
-    >>> Nestings([("i", "j")]) | {("j", "k"), ("i", "j")}
+    >>> Joinable([("i", "j")]) | {("j", "k"), ("i", "j")}
     (('i', 'j'), ('j', 'k'))
     """
 
     __slots__ = ()
 
-    def __or__(self, more: Iterable[tuple[str, ...]]) -> Nestings:
-        return Nestings((*self, *sorted(set(more).difference(self))))
+    def __or__(self, more: Iterable[WordT]) -> Joinable[WordT]:
+        return Joinable((*self, *sorted(set(more).difference(self))))
 
     __ror__ = __or__
 

@@ -20,7 +20,7 @@ from kgen.ir.callables import ScalarCallable
 from kgen.ir.checked import check_fields
 from kgen.ir.closure import closure
 from kgen.ir.codec import decode, encode
-from kgen.ir.containers import Nestings, Parts, Table
+from kgen.ir.containers import Joinable, Parts, Table
 from kgen.ir.data import (
     ArrayArg,
     ArrayBase,
@@ -72,86 +72,6 @@ def _is_same(new: Any, old: Any) -> bool:
     if new is old or not (isinstance(new, tuple) and isinstance(old, tuple)):
         return new is old
     return len(new) == len(old) and all(map(operator.is_, new, old))
-
-
-class _DomainFacts:
-    """A domain of a kernel: the names of its dimensions, and what it is on some of its inames."""
-
-    def __init__(self, domain: BasicSet) -> None:
-        self.domain = domain
-        self.dims = dim_names(domain)
-        self.params = param_names(domain)
-        self._memo: dict[tuple[str, ...], Set] = {}
-
-    @cached_property
-    def holds_always(self) -> bool:
-        """Whether its inames take some values whatever all parameters and other inames are."""
-        return not self.params and not self.domain.is_empty()
-
-    def restricted(self, inames: tuple[str, ...]) -> Set:
-        """Return the values that *inames* take, for all parameters and other inames."""
-        found = self._memo.get(inames)
-        if found is None:
-            found = self._memo[inames] = restrict(self.domain, inames)
-        return found
-
-
-class Parts(tuple[P, ...]):
-    """Domains, instructions or arguments of a kernel: a tuple to which lists can be added.
-
-    Slices are lists, which can be changed and passed to ``kernel.copy``.
-
-    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2]), Parts([1, 2])[:]
-    ((1, 2, 3), (0, 1, 2), [1, 2])
-    """
-
-    __slots__ = ()
-
-    @overload  # type: ignore[override]
-    def __getitem__(self, index: SupportsIndex, /) -> P: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> list[P]: ...
-
-    def __getitem__(self, index: SupportsIndex | slice, /) -> P | list[P]:
-        if isinstance(index, slice):
-            return list(super().__getitem__(index))
-        return super().__getitem__(index)
-
-    def __add__(self, more: Iterable[P]) -> Parts[P]:  # type: ignore[override]
-        return Parts((*self, *more))
-
-    def __radd__(self, before: Iterable[P]) -> Parts[P]:
-        return Parts((*before, *self))
-
-
-class Joinable(tuple[P, ...]):
-    """Nestings of loops, outer loops first, or words: a tuple, which sets can be joined with.
-
-    >>> Joinable([("i", "j")]) | {("j", "k"), ("i", "j")}
-    (('i', 'j'), ('j', 'k'))
-    """
-
-    __slots__ = ()
-
-    def __or__(self, more: Iterable[P]) -> Joinable[P]:
-        return Joinable((*self, *sorted(set(more).difference(self))))
-
-    __ror__ = __or__
-
-
-class Table(constantdict[str, P]):
-    """What a kernel holds by name: constant, and copied to a dict that can be changed.
-
-    >>> changed = Table({"a": 1}).copy()
-    >>> changed["b"] = 2
-    >>> changed
-    {'a': 1, 'b': 2}
-    """
-
-    def copy(self) -> dict[str, P]:
-        """Return a dict with the same entries."""
-        return dict(self)
 
 
 class KernelState(IntEnum):
@@ -451,7 +371,7 @@ class LoopKernel(Digested, Taggable):
     def make_unique_instruction_id(
         self, based_on: str = "insn", extra_used_ids: Iterable[str] = ()
     ) -> str:
-        """Return an instruction id that is not taken, nor one of *extra_used_ids*."""
+        """Return an unused instruction id that is not one of *extra_used_ids* either."""
         taken = {*self.id_to_insn, *extra_used_ids}
         return str(UniqueNameGenerator(taken)(based_on))
 
@@ -586,8 +506,10 @@ class LoopKernel(Digested, Taggable):
         max_num: int | None = None,
         min_num: int | None = None,
     ) -> frozenset[T]:
-        """Return the tags of *iname* that are of a type: at least and at most some number."""
+        """Return the tags of *iname* of a type: at least *min_num*, at most *max_num*."""
         tags = self.inames[iname].tags
+        if not tags and not min_num:
+            return frozenset()
         return frozenset(filter_iname_tags_by_type(tags, kind, max_num, min_num))
 
     def has_tag(self, iname: str, kind: type[T] | tuple[type[T], ...]) -> bool:

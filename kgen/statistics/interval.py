@@ -43,7 +43,7 @@ class Interval:
     __rmul__ = __mul__
 
     def eval_with_dict(self, values: Mapping[str, int]) -> Any:
-        """Return the bounds for these parameters, a single number if they agree."""
+        """Return the bounds for these parameters, or a single number if they are equal."""
         low, high = value_of(self.low, values), value_of(self.high, values)
         return low if low == high else Interval(low, high, self.reasons)
 

@@ -547,7 +547,7 @@ def test_builders_add_functions_and_preambles_to_those_of_their_bases() -> None:
     class Builder(lp.target.pyopencl.PyOpenCLCASTBuilder):
         @property
         def known_callables(self) -> Any:
-            known = super().known_callables.copy()
+            known = super().known_callables.copy()  # type: ignore[attr-defined]
             known["magnitude"] = Absolute("magnitude")
             return known
 

@@ -30,10 +30,10 @@ NOT_JOINED: Final[Joined] = 0, ()
 
 
 class BodyEmitter:
-    """Writes loops, conditions and barriers; subclasses write a ``Run``.
+    """Writes loops, conditions and barriers; what a ``Run`` is, subclasses say.
 
-    Methods get the current *site*, and a *writer* of that or of an enclosing site;
-    ``writer.at(site)`` is created only to write a bound or a condition.
+    Methods get the *site* at hand, and a *writer* of that or of a site around, of which
+    ``writer.at(site)`` is made where a bound or a condition has to be written.
     """
 
     def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
@@ -54,9 +54,9 @@ class BodyEmitter:
         raise NotImplementedError
 
     def _find_long_names(self, node: Node, sizes: Sizes) -> None:
-        """Record the variables of 64 bits: those whose values may exceed int32.
+        """Note the variables of 64 bits: those that may hold more in their domain or outside of it.
 
-        This includes values outside the domain, as in an empty loop, or before a condition.
+        As in an empty loop, or where a condition on the value follows.
         """
         if isinstance(node, For | Let):
             first, stop = (node.first, node.stop) if isinstance(node, For) else (node.value, None)
@@ -69,7 +69,7 @@ class BodyEmitter:
                 self._find_long_names(child, sizes)
 
     def _type_of(self, node: For | Let) -> NumpyType:
-        """Return the type of a variable of the code; variables of one name have one type."""
+        """Return the type of a variable of the code; those of one name have one type."""
         is_long = node.name in self.writer.integers.long_names
         return INT64 if is_long else node.dtype
 
@@ -111,11 +111,9 @@ class BodyEmitter:
             at += max(1, count)
         return written
 
-    def together(
-        self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
-    ) -> tuple[int, Sequence[cgen.Generable]]:
-        """Return how many nodes from ``nodes[at]`` on are emitted at once, and their statements."""
-        return 0, ()
+    def together(self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter) -> Joined:
+        """Return how many nodes from ``nodes[at]`` on are written as one, and their statements."""
+        return NOT_JOINED
 
     def _child(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
@@ -145,7 +143,7 @@ class BodyEmitter:
         return [*lines, loop]
 
     def _pragmas(self, node: For) -> list[str]:
-        """Return the pragmas of a loop."""
+        """Return what the compiler is told of a loop."""
         return loop_pragmas(
             self.kernel,
             self.writer.target,
@@ -155,13 +153,13 @@ class BodyEmitter:
         )
 
     def hides_independence(self, node: For) -> bool:
-        """Tell whether iterations are independent in a way that compilers can hardly detect."""
+        """Tell whether iterations are independent, which the compiler could hardly find out."""
         return False
 
     def _value(
         self, writer: ExpressionWriter, value: Expr, dtype: NumpyType, prec: int = PREC_NONE
     ) -> str:
-        """Write the value of a loop variable, or its bound; a product may need 64 bits."""
+        """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
         integers = writer.integers
         is_wide = dtype == INT64 and not isinstance(value, int | p.Variable)
         return integers.text(value, prec, wide=is_wide or integers.overflows(value))

@@ -33,7 +33,7 @@ from kgen.targets.writers.warpgroups import finish_previous
 
 __all__ = ["Written", "body_of"]
 
-#: Receives the id of an instruction, and the statements written for it.
+#: Takes the id of an instruction, and statements that are written for it.
 Written: TypeAlias = Callable[[str, Sequence[cgen.Generable]], None]
 #: Takes the nodes of a block, where to begin, and the writer there.
 Joiner: TypeAlias = Callable[[tuple[Node, ...], int, ExpressionWriter], Joined]
@@ -47,7 +47,7 @@ def body_of(
 ) -> list[cgen.Generable]:
     """Return the declarations at the top of a device function and the statements below.
 
-    *written* receives the statements written for each instruction, in order.
+    *written* is told which statements are written for which instruction, in their order.
     """
     has_lanes = bool(simd_loops_in(function.body))
     top: list[cgen.Generable] = [
@@ -71,14 +71,14 @@ class _DeviceEmitter(BodyEmitter):
     ) -> None:
         super().__init__(builder, writer)
         self.written = written
-        #: the arrays of lanes that instructions set instead of what is stored past the cache
+        #: the arrays of lanes that instructions set in place of what is stored past the cache
         self.lanes: Mapping[str, str] = {}
         self.has_streams = False
         self.has_waits = any(insn.tags_of_type(CopyWaitTag) for insn in self.kernel.instructions)
         self.has_look_backs = writer.target.looks_back and any(
             insn.tags_of_type(LookBackTag) for insn in self.kernel.instructions
         )
-        #: loops whose products continue in the next iteration; their waits follow such a loop
+        #: loops whose products go on in the next iteration; what waits for them behind such a loop
         self.with_overlap: frozenset[int] = frozenset()
         self.overlapping: list[cgen.Generable] | None = None
         self.joiners = list(self._joiners())
@@ -112,14 +112,14 @@ class _DeviceEmitter(BodyEmitter):
         return super()._emit(node, writer, site)
 
     def _waits(self, node: Node) -> list[InstructionBase]:
-        """Return the instructions of *node*, if they only wait for copies."""
-        if not self.has_waits or any(isinstance(each, Barrier) for each in nodes_in(node)):
+        """Return the instructions of *node*, where they do nothing but wait for copies."""
+        if any(isinstance(each, Barrier) for each in nodes_in(node)):
             return []
         insns = [self.kernel.id_to_insn[run.insn_id] for run in runs_in(node)]
         return insns if all(insn.tags_of_type(CopyWaitTag) for insn in insns) else []
 
     def _look_back(self, node: Node) -> LookBackTag | None:
-        """Return the look-back of a node, apart from conditions around it."""
+        """Return the look-back that a node is, but for conditions around it."""
         if not self.has_look_backs or isinstance(node, If):
             return None
         return look_back_of(self.kernel, node)
@@ -127,7 +127,7 @@ class _DeviceEmitter(BodyEmitter):
     def _looking_back(
         self, nodes: Sequence[Node], tag: LookBackTag, writer: ExpressionWriter, site: EmissionSite
     ) -> cgen.Generable:
-        """Return the statements of a look-back, instead of its loop in the tree."""
+        """Return what a look-back is: not the loop that it is in the tree."""
 
         def combined(node: Node) -> list[cgen.Generable]:
             self.has_look_backs = False
@@ -155,7 +155,7 @@ class _DeviceEmitter(BodyEmitter):
     def _tensors(
         self, runs: Sequence[Run], meanwhile: tuple[Node, ...], writer: ExpressionWriter
     ) -> list[cgen.Generable]:
-        """Return the tensor-core steps of one instruction, and the statements that overlap them."""
+        """Return steps of tensor cores, all of one instruction, and what is done meanwhile."""
         insn_id = runs[0].insn_id
         inames = self.kernel.id_to_insn[insn_id].within_inames
         begun, finished = tensor_statements(
@@ -172,7 +172,7 @@ class _DeviceEmitter(BodyEmitter):
     def _noted(
         self, insn_id: str, statements: Iterable[cgen.Generable]
     ) -> Iterable[cgen.Generable]:
-        """Record and return the statements of an instruction."""
+        """Return the statements of an instruction, after they are noted."""
         if self.written is not None:
             statements = list(statements)
             self.written(insn_id, statements)
@@ -203,7 +203,7 @@ class _DeviceEmitter(BodyEmitter):
     def _past_cache(
         self, node: For, writer: ExpressionWriter, stores: list[StreamedStore]
     ) -> list[cgen.Generable]:
-        """Return a loop over lanes, followed by the streaming stores of its results."""
+        """Return a loop over lanes, and behind it what stores them past the cache."""
         self.lanes = {each.insn_id: each.element for each in stores}
         lines = [*(each.array for each in stores), *super()._for(node, writer)]
         self.lanes = {}
@@ -229,15 +229,17 @@ class _DeviceEmitter(BodyEmitter):
 
     def _look_back_together(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
-    ) -> tuple[int, Sequence[cgen.Generable]]:
-        """Return the lanes of a vector, or one wait for copies instead of several."""
-        waits = (self._waits(node) for node in nodes[at:] if self.has_waits)
-        together = list(takewhile(bool, waits))
-        if together:
-            return len(together), wait_for_copies(writer, chain.from_iterable(together))
-        if tag := self._look_back(nodes[at]):
-            parts = [*takewhile(lambda node: look_back_of(self.kernel, node) == tag, nodes[at:])]
-            return len(parts), [self._looking_back(parts, tag, writer, writer.site)]
+    ) -> Joined:
+        tag = self._look_back(nodes[at])
+        if tag is None:
+            return NOT_JOINED
+        parts = [*takewhile(lambda node: look_back_of(self.kernel, node) == tag, nodes[at:])]
+        return len(parts), [self._looking_back(parts, tag, writer, writer.site)]
+
+    def _tensors_together(
+        self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
+    ) -> Joined:
+        """Return the steps of tensor cores of one instruction, and what is done meanwhile."""
         steps = _steps_from(nodes, at)
         if not steps:
             return NOT_JOINED
@@ -262,7 +264,7 @@ class _DeviceEmitter(BodyEmitter):
 
 
 def _steps_from(nodes: Sequence[Node], at: int) -> list[Run]:
-    """Return the tensor-core steps from ``nodes[at]`` on that are of one instruction."""
+    """Return the steps of tensor cores from ``nodes[at]`` on, those of one instruction."""
     steps: list[Run] = []
     for node in nodes[at:]:
         if not isinstance(node, Run) or not node.over:

@@ -61,17 +61,15 @@ from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["ExpressionWriter"]
 
-#: The longest product that replaces a power, and the maximum number of operands of its base.
+#: The longest product that stands for a power, and how many operands its base may have.
 _UNROLLED_POWERS: Final = 4
 _OPERANDS_OF_BASE: Final = 8
-#: The helpers for powers of expressions that should be evaluated once.
+#: The helpers for powers of what is better not written more than once.
 _POWERS: Final = {2: "square", 3: "cube", 4: "fourth_power"}
-#: Functions that return integers for integers.
-_WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
-#: Operations whose result may exceed the range of a type narrower than int.
+#: Operations whose result may leave the range of a type narrower than int.
 _CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
 _BYTE: Final = NumpyType(np.dtype(np.uint8))
-#: Operators that always get parentheses as operands: their precedences in C are surprising.
+#: Of operators that get parentheses as soon as they are operands: their ranks surprise in C.
 _LOOSE: Final = PREC_NONE + 1
 
 
@@ -79,8 +77,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     """Writes the expressions of one kernel.
 
     ``rec(expr, prec, beside)`` is the text of *expr* as an operand of an operator of
-    precedence *prec*; Python numbers in it adapt to the type *beside*. Its type in C is
-    the typer's, ``typer.beside(expr, beside)``, and operands are cast where C would
+    precedence *prec*; Python numbers in it adapt to the type *beside*. Its type in C is that
+    which the typer gives, ``typer.beside(expr, beside)``, and operands are cast where C would
     compute in another type than numpy.
     """
 
@@ -93,15 +91,14 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         ranges = Ranges.of(kernel)
         self.integers = IntegerWriter(target, self.site, ranges, preamble, self._plain, self.typer)
         self.accesses = AccessWriter(kernel, self.integers, self.site)
-        self._whole_names = kernel.all_inames() | kernel.all_params()
-        #: Python numbers beside a type, except 0 and -0.0: the text, and its precedence.
+        #: Of Python numbers beside a type, but for 0 and -0.0: the text, and its precedence.
         self._numbers: dict[tuple[type[Any], Any, NumpyType], tuple[str, int]] = {}
         self._type_names: dict[NumpyType, str] = {}
         self._base: Self | None = None
         self._statements: dict[frozenset[str], Self] = {}
 
     def at(self, site: EmissionSite) -> Self:
-        """Return the writer of expressions at *site*."""
+        """Return what writes the expressions at *site*, as this does at its own."""
         if site is self.site:
             return self
         if site.values:
@@ -114,7 +111,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def statement(
         self, site: EmissionSite, inames: frozenset[str], values: Mapping[str, Expr]
     ) -> Self:
-        """Return the writer of a statement at *site*: inside *inames*, which have *values*."""
+        """Return what writes a statement at *site*: inside of *inames*, which have *values*."""
         writer = self._statements.get(inames) if site is self.site else None
         if writer is None:
             writer = self.at(site.statement(inames))
@@ -123,7 +120,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return writer._with_values(values) if values else writer
 
     def _with_values(self, values: Mapping[str, Expr]) -> Self:
-        """Give loop variables values, which are substituted in subscripts and bounds."""
+        """Give loop variables values; subscripts and bounds are written with those put in."""
         writer = self._new(self.site.with_values(values))
         writer.accesses = self.accesses.at(writer.site, self.integers)
         writer._base = self  # as long as its integers are written
@@ -135,16 +132,16 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return writer
 
     def for_function(self, function: DeviceFunction | None) -> Self:
-        """Return the writer of expressions of a function; ``None`` is the host's."""
+        """Return what writes the expressions of a function; ``None`` is the host's."""
         return self
 
     def divergent(self, site: EmissionSite, *conditions: Expr) -> EmissionSite:
-        """Return the site under *conditions* of *site*, or in a loop with these bounds."""
+        """Return the site of what runs whenever, or as often as, *conditions* at *site* say."""
         return site
 
     @property
     def calls(self) -> CallWriter:
-        """The writer of calls."""
+        """What writes calls."""
         return CallWriter(self)
 
     @property
@@ -153,7 +150,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return IndexParts(self.integers, self.site)
 
     def __call__(self, expr: Expr, prec: int, beside: NumpyType) -> str:
-        """Write *expr*, by its mapper method if it has one, or else the generic path."""
+        """Write *expr*; what has no method of its own goes the longer way."""
         method = getattr(self, getattr(expr, "mapper_method", "map_foreign"), None)
         if method is None:
             return super().__call__(expr, prec, beside)
@@ -169,20 +166,20 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.type_name(dtype)
 
     def place(self, expr: Expr, value: Expr, dtype: NumpyType) -> str:
-        """Write the assignee of *value*, of type *dtype*."""
+        """Write where *value* is assigned to, a place of type *dtype*."""
         return self.rec(expr, PREC_NONE, dtype)
 
     def streamed(self, place: Expr, value: Expr, dtype: NumpyType) -> str | None:
-        """Write a streaming store; ``None`` if the language has none for that place."""
+        """Write a store past the cache; ``None`` where the language has none for that place."""
         texts = self.rec(place, PREC_NONE, dtype), self.assigned(value, dtype)
         return f"{self.target.streaming_store}(&{texts[0]}, {texts[1]})"
 
     def operand_of_atomic(self, expr: Expr, dtype: NumpyType) -> str:
-        """Write the operand that every work-item passes to an atomic function."""
+        """Write what every work-item passes to an atomic function."""
         return self.converted(expr, dtype, PREC_NONE)
 
     def type_name(self, dtype: NumpyType) -> str:
-        """Return the name of a type, and add its headers to the code."""
+        """Return the name of a type, whose headers the code then needs."""
         name = self._type_names.get(dtype)
         if name is None:
             self.preamble.seen_dtypes.add(dtype)
@@ -194,7 +191,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def assigned(self, expr: Expr, dtype: NumpyType) -> str:
         """Write *expr* to be assigned to a variable of type *dtype*, which converts numbers."""
-        if dtype.kind == "V" and is_constant(expr):  # the initial value of a reduction
+        if dtype.kind == "V" and is_constant(expr):  # where a reduction starts
             return self._vector_of(expr, dtype)
         own = self.own_type(expr, dtype)
         if own.is_complex() or dtype.is_complex():
@@ -211,7 +208,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.rec(expr, PREC_UNARY if is_cut else PREC_NONE, dtype)
 
     def _vector_of(self, number: Any, dtype: NumpyType) -> str:
-        """Write a vector whose components are all *number*."""
+        """Write a vector all of whose numbers are *number*."""
         numbers, vector = numbers_of(dtype.dtype), self.target.vector_of(dtype.dtype)
         assert numbers is not None
         assert vector is not None
@@ -223,7 +220,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.truth(expr, PREC_NONE)
 
     def truth(self, expr: Expr, prec: int) -> str:
-        """Write *expr* as an operand of which only the truth value matters."""
+        """Write *expr* as an operand of which only matters whether it is true."""
         own = self.own_type(expr, INT32)
         if own.is_integral():
             return self.rec(expr, prec, INT32)
@@ -232,7 +229,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def own_type(self, expr: Expr, beside: NumpyType) -> NumpyType:
         """Return the type of the text of *expr* beside a type.
 
-        Real operands beside a complex one are computed as real numbers: ``2.0f / 3.0f * z``.
+        What is computed of real numbers beside a complex one stays real: ``2.0f / 3.0f * z``.
         """
         if beside.kind != "c" or (is_constant(expr) and not isinstance(expr, _REAL)):
             return self.typer.beside(expr, beside)
@@ -247,14 +244,14 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def text_type(self, expr: Expr, own: NumpyType) -> NumpyType:
         """Return the type that the language gives to the text of *expr*, which is of type *own*.
 
-        The digits of an integer are an int if they fit, whatever the type of the number.
+        The digits of an integer are an int where they fit, whatever type the number has.
         """
         value = integer_constant(expr) if own.is_integral() else None
         return own if value is None else digits_type(value, own)
 
     def exact(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
-        """Write *expr* as an operand whose type is *wanted* also for the compiler."""
-        value = _integer_constant(expr) if wanted.is_integral() else None
+        """Write *expr* as an operand that is a *wanted* to the compiler, too."""
+        value = integer_constant(expr) if wanted.is_integral() else None
         if value is None or is_promoted_to_int(wanted) or digits_type(value, wanted) == wanted:
             return self.converted(expr, wanted, prec)
         self.type_name(wanted)
@@ -281,7 +278,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return parenthesized(f"({name}) {text}", PREC_UNARY, prec)
 
     def _plain(self, expr: Expr, prec: int) -> str:
-        """Write a leaf of an integer expression, whose variables have their values already."""
+        """Write what stands in an integer expression, whose variables have got their values."""
         return self.rec(expr, prec, INT32)
 
     # -- leaves ---------------------------------------------------------------------------
@@ -329,7 +326,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def _value(self, variable: p.Variable, value: Expr, prec: int) -> str:
         """Write the value that a loop variable has, in its type."""
         dtype = self.typer(variable)
-        if dtype == INT64:  # its operands, such as axes, may have fewer bits
+        if dtype == INT64:  # which what it is computed from may not be, such as axes
             return self.integers.text(value, prec, wide=True)
         if not self.integers.overflows(value):
             return self.integers.text(value, prec)
@@ -357,7 +354,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self._element(expr)
 
     def _element(self, access: p.Subscript | LinearSubscript) -> str:
-        """Write an element; in lanes, a ``bool`` is accessed as a byte, which gcc vectorizes."""
+        """Write an element; in lanes that of a ``bool`` as a byte, of which gcc makes vectors."""
         text = self.accesses.element(access)
         name = assignee_name(access)
         if not self.site.in_lanes or self.kernel.array_vars[name].dtype != BOOL8:
@@ -386,7 +383,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     # -- arithmetic -----------------------------------------------------------------------
 
     def _number(self, expr: Expr, result: NumpyType) -> int | None:
-        """Return the value of integers beside other numbers, with Python's semantics.
+        """Return the value of whole numbers that are computed beside others, as Python has it.
 
         ``1 // 3`` is 0.0 beside a real number.
         """
@@ -405,52 +402,6 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
         return chain_text(self, parts, result, PREC_SUM, enclosing_prec)
 
-    def _index(self, expr: Expr) -> Expr | None:
-        """Return a simplified expression of loop variables and sizes, with values substituted.
-
-        ``None`` for everything else, for the user's expressions, and if 32 bits may not suffice.
-        """
-        if not _is_whole(expr, self._whole_names) or self.typer(expr) != INT32:
-            return None
-        if not self._was_replaced(expr):
-            return None
-        index = simplify(expr, self.site.values, self.site.signs.interval)
-        found, has_large = self.integers.ranges.survey(index)
-        return index if is_int32(found) and not has_large else None
-
-    def _known_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
-        """Return an index divided by a number as an expression without division, if possible."""
-        if not is_constant(expr.denominator) or self._index(expr.numerator) is None:
-            return None
-        index = simplify(expr, self.site.values, self.site.signs.interval)
-        return None if has_division(index) else index
-
-    def _long_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
-        """Return a division, by a number, of loop variables and sizes that may need 64 bits."""
-        if not is_constant(expr.denominator) or not _is_whole(expr.numerator, self._whole_names):
-            return None
-        index = simplify(expr, self.site.values, self.site.signs.interval)
-        return index if self.integers.is_long(index) else None
-
-    def _was_replaced(self, expr: Expr) -> bool:
-        """Tell whether a loop variable has a value, or was replaced by those of a split loop."""
-        return any(
-            node.name in self.site.values
-            if isinstance(node, p.Variable)
-            else isinstance(node, p.Product) and isinstance(node.children[-1], int)
-            for node in walk(expr)
-        )
-
-    def _led_by_index(self, terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Combine the leading terms, but not all: loop variables, sizes and numbers."""
-        end = 0
-        while end < len(terms) - 1 and _is_whole(terms[end], self._whole_names):
-            end += 1
-        for stop in range(end, 1, -1):
-            if self._index(p.Sum(terms[:stop])) is not None:
-                return (p.Sum(terms[:stop]), *terms[stop:])
-        return terms
-
     def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
         index = self.indices.index(expr) if result == INT32 else None
@@ -461,7 +412,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
         if len(rest) == 1 and isinstance(first, float) and first == 1:
             parts, rest = [("", rest[0])], []
-        only = None if rest else result  # 1.0*i is real, although i is an integer
+        only = None if rest else result  # 1.0*i is a real number, though i is none
         return chain_text(self, parts, result, PREC_PRODUCT, enclosing_prec, first_as=only)
 
     def map_quotient(self, expr: p.Quotient, enclosing_prec: int, beside: NumpyType) -> str:
@@ -529,7 +480,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
             is_real = not result.is_integral()
             exponent = int(exponent)
-            # for a complex 0, power functions give nan
+            # of a complex 0, functions for powers make what is no number
             is_cheap = abs(exponent) == 1 or result.is_complex()
             is_cheap = is_cheap or _count_operands(expr.base) <= _OPERANDS_OF_BASE
             if is_cheap and (exponent > 0 or (is_real and exponent < 0)):
@@ -621,39 +572,6 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         )
         return parenthesized(f"{left} {expr.operator} {right}", PREC_COMPARISON, enclosing_prec)
 
-    def _is_plain_index(self, expr: Expr) -> bool:
-        """Tell whether *expr* consists of int32 loop variables, sizes, axes and numbers.
-
-        None of these has a value to substitute and simplify.
-        """
-        match expr:
-            case int():
-                return is_int32(Interval(expr, expr))
-            case p.Variable():
-                name = expr.name
-                is_plain = name not in self.integers.long_names and name not in self.site.values
-                return is_plain and self._is_int32_index(name)
-            case p.Sum():
-                return all(map(self._is_plain_index, expr.children))
-            case p.Product():
-                is_split = isinstance(expr.children[-1], int)
-                return not is_split and all(map(self._is_plain_index, expr.children))
-        return isinstance(expr, _AXES)
-
-    def _is_int32_index(self, name: str) -> bool:
-        """Tell whether a loop variable, or a size, is int32 unless it is found to be long."""
-        found = self._is_int32.get(name)
-        if found is None:
-            is_index = name in self._whole_names and name not in self.kernel.array_vars
-            found = self._is_int32[name] = is_index and self.typer.variable(name) == INT32
-        return found
-
-    def _may_overflow(self, expr: Expr) -> bool:
-        """Tell whether *expr*, or a step of it, may need more than 32 bits."""
-        if not all(_is_whole(leaf, self._whole_names) for leaf in _without_divisions(expr)):
-            return False
-        return self.integers.overflows(expr) or self.integers.is_long(expr)
-
     def _complex_comparison(self, expr: p.Comparison, joined: NumpyType, prec: int) -> str:
         if self.target.complex_style is not ComplexStyle.FUNCTIONS:
             left, right = (
@@ -694,35 +612,6 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return self.truth(child if is_truth else p.Comparison(child, "!=", 0), prec)
         text = sign.join(self.truth(child, PREC_COMPARISON) for child in children)
         return parenthesized(text, own_prec, prec)
-
-    def _known(self, condition: Expr) -> bool | None:
-        """Return the value of a condition that only depends on numbers and loop variables."""
-        match condition:
-            case p.Comparison():
-                left, right = self._whole(condition.left), self._whole(condition.right)
-                if left is None or right is None:
-                    return None
-                return bool(evaluate(p.Comparison(left, condition.operator, right)))
-            case p.LogicalNot():
-                child = self._known(condition.child)
-                return None if child is None else not child
-            case p.LogicalAnd() | p.LogicalOr():
-                decisive = isinstance(condition, p.LogicalOr)
-                known_children = [self._known(child) for child in condition.children]
-                if decisive in known_children:
-                    return decisive
-                return None if None in known_children else not decisive
-            case bool() | int() | float() | np.generic():
-                return bool(condition)
-        return None
-
-    def _whole(self, expr: Expr) -> int | None:
-        """Return the integer value of *expr*, with the values of loop variables substituted."""
-        names = variable_names(expr)
-        if not all(isinstance(self.site.values.get(name), int) for name in names):
-            return None
-        value = _evaluated(expr, {name: self.site.values[name] for name in names})
-        return value if type(value) is int else None
 
     def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
         text = "!" + self.truth(expr.child, PREC_UNARY)
@@ -784,58 +673,6 @@ _TRUTHS = (p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot)
 _WHOLE = (int, *_AXES)
 
 
-def _integer_constant(expr: Expr) -> int | None:
-    """Return the value of an integer, with or without a type; ``None`` for other expressions."""
-    match expr:
-        case TypedLiteral() | TypeCast():
-            value = expr.value if isinstance(expr, TypedLiteral) else expr.child
-            return _integer_constant(value) if expr.type.is_integral() else None
-        case bool() | np.bool_():
-            return None
-        case int() | np.integer():
-            return int(expr)
-    return None
-
-
-def _evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:
-    """Return Python's value of *expr*; ``None`` if it has none."""
-    try:
-        return evaluate(expr, {**_WHOLE_FUNCTIONS, **values})
-    except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
-        return None
-
-
-def _is_whole(expr: Expr, names: Container[str]) -> bool:
-    """Tell whether an expression consists of certain variables and integers."""
-    todo = [expr]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, _CHAINS):
-            todo.extend(part.children)
-        elif isinstance(part, p.Variable):
-            if part.name not in names:
-                return False
-        elif not isinstance(part, _WHOLE):
-            return False
-    return True
-
-
-def _without_divisions(expr: Expr) -> Iterator[Expr]:
-    """Yield the operands of quotients, remainders, and conditional expressions."""
-    match expr:
-        case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
-            yield from _without_divisions(expr.numerator)
-            yield from _without_divisions(expr.denominator)
-        case p.Sum() | p.Product() | p.Min() | p.Max():
-            for child in expr.children:
-                yield from _without_divisions(child)
-        case p.If():
-            yield from _without_divisions(expr.then)
-            yield from _without_divisions(expr.else_)
-        case _:
-            yield expr
-
-
 def _unnested(expr: p.Sum) -> tuple[Expr, ...]:
     """Return the terms of a sum that may be nested to the left as deep as it is long."""
     tails: list[tuple[Expr, ...]] = []
@@ -847,9 +684,9 @@ def _unnested(expr: p.Sum) -> tuple[Expr, ...]:
 
 
 def _count_operands(expr: Expr) -> int:
-    """Count the operands of sums and products, which a compiler computes only once.
+    """Count the operands of sums and products, which a compiler computes but once.
 
-    Anything but variables, elements and numbers counts as more than enough.
+    Whatever is not a variable, an element or a number counts as more than enough.
     """
     if isinstance(expr, _CHAINS):
         return sum(map(_count_operands, expr.children))

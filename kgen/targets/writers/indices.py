@@ -42,12 +42,12 @@ from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["IntegerWriter", "negated", "parenthesized", "signed_terms"]
 
-#: Writes what is not integer arithmetic: array elements, calls; (expression, precedence).
+#: Writes what is no integer arithmetic: elements of arrays, calls; (expression, precedence).
 Fallback: TypeAlias = Callable[[Expr, int], str]
 
 
 def parenthesized(text: str, own: int, enclosing: int) -> str:
-    """Put *text* in parentheses if its operator binds less tightly than the enclosing one."""
+    """Put *text* in parentheses if its operator binds less than the one around it."""
     return f"({text})" if enclosing > own else text
 
 
@@ -59,12 +59,12 @@ def negated(text: str) -> str:
 _INTEGERS = (int, np.integer)
 _NUMBERS = (int, float)
 
-#: Subscripts without arithmetic, whose width is their own.
+#: Subscripts that nothing is computed for: they are as wide as they are.
 _VALUES = (p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 
 
 def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
-    """Split off the signs of the terms of a sum: ``(is negative, rest)``."""
+    """Split off the signs of the terms of a sum: ``(is negative, what is left)``."""
     terms = []
     for child in children:
         if isinstance(child, p.Product):
@@ -77,7 +77,7 @@ def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
 
 
 def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
-    """Split off the sign of a product, and an untyped factor 1."""
+    """Split off the sign of a product, and a factor 1 that has no type of its own."""
     first, *rest = expr.children
     if not isinstance(first, _NUMBERS) or not (first < 0 or (first == 1 and rest)):
         return False, expr
@@ -90,16 +90,16 @@ def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
 
 
 def _is_number(expr: Expr) -> bool:
-    """Tell whether *expr* consists only of numbers, such as those substituted for variables."""
+    """Tell whether *expr* is made of numbers alone, such as those put in for variables."""
     if isinstance(expr, p.Sum | p.Product):
         return all(map(_is_number, expr.children))
     return isinstance(expr, _INTEGERS)
 
 
 def _has_split_group(index: Expr) -> bool:
-    """Tell whether a sum contains a group index and the inner loop of its split.
+    """Tell whether one group index is in a sum beside what its loop was split into.
 
-    For example ``3200*gid(0) + 100*i + j``, which is ``100*(32*gid(0) + i) + j``.
+    As in ``3200*gid(0) + 100*i + j``, which is ``100*(32*gid(0) + i) + j``.
     """
     terms = [_scaled(term) for term in index.children] if isinstance(index, p.Sum) else []
     groups = [factor for factor, term in terms if isinstance(term, GroupHardwareAxisIndex)]
@@ -108,7 +108,7 @@ def _has_split_group(index: Expr) -> bool:
 
 
 def _scaled(term: Expr) -> tuple[int, Expr]:
-    """Return the constant factor of a term, and the rest."""
+    """Return the constant factor of a term, and the other one."""
     match term:
         case p.Product((int(factor), other)):
             return factor, other
@@ -124,9 +124,9 @@ def _is_long_value(arg: ArrayArg | ValueArg) -> bool:
 class IntegerWriter:
     """Writes integer expressions for one function.
 
-    ``long_names`` are the variables of 64 bits. With *wide*, the text is computed in 64 bits:
-    the first factor of each product is cast, and the first term of each sum. The following
-    terms are not cast if *ranges* proves that they fit.
+    ``long_names`` are the variables of 64 bits. With *wide* the text is computed in 64 bits:
+    the first factor of each product is cast, and the first term of each sum. The terms behind
+    that are not where *ranges* proves that they fit.
     """
 
     def __init__(
@@ -143,24 +143,27 @@ class IntegerWriter:
         self.sizes = site.sizes
         self.ranges = ranges
         self.preamble = preamble
-        self._fallback = WeakMethod(fallback)  # whose owner holds a reference to this
+        self._fallback = WeakMethod(fallback)  # which keeps this
         self.type_of = type_of
         self.long_names = {arg.name for arg in ranges.kernel.args if _is_long_value(arg)}
-        #: The text of the work-item index, along each axis.
+        #: Loop variables and sizes, and whether they are int32 where they are not found to be long.
+        self.whole_names = ranges.kernel.all_inames() | ranges.kernel.all_params()
+        self._are_int32: dict[str, bool] = {}
+        #: How the index of the work-item is written, along each axis.
         self.local_index = target.local_index
-        #: The text of the work-group index.
+        #: How the number of the work-group is.
         self.group_index = target.group_index
         self._texts: dict[str, str] = {}
 
     def at(self, site: EmissionSite, fallback: Fallback) -> IntegerWriter:
-        """Return the writer for another site."""
+        """Return the same for another site."""
         writer = IntegerWriter.__new__(IntegerWriter)
         writer.__dict__.update(self.__dict__, signs=site.signs, sizes=site.sizes)
         writer._fallback = WeakMethod(fallback)
         return writer
 
     def _other(self, expr: Expr, prec: int) -> str:
-        """Write an expression that is not an operation on integers."""
+        """Write what is no operation on integers."""
         fallback = self._fallback()
         assert fallback is not None
         return fallback(expr, prec)
@@ -170,7 +173,7 @@ class IntegerWriter:
         if isinstance(expr, _INTEGERS):
             text = integer_text(self.target, int(expr))
             return parenthesized(text, PREC_UNARY if expr < 0 else PREC_CALL, prec)
-        if wide and _is_number(expr):  # numbers need no cast
+        if wide and _is_number(expr):  # which takes no cast
             return self.text(int(evaluate(expr)), prec)
         method = _METHODS.get(type(expr))
         if method is not None:
@@ -201,27 +204,27 @@ class IntegerWriter:
         return parenthesized("".join(parts), PREC_SUM, prec)
 
     def _casts(self, terms: list[tuple[bool, Expr]]) -> list[bool]:
-        """Tell which terms of a sum are computed in 64 bits, so that the sum is."""
+        """Tell which terms of a sum are computed in 64 bits, for the sum to be."""
         products = [self._may_overflow(term) for _, term in terms]
         casts = [
             is_long or self.overflows(term)
             for is_long, (_, term) in zip(products, terms, strict=True)
         ]
         if not any(products[:2]) and not any(self._is_long_name(term) for _, term in terms[:2]):
-            # one 64-bit operand makes a sum 64-bit; a number needs no cast
+            # one long operand makes a sum long; a number takes no cast
             casts[next((at for at, (_, term) in enumerate(terms) if not _is_number(term)), 0)] = (
                 True
             )
         return casts
 
     def subscript(self, index: Expr, *, fits: bool) -> str:
-        """Write a linear index; *fits*: 32 bits suffice for all elements."""
+        """Write the number of an element; that *fits* in 32 bits if no element is beyond."""
         return self.text(index, wide=self._is_wide(index, fits))
 
     def _is_wide(self, index: Expr, fits: bool) -> bool:
-        """Tell whether a subscript, or an intermediate result, may be too large for 32 bits.
+        """Tell whether a subscript, or a step on the way to it, may be too large for 32 bits.
 
-        For example ``13*i - 13*n + j``, where ``i`` and ``n`` are large and close to each other.
+        As in ``13*i - 13*n + j``, where ``i`` and ``n`` are large, and close to each other.
         """
         if isinstance(index, _VALUES):
             return False
@@ -245,9 +248,9 @@ class IntegerWriter:
         )
 
     def overflows(self, expr: Expr) -> bool:
-        """Tell whether an intermediate result of *expr* may be too large for 32 bits.
+        """Tell whether something on the way to *expr* may be too large for 32 bits.
 
-        For example ``(n + m) / 2 - n``, with large ``n`` and ``m``. Data have their types' ranges.
+        As in ``(n + m) / 2 - n``, where ``n`` and ``m`` are large. What data decides is as said.
         """
         return self.sizes.has_large_steps(expr)
 
@@ -313,7 +316,7 @@ class IntegerWriter:
     def _either(self, expr: p.If, prec: int, wide: bool) -> str:
         if not wide:
             return self._other(expr, prec)
-        if _is_number(expr.then) and _is_number(expr.else_):  # numbers need no cast
+        if _is_number(expr.then) and _is_number(expr.else_):  # which take no cast
             return self._leaf(self._other(expr, PREC_UNARY), prec, True)
         condition = self._other(expr.condition, PREC_LOGICAL_OR)
         then = self.text(expr.then, PREC_LOGICAL_OR, wide=True)
@@ -321,7 +324,7 @@ class IntegerWriter:
         return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, prec)
 
     def _other_operation(self, expr: Expr, prec: int, wide: bool) -> str:
-        """Write a function, a power or a bitwise operation, in 64 bits if steps need these."""
+        """Write a function, a power or an operation on bits, of 64 bits where steps need these."""
         if self.overflows(expr):
             expr = _Widener(self)(expr)
             wide = wide and self.type_of(expr) != INT64
@@ -340,7 +343,7 @@ class IntegerWriter:
         return result
 
     def _of_type(self, expr: Expr, dtype: NumpyType) -> str:
-        """Write an argument of an overloaded function, which must have the exact type."""
+        """Write an argument of an overloaded function, which must have the right type."""
         is_long = dtype == INT64
         if self.overflows(expr):
             return self.text(expr, wide=True)
@@ -361,7 +364,7 @@ class IntegerWriter:
         return INT64 if wide or self.is_long(expr) or self.overflows(expr) else INT32
 
     def is_long(self, expr: Expr) -> bool:
-        """Tell whether *expr*, or something in it, has 64 bits."""
+        """Tell whether *expr* has 64 bits, or something in it."""
         match expr:
             case p.Variable():
                 return expr.name in self.long_names or self.type_of(expr).itemsize > 4
@@ -405,9 +408,9 @@ class IntegerWriter:
 
 
 class _Widener(IdentityMapper):
-    """Casts sizes and loop variables in operations with an intermediate result beyond 32 bits.
+    """Casts sizes and loop variables in operations that have a step beyond 32 bits.
 
-    Other operations keep their types, such as the arguments of a function within.
+    What has none keeps its type, such as the arguments of a function within.
     """
 
     def __init__(self, integers: IntegerWriter) -> None:
@@ -424,7 +427,7 @@ class _Widener(IdentityMapper):
         return p.Call(expr.function, tuple(map(self.rec, expr.parameters)))
 
     def map_subscript(self, expr: p.Subscript) -> Expr:
-        return expr  # written separately
+        return expr  # which is written on its own
 
 
 _Method: TypeAlias = Callable[[IntegerWriter, Any, int, bool], str]

@@ -63,8 +63,8 @@ def tag_inames(
     :arg iname_to_tag: ``{"i": "g.0", "j": ["l.0", my_tag]}``, such pairs, or the text
         ``"i:g.0, j:l.0"``. Inames may be patterns with ``*`` and ``?``; a pattern that matches
         none changes nothing.
-    :arg force: replace an implementation tag that is there already; ``l.auto`` gives way without
-    :arg ignore_nonexistent: pass over inames that do not exist
+    :arg force: replace an existing implementation tag; ``l.auto`` is always replaced
+    :arg ignore_nonexistent: ignore inames that do not exist
 
     ::
 

@@ -35,9 +35,9 @@ def pack_and_unpack_args_for_call(
     """Make the calls of a kernel use contiguous copies of their array arguments.
 
     :arg call_name: the kernel that is called
-    :arg args_to_pack: which arguments are copied before; all by default. Names are those of the
-        arrays that calls pass, or of the arguments of the kernel; those of results are ignored.
-    :arg args_to_unpack: which are copied back; all by default
+    :arg args_to_pack: the arguments that are copied before the call; all by default. Names are
+        those of the arrays that calls pass, or of the arguments of the called kernel
+    :arg args_to_unpack: the arguments that are copied back; all by default
 
     ::
 
@@ -45,7 +45,7 @@ def pack_and_unpack_args_for_call(
         [i]: y[2*i] = f([j]: x[2*j])    =>        [i]: y_pack[i] = f([j]: x_pack[j])
                                                   y[2*i] = y_pack[i]
 
-    Raises :class:`TransformError` where nothing calls it, and for names that are neither.
+    Raises :class:`TransformError` if nothing calls it, and for names that are neither.
 
     >>> from kgen.frontend import make_function, make_kernel
     >>> from kgen.transforms.programs.callables import merge
@@ -61,10 +61,10 @@ def pack_and_unpack_args_for_call(
     the argument of the called kernel.
     """
     if not isinstance(program.callables_table.get(call_name), CallableKernel):
-        known = [kernel.name for kernel in program.kernels()]
+        kernels = [kernel.name for kernel in program.kernels()]
         raise TransformError(
             f"there is no kernel '{call_name}' in the program\n  hint: "
-            f"{near_names(call_name, known)}"
+            f"{near_names(call_name, kernels)}"
         )
     callee = program[call_name]
     inputs = tuple(a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input)
