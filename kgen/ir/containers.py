@@ -10,7 +10,6 @@ from constantdict import constantdict
 __all__ = ["Joinable", "Parts", "Table"]
 
 P = TypeVar("P")
-WordT = TypeVar("WordT", str, tuple[str, ...])
 
 
 class Parts(tuple[P, ...]):
@@ -42,7 +41,7 @@ class Parts(tuple[P, ...]):
         return Parts((*before, *self))
 
 
-class Joinable(tuple[WordT, ...]):
+class Joinable(tuple[P, ...]):
     """Nestings of loops, outer loops first, or words: a tuple, which sets can be joined with.
 
     >>> Joinable([("i", "j")]) | {("j", "k"), ("i", "j")}
@@ -51,8 +50,8 @@ class Joinable(tuple[WordT, ...]):
 
     __slots__ = ()
 
-    def __or__(self, more: Iterable[WordT]) -> Joinable[WordT]:
-        return Joinable((*self, *sorted(set(more).difference(self))))
+    def __or__(self, more: Iterable[P]) -> Joinable[P]:
+        return Joinable((*self, *sorted(set(more).difference(self))))  # type: ignore[type-var]
 
     __ror__ = __or__
 
