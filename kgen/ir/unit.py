@@ -14,7 +14,7 @@ from constantdict import constantdict
 from kgen.errors import InvocationError, KernelError, near_names
 from kgen.ir.arg_descriptors import ArgDescriptor, ArrayArgDescriptor, ValueArgDescriptor
 from kgen.ir.callables import InKernelCallable
-from kgen.ir.checked import check_fields
+from kgen.ir.checked import check_fields, unfit
 from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.digest import Digested, digest
@@ -340,6 +340,8 @@ def for_each_kernel(
     def apply(unit: TranslationUnit | LoopKernel, *args: Any, **kwargs: Any) -> Any:
         if isinstance(unit, TranslationUnit):
             return unit.map_kernels(lambda kernel: transform(kernel, *args, **kwargs))
+        if not isinstance(unit, LoopKernel):
+            raise unfit(f"argument of '{transform.__name__}'", "a program or a kernel", unit)
         return transform(unit, *args, **kwargs)
 
     apply.__name__ = transform.__name__

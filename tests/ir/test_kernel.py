@@ -93,3 +93,17 @@ def test_sections_that_a_kernel_does_not_have_are_not_printed() -> None:
     assert nested().stringify(what={"name", "tags"}).splitlines()[1] == "KERNEL: kgen_kernel"
     with pytest.raises(lp.KernelError, match=r"no section 'domain' to print.*\n.*domains"):
         nested().stringify(what="domain")
+
+
+def test_loop_variables_are_integers() -> None:
+    with pytest.raises(lp.KernelError, match=r"loop variables cannot be of the type .*float32"):
+        lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 1", index_dtype="float32")
+
+
+def test_functions_for_each_kernel_take_kernels() -> None:
+    with pytest.raises(lp.KernelError, match="argument of 'same' is a program or a kernel, not 3"):
+        lp.for_each_kernel(same)(3)
+
+
+def same(knl: lp.LoopKernel) -> lp.LoopKernel:
+    return knl

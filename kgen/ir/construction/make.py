@@ -33,7 +33,7 @@ from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.sets.text import parse_assumptions, parse_domains
 from kgen.ir.tags import TagLike, to_tags
 from kgen.ir.target import TargetBase
-from kgen.ir.types import INT32, auto, read_type
+from kgen.ir.types import INT32, NumpyType, auto, read_type
 
 __all__ = ["make_loop_kernel", "read_domains"]
 
@@ -101,9 +101,7 @@ def make_loop_kernel(
             iname_slab_increments=iname_slab_increments or {},
             options=make_options(options),
             target=target,
-            index_dtype=INT32
-            if index_dtype is None
-            else read_type(index_dtype, "loop variables, the argument 'index_dtype'"),
+            index_dtype=_index_type(index_dtype),
             silenced_warnings=_words(silenced_warnings),
             preambles=tuple(preambles or ()),
             preamble_generators=tuple(preamble_generators or ()),
@@ -248,6 +246,19 @@ def _priorities(given: Any) -> tuple[tuple[str, ...], ...]:
 
 def _names(given: Any) -> tuple[str, ...]:
     return tuple(n.strip() for n in (given.split(",") if isinstance(given, str) else given))
+
+
+def _index_type(given: Any) -> NumpyType:
+    """Return the type of loop variables, or raise an error: it is one of integers."""
+    if given is None:
+        return INT32
+    found = read_type(given, "loop variables, the argument 'index_dtype'")
+    if not (isinstance(found, NumpyType) and found.is_integral()):
+        raise KernelError(
+            f"loop variables cannot be of the type {found}",
+            hint="index_dtype is np.int32, np.int64 or another type of integers",
+        )
+    return found
 
 
 def _words(given: str | Iterable[str] | None) -> tuple[str, ...]:
