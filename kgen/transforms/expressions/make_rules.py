@@ -11,6 +11,7 @@ from pymbolic.mapper.unifier import UnidirectionalUnifier
 from kgen.analysis.access import collect_accesses
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, loops_with_order
 from kgen.analysis.instances import Instances, relate_sides
+from kgen.analysis.reduction_bounds import loops_of_bounds
 from kgen.errors import TransformError
 from kgen.ir.assignee import index_of
 from kgen.ir.construction.dependencies import ancestors
@@ -21,6 +22,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
 from kgen.ir.mentions import mentions_of
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index, renamed
+from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.select import (
     NoSuchNameError,
     NothingSelectedError,
@@ -162,6 +164,7 @@ def _check_use(
             f"'{to_text(writer.assignee)}' depends",
             where=str(writer),
         )
+    _check_reductions(kernel, writer, reader, rule)
     before_writer = ancestors(kernel, writer) | {str(writer.id)}
     for name in sorted(read & kernel.writers.keys()):
         for insn_id in kernel.writers[name]:
@@ -176,6 +179,33 @@ def _check_use(
                 raise TransformError(
                     f"'{name}' may have changed between '{writer.id}' and '{reader.id}'",
                     because=f"'{insn_id}' writes it, and '{writer.id}' reads it",
+                )
+
+
+def _check_reductions(
+    kernel: LoopKernel, writer: Assignment, reader: InstructionBase, rule: SubstitutionRule
+) -> None:
+    """Reject a use where a reduction in the rule would run over other values than it did."""
+    value = expand_expression(kernel, rule.expression)
+    bounding = loops_of_bounds(kernel, value, writer.within_inames)
+    if not bounding:
+        return
+    for use in collect_accesses(kernel, (reader,)):
+        if use.array != writer.assignee_name or use.is_write:
+            continue
+        given = dict(zip(rule.arguments, use.index or (), strict=False))
+        for loop in sorted(bounding):
+            if loop not in use.place.inames or given.get(loop, p.Variable(loop)) != p.Variable(
+                loop
+            ):
+                raise TransformError(
+                    f"'{use}' in instruction '{reader.id}' cannot be replaced by the value of "
+                    f"'{to_text(writer.assignee)}'",
+                    where=str(writer),
+                    because=f"a reduction in it has bounds that depend on '{loop}', which is "
+                    "another one there",
+                    hint=f"use the loop '{loop}' around '{reader.id}' too, and read "
+                    f"'{to_text(writer.assignee)}'",
                 )
 
 

@@ -1,52 +1,28 @@
-"""Reductions in precomputed values: the loops that their bounds depend on, and copies of them."""
+"""Reductions in precomputed values, whose loops are copied where their bounds depend on others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
+from kgen.analysis.reduction_bounds import deciding_loops
 from kgen.errors import TransformError
 from kgen.ir.data import Iname
-from kgen.ir.expr import Expr, IdentityMapper, Reduction, substitute, variable_names, walk
+from kgen.ir.expr import Expr, IdentityMapper, Reduction, substitute, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
-    free_dim,
     project_out_dims,
     rename_dims,
-    with_dims,
     with_params,
 )
 from kgen.ir.sets.quasi_affine import set_from_condition
 
-__all__ = ["ReductionCopies", "loops_of_bounds"]
-
-
-def loops_of_bounds(kernel: LoopKernel, value: Expr, around: Iterable[str]) -> frozenset[str]:
-    """Return those loops *around* an expression on which the bounds of its reductions depend."""
-    nodes = [node for node in walk(value) if isinstance(node, Reduction)]
-    found: set[str] = set()
-    for node in nodes:
-        outside = [n for n in nodes if any(part is node for part in walk(n.expr))]
-        outer = frozenset(around).union(*(n.inames for n in outside))
-        found |= {*_deciding(kernel, outer.difference(node.inames), node.inames)}
-    return frozenset(found.intersection(around))
-
-
-def _deciding(kernel: LoopKernel, around: Iterable[str], inames: tuple[str, ...]) -> Iterator[str]:
-    """Yield the loops *around* whose values change what *inames* run over."""
-    outer = tuple(sorted(around, key=kernel.iname_order.__getitem__))
-    if not (outer and inames):
-        return
-    both = kernel.domain_of((*outer, *inames))
-    possible = with_dims(kernel.domain_of(outer), inames).intersect_params(kernel.assumptions)
-    for name in outer:
-        if not free_dim(both, name).intersect(possible).is_subset(both):
-            yield name
+__all__ = ["ReductionCopies"]
 
 
 class ReductionCopies(IdentityMapper):
@@ -77,7 +53,7 @@ class ReductionCopies(IdentityMapper):
     def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Expr:
         """Rename the inames, if their bounds depend on a loop that is replaced."""
         before = self.around, self.values
-        deciding = [*_deciding(self.kernel, self.around, expr.inames)]
+        deciding = [*deciding_loops(self.kernel, self.around, expr.inames)]
         renamed: dict[str, str] = {}
         if not self.values.keys().isdisjoint(deciding):
             renamed = {name: self.names(name) for name in expr.inames}

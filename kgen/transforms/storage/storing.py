@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access
 from kgen.analysis.domains import difference
 from kgen.analysis.loop_bounds import bound_writers
+from kgen.analysis.reduction_bounds import loops_of_bounds
 from kgen.analysis.swept import Axis, Box, box_of, first_outside, swept_footprint, valid_elements
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
@@ -29,7 +30,7 @@ from kgen.transforms.storage.filling import (
     mentioned_inames,
     reject_local_in_divergent_loop,
 )
-from kgen.transforms.storage.reduced import ReductionCopies, loops_of_bounds
+from kgen.transforms.storage.reduced import ReductionCopies
 from kgen.transforms.storage.sites import SiteRewriter, Values
 from kgen.transforms.storage.stored_names import Storage, StoredNames, ordered_axes
 from kgen.transforms.storage.window import Window, find_window, slide

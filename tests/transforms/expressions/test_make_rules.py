@@ -211,3 +211,14 @@ def test_rules_of_operands_that_cannot_be_made() -> None:
     assert rule == "f"
     with pytest.raises(lp.TransformError, match="no reduction runs over 'i'"):
         lp.reduction_arg_to_subst_rule(lp.make_kernel("{ [i]: 0 <= i < 4 }", "a[i] = 1"), "i")
+
+
+def test_sums_over_a_triangle_stay_in_their_loop() -> None:
+    domain = "{ [i,j,k]: 0 <= i,k < 8 and 0 <= j <= i }"
+    text = ["<> t[i] = sum(j, j + 1) {id=t}", "out[%s] = t[%s] {id=use, dep=t}"]
+    same = lp.make_kernel(domain, [text[0], text[1] % ("i", "i")])
+    assert lp.assignment_to_subst(same, "t").default_entrypoint.instructions
+    for index in ("k", "7 - k"):
+        other = lp.make_kernel(domain, [text[0], text[1] % ("k", index)])
+        with pytest.raises(lp.TransformError, match=rf"'t\[{index}\]' in .*\n.*\n.* depend on 'i'"):
+            lp.assignment_to_subst(other, "t")
