@@ -28,7 +28,7 @@ from kgen.ast.registers import in_registers
 from kgen.ast.verify import verify_barriers, verify_lanes
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
-from kgen.ir.construction.declare import check_names_declared
+from kgen.ir.construction.declare import settle_names
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
@@ -92,7 +92,7 @@ def _prepare(
     """Run the stages of :func:`prepare`; if *complete*, all types must be known afterwards."""
     stages: tuple[tuple[str, Callable[[LoopKernel], LoopKernel]], ...] = (
         ("expand rules", lambda k: expand_subst(k) if k.substitutions else k),
-        ("names", check_names_declared),
+        ("names", settle_names),
         ("ends of loops", check_loops_bounded),
         ("shapes of arguments", infer_argument_shapes),
         ("open strides", name_open_strides),

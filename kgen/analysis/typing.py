@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import KgenError, TypeInferenceFailure, counted, message, near_names
 from kgen.ir.analyses import Analysis
+from kgen.ir.constants import CONSTANTS
 from kgen.ir.data import ArrayBase
 from kgen.ir.expr import (
     Expr,
@@ -251,6 +252,8 @@ class ExpressionTyper:
         found = self.kernel.mangled_symbol(name)
         if found is not None and isinstance(found[0], NumpyType):
             return found[0]
+        if name in CONSTANTS:
+            return NumpyType(CONSTANTS[name].dtype)
         names = {*self.kernel.arg_dict, *self.kernel.temporary_variables, *self.kernel.inames}
         hint = near_names(name, names)
         raise UnknownType(self._message(f"there is no variable '{name}'", hint), name)

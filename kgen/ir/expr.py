@@ -313,6 +313,7 @@ _CHILDREN: dict[type[Any], tuple[str, ...]] = {
     p.CommonSubexpression: ("child",),
     p.Comparison: ("left", "right"),
     p.Lookup: ("aggregate",),
+    p.NaN: (),
     Reduction: ("expr",),
     SubArrayRef: ("subscript",),
     TypeCast: ("child",),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError, near_names
 from kgen.ir.assignee import assignee_name, index_of
+from kgen.ir.constants import CONSTANTS
 from kgen.ir.construction.dependencies import where
 from kgen.ir.data import (
     ArrayArg,
@@ -22,7 +24,7 @@ from kgen.ir.data import (
     TemporaryVariable,
     ValueArg,
 )
-from kgen.ir.expr import LinearSubscript, walk
+from kgen.ir.expr import LinearSubscript, substitute, walk
 from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, InstructionBase
 from kgen.ir.mentions import Mentions, mentions_of
 from kgen.ir.sets.dims import involved_params
@@ -38,8 +40,8 @@ __all__ = [
     "declare_temporaries",
     "parameter_names",
     "read_kernel_data",
+    "settle_names",
     "undeclared_names",
-    "check_names_declared",
 ]
 
 
@@ -220,17 +222,23 @@ def _in_order(arg: ArrayArg | ValueArg, order: Any) -> ArrayArg | ValueArg:
     return arg.copy(dim_tags=order)
 
 
-def check_names_declared(kernel: LoopKernel) -> LoopKernel:
-    """Raise :class:`KernelError` for a size or a number that nothing declares or explains.
+def settle_names(kernel: LoopKernel) -> LoopKernel:
+    """Put numbers in place of the names of constants that nothing declares, such as ``M_PI``.
 
-    Returns *kernel*.
+    Raises :class:`KernelError` for a size or a number that nothing declares or explains.
     """
-    unknown = undeclared_names(kernel)
+    names = undeclared_names(kernel)
+    values = {n: CONSTANTS[n] for n in names if n in CONSTANTS and n not in kernel.all_params()}
+    unknown = [name for name in names if name not in values]
     if unknown:
         declared = {*kernel.arg_dict, *kernel.temporary_variables, *kernel.inames}
         mentioned = [_mentions(kernel, insn) for insn in kernel.instructions]
         raise _undeclared(kernel, unknown, mentioned, declared)
-    return kernel
+    if not values:
+        return kernel
+    change = partial(substitute, replacements=values)
+    insns = tuple(insn.with_transformed_expressions(change) for insn in kernel.instructions)
+    return kernel.copy(instructions=insns)
 
 
 def undeclared_names(kernel: LoopKernel) -> list[str]:

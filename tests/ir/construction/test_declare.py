@@ -128,6 +128,21 @@ def test_numbers_may_be_explained_after_the_kernel_is_made() -> None:
     assert "THE_SCALE * a[i]" in lp.generate_body(explained)
 
 
+def test_constants_of_c_need_no_declaration() -> None:
+    data = [lp.GlobalArg("a", np.float32, shape=4), lp.GlobalArg("out", shape=4)]
+    knl = lp.make_kernel("{[i]: 0<=i<4}", "out[i] = M_PI*a[i] + INT_MIN", data, target=lp.CTarget())
+    typed = lp.infer_unknown_types(knl).default_entrypoint
+    assert typed.arg_dict["out"].dtype.numpy_dtype == np.float64
+    assert "out[i] = 3.141592653589793 * a[i] + " in lp.generate_body(knl)
+    assert "= 2.0f * a[i] +" in lp.generate_body(lp.fix_parameters(knl, M_PI=2))
+
+
+def test_an_argument_hides_a_constant() -> None:
+    data = [lp.GlobalArg("out", np.float64, shape=4), lp.ValueArg("M_E", np.float64)]
+    knl = lp.make_kernel("{[i]: 0<=i<4}", "out[i] = M_E", data, target=lp.CTarget())
+    assert "out[i] = M_E_0;" in lp.generate_body(knl)
+
+
 def test_numbers_that_nothing_explains_are_refused_when_code_is_generated() -> None:
     knl = lp.infer_unknown_types(scaled())
     with pytest.raises(

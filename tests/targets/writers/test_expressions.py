@@ -164,6 +164,7 @@ def test_complex_numbers(expression: str, dtypes: dict[str, Any], cl: str, cuda:
         (-np.inf, "-INFINITY"),
         (np.float64("inf"), "HUGE_VAL"),
         (np.float32("nan"), "NAN"),
+        (p.NaN(np.float64), "(double) NAN"),
         (np.float32(1) / np.float32(3), "0.33333334f"),
         (np.int32(-(2**31)), "-2147483647 - 1"),
         (np.uint64(2**64 - 1), "18446744073709551615u"),
