@@ -40,13 +40,13 @@ def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUni
     ::
 
         for i                     =>    for i_outer: g.0
-          out[i] = 2*a[i]                 for i_inner
-        end i                               out[16384*i_outer + i_inner] = ...
+          a[i] = 2*a[i]                   for i_inner
+        end i                               a[16384*i_outer + i_inner] = ...
 
     :func:`find_schedule` returns the same schedule as steps that you can print and change.
 
     >>> import kgen as lp
-    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*a[i]", target=lp.ExecutableCTarget())
     >>> scheduled = autoschedule(unit)
     >>> sorted(scheduled.default_entrypoint.inames)
     ['i_inner', 'i_outer']
@@ -64,7 +64,7 @@ def find_schedule(program: TranslationUnit, device: Any = None) -> Schedule:
     applies them.
 
     >>> import kgen as lp
-    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+    >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*a[i]", target=lp.ExecutableCTarget())
     >>> print(find_schedule(unit))
     knl = lp.split_iname(knl, 'i', 16384, outer_tag='g.0')
     """

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import pymbolic.primitives as p
+from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.errors import KgenError
@@ -218,6 +221,53 @@ class Nest:
             one.array == other.array and _is_shifted(one, other, iname)
             for one, other in combinations(reads, 2)
         )
+
+    @cached_property
+    def is_stream(self) -> bool:
+        """Whether the innermost loop goes through arrays from end to end, and writes no other."""
+        writes = [access for access in self.accesses if access.is_write]
+        arrays = [access.array for access in self.accesses]
+        if self.inner or self.around or not writes or len(set(arrays)) != len(arrays):
+            return False
+        lane = self.band[-1]
+        if not self.is_free(lane) or not self.are_long(lane):
+            return False
+        return (
+            all(self.is_unit(a, lane) or self.is_uniform(a, lane) for a in self.accesses)
+            and all(self.is_unit(a, lane) for a in writes)
+            and all(not self.given.readers.get(a.array) for a in writes)
+            and all(len(self.given.writers[a.array]) == 1 for a in writes)
+            and not any(insn.predicates for insn in self.instructions)
+        )
+
+    def least_size(self, most: int) -> tuple[str | None, int] | None:
+        """Return the parameter, and its least value, with which arrays have so many bytes.
+
+        The arrays are those that are accessed along the innermost loop; the parameter is ``None``
+        where they have as many in any case. Nothing is returned where several parameters decide.
+        """
+        moving = [a.array for a in self.accesses if not self.is_uniform(a, self.band[-1])]
+        each = sum(self.kernel.array_vars[name].dtype.itemsize for name in moving)
+        trips: list[Any] = [trip_count(self.kernel, name).value for name in self.band]
+        if None in trips:
+            return None
+        names = variable_names(*trips)
+        if len(names) > 1:
+            return None
+
+        def are_large(size: Any) -> bool:
+            lengths = (evaluate(one, dict.fromkeys(names, size)) for one in trips)
+            return bool(each * math.prod(lengths) >= most)
+
+        top = 1
+        while not are_large(top):
+            top *= 2
+            if top > most:
+                return None
+        if not names:
+            return None, 0
+        (name,) = names
+        return str(name), bisect_left(range(top), True, key=are_large)
 
     def find_product(self, loops: Sequence[str]) -> tuple[str, str, str, str] | None:
         """Return rows, columns and sum of a matrix product, and the array that is read in panels.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.steps import Step, step
 from kgen.targets.c import CTarget
 from kgen.transforms.loops.split import split_iname
+from kgen.transforms.loops.split_domain import split_domain
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.reductions.nesting import split_reduction_outward
 from kgen.transforms.reductions.realize import realize_reduction
+from kgen.transforms.statements import tag_instructions
 from kgen.transforms.storage.declarations import set_options
 from kgen.transforms.storage.prefetch import add_prefetch
 
@@ -33,6 +35,8 @@ SHARED = 32
 VECTOR_BYTES = 64
 #: What ``LANE_BYTES`` is where loops inside of the lanes go through memory in rows.
 ROW_BYTES = 512
+#: Arrays of so many bytes are not in a cache when they are used again: twice the usual 32 MiB.
+CACHED = 1 << 26
 #: Independent sums that one thread computes, for vectors and their latency.
 SUMS = 32
 #: So many copies of an instruction are worth it to unroll loops.
@@ -58,10 +62,42 @@ def on_threads(planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
     for recipe in (running_sums, product_in_tiles, transposition_in_tiles, lanes_outside):
         yield from recipe(nest, loops)
     spread = spread_out(planner, nest, loops)
+    past = past_the_cache(nest, spread)
+    if past:
+        yield (*spread, *past)
     for more in (sums_in_lanes(nest, loops), unroll_short(planner, nest)):
         if more:
             yield (*spread, *more)
     yield spread
+
+
+def past_the_cache(nest: Nest, spread: Sequence[Step]) -> tuple[Step, ...]:
+    """Store results past the cache where it cannot hold them: a version for such sizes.
+
+    That is for arrays that the kernel does not read, written element after element in a loop that
+    accesses each array in one place. Where a single size decides, calls choose the version.
+    """
+    if not nest.is_stream or lane_tag(nest) != "vec":
+        return ()
+    ids = [str(insn.id) for insn in nest.instructions]
+    least = nest.least_size(CACHED)
+    if least is None:
+        return ()
+    parameter, size = least
+    if parameter is None:
+        return (step(tag_instructions, "!streaming_store", _ids(ids)),)
+    outer = f"{spread[0].args[0]}_outer" if spread[0].function is split_iname else nest.band[0]
+    subset = f"[{parameter}] -> {{ [{outer}]: {parameter} >= {size} }}"
+    sides = {"within": _ids(ids), "suffixes": ("large", "small")}
+    large = _ids(f"{name}_large" for name in ids)
+    return (
+        step(split_domain, subset, **sides),
+        step(tag_instructions, "!streaming_store", large),
+    )
+
+
+def _ids(names: Iterable[str]) -> str:
+    return " or ".join(f"id:{name}" for name in names)
 
 
 def is_small(nest: Nest) -> bool:

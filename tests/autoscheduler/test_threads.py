@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.autoscheduler import threads
 
 HOST = lp.ExecutableCTarget()
 
@@ -208,3 +209,33 @@ def test_sums_of_few_terms_are_written_out() -> None:
     code = "out[i, j] = sum((k, l), w[k, l]*a[i + k, j + l])"
     knl = make("{ [i, j, k, l]: 0 <= i, j < n and 0 <= k, l < 5 }", code)
     assert "'l:unr, k:unr'" in str(lp.find_schedule(knl))
+
+
+def stream(text: str, size: str = "n") -> lp.TranslationUnit:
+    data = [lp.GlobalArg("x, out", np.float64, shape=size), ...]
+    target = lp.ExecutableCTarget()
+    return lp.make_kernel(f"{{ [i]: 0 <= i < {size} }}", text, data, target=target)
+
+
+def test_large_results_are_stored_past_the_cache() -> None:
+    knl = lp.autoschedule(stream("out[i] = 2*x[i]"))
+    code = lp.generate_code_v2(knl).device_code()
+    assert "if (n >= 4194304)" in code  # 64 MiB
+    assert code.count("kgen_stream(&out[") == 1
+    fixed = lp.generate_code_v2(lp.autoschedule(stream("out[i] = 2*x[i]", "10000000")))
+    assert "kgen_stream(&out[" in fixed.device_code()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("out[i] = 2*x[i]", "100000"), ("out[i] = 2*out[i]", "10000000")]
+)
+def test_what_is_small_or_read_stays_in_the_cache(text: str, size: str) -> None:
+    assert "streaming" not in str(lp.find_schedule(stream(text, size)))
+
+
+@pytest.mark.parametrize("n", [1, 1023, 5001])
+def test_both_versions_for_sizes_are_right(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "CACHED", 1 << 14)
+    x = np.random.default_rng(0).random(n)
+    _, (out,) = lp.autoschedule(stream("out[i] = 2*x[i]"))(x=x)
+    np.testing.assert_array_equal(out, 2 * x)

@@ -35,6 +35,7 @@ __all__ = [
 _FINE: Mapping[object, Mapping[str, Any]] = {
     threads: {
         "GRAIN": 4,
+        "CACHED": 64,
         "LEAST": 1,
         "FEW": 2,
         "LANES": 2,
