@@ -364,22 +364,6 @@ class _Buffer:
             index = tuple(simplify(minus(element[k], filled.box.lower[k])) for k in filled.kept)
             return subscript(renamed(variable, buffer), index)
 
-        def move(region: _Region, insn_id: str, value: Expr, waits: frozenset[str]) -> Assignment:
-            array = p.Variable(self.array)
-            base = subscript(array, region.element())
-            entry = at(array, region.element())
-            is_store = region is stored
-            return Assignment(
-                base if is_store else entry,
-                substitute(value, {"base": base, "buffer": entry}),
-                id=insn_id,
-                within_inames=self.outer.union(region.inames),
-                within_inames_is_final=True,
-                predicates=frozenset(region.box.conditions),
-                depends_on=waits | bound_writers(kernel, self.outer),
-                depends_on_is_final=True,
-            )
-
         inits: dict[str, Assignment] = {}
         stores: dict[str, Assignment] = {}
         regions: list[_Region] = []
@@ -387,24 +371,24 @@ class _Buffer:
             self._require_written(is_stored=stored is not None)
         else:
             init_id = ids(f"init_{self.array}")
-            inits[init_id] = move(filled, init_id, init, first)
+            base, entry = self._elements(filled, at)
+            value = substitute(init, {"base": base, "buffer": entry})
+            inits[init_id] = self._move(filled, init_id, entry, value, first)
             regions.append(filled)
         if stored is not None and store is not None:
             store_id = ids(f"store_{self.array}")
-            stores[store_id] = move(stored, store_id, store, self.ids.union(inits))
+            base, entry = self._elements(stored, at)
+            value = substitute(store, {"base": base, "buffer": entry})
+            stores[store_id] = self._move(stored, store_id, base, value, self.ids.union(inits))
             regions.append(stored)
-        array = kernel.array_vars[self.array]
-        temporary = TemporaryVariable(
-            buffer,
-            dtype=array.dtype,
-            shape=tuple(filled.box.extents[k] for k in filled.kept),
-            address_space=self.space,
-        )
         inames = [name for region in regions for name in region.inames]
         redirect = ArrayAccessMapper(kernel, {self.array: at})
         result = kernel.copy(
             instructions=self._instructions(redirect, inits, stores, last),
-            temporary_variables={**kernel.temporary_variables, buffer: temporary},
+            temporary_variables={
+                **kernel.temporary_variables,
+                buffer: self._temporary(buffer, filled),
+            },
             domains=(
                 *kernel.domains,
                 *(region.box.domain for region in regions if region.box.domain is not None),
@@ -412,6 +396,37 @@ class _Buffer:
             inames={**kernel.inames, **{name: Iname(name) for name in inames}},
         )
         return add_tags(result, {name: (parse_tag(self.tag),) for name in inames})
+
+    def _elements(
+        self, region: _Region, at: Callable[[p.Variable, Index], Expr]
+    ) -> tuple[Expr, Expr]:
+        """Return an element in the loops of a region: of the array, and *at* its buffer."""
+        array = p.Variable(self.array)
+        return subscript(array, region.element()), at(array, region.element())
+
+    def _move(
+        self, region: _Region, insn_id: str, place: Expr, value: Expr, waits: frozenset[str]
+    ) -> Assignment:
+        """Return what sets all elements of a region."""
+        return Assignment(
+            place,
+            value,
+            id=insn_id,
+            within_inames=self.outer.union(region.inames),
+            within_inames_is_final=True,
+            predicates=frozenset(region.box.conditions),
+            depends_on=waits | bound_writers(self.kernel, self.outer),
+            depends_on_is_final=True,
+        )
+
+    def _temporary(self, name: str, filled: _Region) -> TemporaryVariable:
+        """Return the buffer, which has room for a region."""
+        return TemporaryVariable(
+            name,
+            dtype=self.kernel.array_vars[self.array].dtype,
+            shape=tuple(filled.box.extents[k] for k in filled.kept),
+            address_space=self.space,
+        )
 
     def _instructions(
         self,
