@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import shlex
-import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
 
 import numpy as np
@@ -36,6 +31,7 @@ from kgen.lowering import generate_module
 from kgen.runtime.bound import BoundCall, Calls
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
+from kgen.runtime.edited import shown_and_edited, write_text
 from kgen.runtime.foreign import host_array
 from kgen.runtime.generated import Generated, code_of
 from kgen.runtime.highlight import highlighted
@@ -424,7 +420,7 @@ class ExecutorBase:
         source = "\n\n".join(filter(None, (module.device_source, module.host_source)))
         compiled = self._compiled.get(source)
         if compiled is None:
-            edited = self._show_and_edit(source)
+            edited = shown_and_edited(source, self.kernel.options, self.entrypoint)
             compiled = self._compiled[source] = self.compile(module, edited)
         options = self.kernel.options
         builder = self.builder(compiled)(
@@ -441,19 +437,8 @@ class ExecutorBase:
         if wrapper is None:
             wrapper = generated.wrappers[key] = builder.write()
         if wrapper.text is not None:
-            _write(options.write_wrapper, wrapper.text)
+            write_text(options.write_wrapper, wrapper.text)
         return Entry(host=host, invoke=builder.bind(wrapper))
-
-    def _show_and_edit(self, source: str) -> str:
-        """Return the code to compile, after the options' wishes to see or to edit it."""
-        options = self.kernel.options
-        if options.write_code:
-            coloured = options.allow_terminal_colors and sys.stdout.isatty()
-            to_terminal = options.write_code is True and coloured
-            _write(options.write_code, highlighted(source) if to_terminal else source)
-        if options.edit_code:
-            return _edit(options.edit_code, source, self.entrypoint)
-        return source
 
     # -- refusals --------------------------------------------------------------------------
 
@@ -564,53 +549,3 @@ def reject_group_size(launch: Launch, limit: int) -> None:
             because=f"it runs at most {limit} work-items of this kernel in a group",
             hint="split the loops that have the tags l.0, l.1, l.2 into smaller pieces",
         )
-
-
-def _write(where: Any, text: str) -> None:
-    """Print *text*, or write it to the file that an option names."""
-    if where is True:
-        print(text)
-    else:
-        with _file_of_an_option(where) as path:
-            path.write_text(text + "\n", encoding="utf-8")
-
-
-def _edit(where: Any, source: str, entrypoint: str) -> str:
-    """Return *source* from an editor, or the file *where*, which has it when it is new."""
-    if where is True:
-        return _from_editor(source, entrypoint)
-    with _file_of_an_option(where) as path:
-        if not path.exists():
-            path.write_text(source, encoding="utf-8")
-        return path.read_text(encoding="utf-8")
-
-
-@contextlib.contextmanager
-def _file_of_an_option(name: str) -> Iterator[Path]:
-    """Give the file of that name; what the system says of it becomes an error of the call."""
-    try:
-        yield Path(name)
-    except (OSError, UnicodeError) as err:
-        raise InvocationError(
-            f"the file '{name}', which an option names, can be neither written nor read",
-            because=str(err),
-        ) from None
-
-
-def _from_editor(source: str, entrypoint: str) -> str:
-    """Return what the user makes of *source* in the editor that EDITOR names."""
-    command = os.environ.get("EDITOR", "")
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{entrypoint}.c"
-        file.write_text(source, encoding="utf-8")
-        try:
-            subprocess.run([*shlex.split(command), str(file)], check=True)
-        except (OSError, ValueError, subprocess.CalledProcessError) as err:
-            raise InvocationError(
-                f"edit_code=True starts an editor, and '{command}' fails",
-                kernel=entrypoint,
-                because=str(err) if command else "the environment variable EDITOR is not set",
-                hint="set EDITOR to a command, such as nano; or edit_code='path': the code is put "
-                "there by the first call and, edited, taken from there by later programs",
-            ) from None
-        return file.read_text(encoding="utf-8")
