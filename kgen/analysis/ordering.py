@@ -126,10 +126,16 @@ class _Order:
                 self.after[d] |= self.after[k] | 1 << k
 
     def _sorted(self) -> Sequence[int]:
-        """Return all numbers in topological order; cycles are broken arbitrarily."""
+        """Return all numbers in topological order; in a cycle each then waits for all others."""
         if all(d < k for k, earlier in enumerate(self.direct) for d in earlier):
             return range(len(self.names))
-        return list(chain.from_iterable(compute_sccs(dict(enumerate(self.direct)))))
+        cycles = compute_sccs(dict(enumerate(self.direct)))
+        for cycle in cycles:
+            if len(cycle) > 1:
+                all_of_them = {*cycle, *chain.from_iterable(self.direct[k] for k in cycle)}
+                for k in cycle:
+                    self.direct[k] = list(all_of_them)
+        return list(chain.from_iterable(cycles))
 
     def bit(self, name: str) -> int:
         return 1 << self.number[name]

@@ -107,7 +107,7 @@ def order_kernel(kernel: PreparedKernel, *, sequential_axes: bool) -> tuple[Item
 
 def _connect(kernel: PreparedKernel, home: dict[str, _Body], outside: dict[str, _Body]) -> None:
     for insn in kernel.instructions:
-        for dependency in insn.depends_on:
+        for dependency in sorted(insn.depends_on):
             if dependency not in home:
                 raise ScheduleError(
                     f"instruction '{insn.id}' depends on '{dependency}', which does not exist",

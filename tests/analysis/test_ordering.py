@@ -73,3 +73,11 @@ def test_components_of_an_array_are_apart_without_a_proof(
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, DATA)
     monkeypatch.setattr(ordering, "_meet", lambda *args: pytest.fail("isl was asked"))
     assert not list(ordering.find_unordered(knl.default_entrypoint))
+
+
+def test_a_cycle_is_an_order_here_and_found_later() -> None:
+    waits = {"hub": "one:two", "one": "hub", "two": "*hub"}
+    places = {"hub": "b[i] = 1", "one": "a[j] = 2", "two": "c[k] = a[k]"}
+    text = [f"{places[name]} {{id={name}, dep={dep}}}" for name, dep in waits.items()]
+    with pytest.raises(lp.DependencyCycleFound, match="'hub' in loop 'i' waits for 'one' in"):
+        code("\n".join(text), "{ [i, j, k]: 0 <= i, j, k < n }")
