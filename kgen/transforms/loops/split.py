@@ -161,30 +161,47 @@ def _split_evenly(
 ) -> LoopKernel:
     """Make ``old = lower + inner + start(outer)``, for lengths that differ by one at most."""
     outer, inner = map(p.Variable, names)
-    extent = bounds.extent
+    starts = _starts_of_chunks(old, outer, bounds.extent, count)
+    change = Replacement({old: p.Sum((inner, *starts, *_nonzero(bounds.lower)))}, names)
+    box = _values_of_chunks(kernel, old, names, bounds.extent, count)
+
+    def new_domains(select: Selection) -> tuple[BasicSet, ...]:
+        home = kernel.home_domain[old]
+        rest = kernel.domains[home : home + 1]
+        if old not in select.kept:
+            rest = domains_without(kernel.domains[home], (old,))
+        return (*kernel.domains[:home], *rest, box, *kernel.domains[home + 1 :])
+
+    result = replace_inames(kernel, change, matcher(kernel, within), new_domains=new_domains)
+    return _finish(result, names, tags, slabs)
+
+
+def _starts_of_chunks(old: str, outer: p.Variable, extent: Expr, count: int) -> tuple[Expr, ...]:
+    """Return the terms of the number of iterations that are before the chunk *outer*."""
     if isinstance(extent, int):
         length, longer = divmod(extent, count)
-        starts: tuple[Expr, ...] = (
-            *((_times(outer, length),) if length else ()),
-            p.Min((outer, longer)),
-        )
-    elif count > _MOST_CHUNKS:
+        return *((_times(outer, length),) if length else ()), p.Min((outer, longer))
+    if count > _MOST_CHUNKS:
         raise TransformError(
             f"'{old}' has {extent} iterations, which {count} chunks share unevenly",
             because="where each chunk begins is a sum with a term for each of them",
             hint=f"at most {_MOST_CHUNKS} chunks, or fix_parameters(kernel, ...) first",
         )
-    else:  # the sum of the lengths before
-        starts = tuple(
-            p.If(
-                p.Comparison(outer, ">=", chunk),
-                p.FloorDiv(simplify(p.Sum((extent, count - chunk))), count),
-                0,
-            )
-            for chunk in range(1, count)
+    return tuple(  # the lengths of those before
+        p.If(
+            p.Comparison(outer, ">=", chunk),
+            p.FloorDiv(simplify(p.Sum((extent, count - chunk))), count),
+            0,
         )
-    value = p.Sum((inner, *starts, *_nonzero(bounds.lower)))
-    change = Replacement({old: value}, names)
+        for chunk in range(1, count)
+    )
+
+
+def _values_of_chunks(
+    kernel: LoopKernel, old: str, names: tuple[str, str], extent: Expr, count: int
+) -> BasicSet:
+    """Return the values of the two new loops, where the old one runs."""
+    outer, inner = map(p.Variable, names)
     last = p.Sum((p.Product((count, inner)), outer))
     own = set_where(
         names,
@@ -198,17 +215,7 @@ def _split_evenly(
     # what it takes for the loop to run: of parameters, and of loops that its bounds name
     sizes = keep_dims(kernel.domains[kernel.home_domain[old]], (old,)).params()
     within_sizes = own.intersect_params(sizes)
-    box = as_basic_set(own if own.is_subset(within_sizes) else within_sizes)
-
-    def new_domains(select: Selection) -> tuple[BasicSet, ...]:
-        home = kernel.home_domain[old]
-        rest = kernel.domains[home : home + 1]
-        if old not in select.kept:
-            rest = domains_without(kernel.domains[home], (old,))
-        return (*kernel.domains[:home], *rest, box, *kernel.domains[home + 1 :])
-
-    result = replace_inames(kernel, change, matcher(kernel, within), new_domains=new_domains)
-    return _finish(result, names, tags, slabs)
+    return as_basic_set(own if own.is_subset(within_sizes) else within_sizes)
 
 
 def _new_pair(
