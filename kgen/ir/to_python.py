@@ -59,13 +59,13 @@ def t_unit_to_python(
 
 
 class _Writer:
-    """Writes values as expressions; remembers what has to be imported."""
+    """Writes values as expressions; collects the imports."""
 
     def __init__(self) -> None:
         self.imports: set[str] = set()
 
     def text(self, value: Any, indent: int) -> str:
-        """Return *value* as code, its inner lines indented by *indent* blanks more."""
+        """Return *value* as code, with its inner lines indented by *indent* more blanks."""
         kind: Any = type(value)
         match kind_of(kind):
             case Kind.LITERAL:
@@ -92,7 +92,7 @@ class _Writer:
         return self._of_object(value)
 
     def _of_set(self, value: BasicSet | Set) -> str:
-        """Write a set as its text; as its constraints where isl reads another set of that."""
+        """Write a set as its text, or as its constraints if isl reads a different set from that."""
         if not is_read_back(value):
             return f"{self._import('kgen.ir.codec', 'decode')}({encode(value)!r})"
         self.imports.add("import islpy as isl")
@@ -103,7 +103,7 @@ class _Writer:
             return self._of_reduction(value)
         if callable(value):
             return self._name(value)
-        if not vars(value):  # a target: what it is, is its class
+        if not vars(value):  # a target is defined by its class
             return f"{self._name(type(value))}()"
         raise KgenError(f"a {type(value).__name__} cannot be written as Python: {value}")
 
@@ -177,14 +177,14 @@ class _Writer:
 
 
 def _of_number(value: Any) -> str:
-    """Write what Python has a literal for, and the numbers for which it has none."""
+    """Write numbers, including those for which Python has no literal."""
     if isinstance(value, float | complex) and not np.isfinite(value):
         return f"{type(value).__name__}({str(value)!r})"
     return repr(value)
 
 
 def _bracket(first: str, items: list[str], last: str, indent: int, *, always: bool = False) -> str:
-    """Write items on one line, or where that is too long, each on its own."""
+    """Write items on one line, or on one line each if that is too long."""
     line = ", ".join(items)
     if len(line) + indent < _WIDTH - 20 and "\n" not in line:
         return f"{first}{line}{',' if always else ''}{last}"
@@ -199,7 +199,7 @@ def _are_same(one: Any, other: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Tell whether *value* is an expression that the parser makes of its text."""
+    """Tell whether *value* is an expression that the parser restores from its text."""
     if not isinstance(value, p.ExpressionNode):
         return False
     try:

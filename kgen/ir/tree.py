@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Tree:
-    """A node, which is a frozen dataclass: which of its fields hold nodes, and expressions.
+    """A node, which is a frozen dataclass that knows which fields hold nodes and expressions.
 
     A field holds one of them, ``None``, or several: a tuple of nodes, a dictionary of expressions.
     """
@@ -44,9 +44,9 @@ TreeT = TypeVar("TreeT", bound=Tree)
 
 @dataclass(frozen=True)
 class Barrier(Tree):
-    """All work-items of a group wait; made consistent: *memory*. *insn_id* asks for it, if any.
+    """A barrier of a group that makes *memory* consistent; *insn_id* is its instruction, if any.
 
-    ``of_groups``: the work-items of all groups wait.
+    ``of_groups``: it is a barrier of all groups.
     """
 
     memory: Memory
@@ -117,7 +117,7 @@ def map_exprs(node: TreeT, change: Callable[[Expr], Expr]) -> TreeT:
 
 
 def has_barrier(node: Tree) -> bool:
-    """Tell whether a barrier is *node*, or below it."""
+    """Tell whether *node*, or a node below it, is a barrier."""
     if not node.branches:
         return isinstance(node, Barrier)
     return any(map(has_barrier, children_of(node)))

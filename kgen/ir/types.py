@@ -17,7 +17,7 @@ from kgen.ir.optional import load
 
 
 class _Auto(Enum):
-    """What ``auto`` is: "find it out from the rest of the kernel".
+    """The type of ``auto``: "infer it from the rest of the kernel".
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", [lp.Assignment("t", "i", temp_var_type=lp.auto)])
@@ -36,13 +36,13 @@ class _Auto(Enum):
 #: The name of a numpy type of ml_dtypes, which need not be installed.
 BFLOAT16: Final = "bfloat16"
 
-#: "Find it out from the rest of the kernel": a dtype, a shape, an offset, an address space.
+#: "Infer it from the rest of the kernel": a dtype, a shape, an offset, an address space.
 auto: Final = _Auto.AUTO
 AutoType: TypeAlias = Literal[_Auto.AUTO]
 
 
 class _Absent(Enum):
-    """What an empty :class:`Optional` has instead of a value."""
+    """The value of an empty :class:`Optional`."""
 
     ABSENT = "absent"
 
@@ -105,7 +105,7 @@ class Memory(Flag):
 
     @classmethod
     def of(cls, array: Any) -> Memory:
-        """Return the memory that an array is in, as far as others can see it."""
+        """Return the memory of an array that other work-items can access."""
         space = getattr(array, "address_space", None)
         return cls.LOCAL if space == AddressSpace.LOCAL else cls.GLOBAL
 
@@ -119,7 +119,7 @@ def kind_of(dtype: np.dtype[Any]) -> str:
     >>> kind_of(np.dtype("float16")), kind_of(np.dtype("complex64"))
     ('f', 'c')
     """
-    kind = dtype.kind  # numpy puts names together each time they are asked for
+    kind = dtype.kind  # numpy builds this anew on each access
     return "f" if kind == "V" and dtype.name == BFLOAT16 else kind
 
 
@@ -243,9 +243,9 @@ class AtomicNumpyType(AtomicType):
 
 @dataclass(frozen=True, repr=False)
 class OpaqueType(NumpyType):
-    """A type of the target's language that is known by its name alone, such as a library's handle.
+    """A type of the target's language that is known only by its name, such as a library's handle.
 
-    A :class:`ValueArg` can have it, which calls of the user's own functions then pass on. There are
+    A :class:`ValueArg` can have it, and calls of user-defined functions pass it on. There are
     no arrays and no arithmetic of such values, and only compiled code can pass them to a kernel.
 
     ::
@@ -340,9 +340,9 @@ def _to_numpy(dtype: Any) -> np.dtype[Any]:
 
 
 def read_type(dtype: Any, what: str, *, for_atomic: bool = False, is_stored: bool = True) -> Any:
-    """Convert what a caller gives as the type of something, which errors name.
+    """Convert a caller's type of *what*, which errors name.
 
-    What *is_stored* cannot have an opaque type.
+    If *is_stored*, opaque types are rejected.
 
     >>> read_type("flaot32", "array 'a'")
     Traceback (most recent call last):
@@ -363,7 +363,7 @@ INT32: Final = NumpyType(np.dtype(np.int32))
 INT64: Final = NumpyType(np.dtype(np.int64))
 UINT32: Final = NumpyType(np.dtype(np.uint32))
 UINT64: Final = NumpyType(np.dtype(np.uint64))
-#: A truth value: what comparisons give, one byte in storage.
+#: A truth value: the type of comparisons, stored in one byte.
 BOOL8: Final = NumpyType(np.dtype(np.bool_))
 FLOAT16: Final = NumpyType(np.dtype(np.float16))
 FLOAT32: Final = NumpyType(np.dtype(np.float32))

@@ -19,10 +19,10 @@ __all__ = [
     "vector_type",
 ]
 
-#: How many numbers a vector may have.
+#: The possible numbers of components of a vector.
 COUNTS: Final = (2, 3, 4, 8, 16)
 
-#: What OpenCL C calls numbers, for functions: their types.
+#: OpenCL C's names of scalar types in functions, and the types.
 NUMBER_NAMES: Final = {
     "char": "int8",
     "uchar": "uint8",
@@ -40,9 +40,9 @@ NUMBER_NAMES: Final = {
 
 @lru_cache(maxsize=256)
 def vector_type(dtype: np.dtype[Any], count: int) -> NumpyType:
-    """Return the type of *count* numbers of one type: a structure, equal to pyopencl's.
+    """Return the type of a vector of *count* numbers: a structure, equal to pyopencl's.
 
-    Its numbers are ``s0``, ``s1``...; the first four are ``x``, ``y``, ``z`` and ``w`` too.
+    Its components are ``s0``, ``s1``...; the first four are also ``x``, ``y``, ``z`` and ``w``.
 
     >>> sorted(vector_type(np.dtype("uint32"), 2).dtype.fields)
     ['s0', 's1', 'x', 'y']
@@ -55,7 +55,7 @@ def vector_type(dtype: np.dtype[Any], count: int) -> NumpyType:
 
 @lru_cache(maxsize=256)
 def numbers_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], int] | None:
-    """Return the type and the count of the numbers in a vector, ``None`` for another type.
+    """Return the type and number of a vector's components, ``None`` for another type.
 
     >>> numbers_of(vector_type(np.dtype("float32"), 4).dtype)
     (dtype('float32'), 4)
@@ -70,7 +70,7 @@ def numbers_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], int] | None:
 
 
 def layout_of(dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Return the names, types, offsets and titles of a structure, as :class:`numpy.dtype` reads.
+    """Return the names, types, offsets and titles of a structure, for :class:`numpy.dtype`.
 
     >>> layout_of(np.dtype("u1,f4"))["offsets"]
     [0, 1]
@@ -89,7 +89,7 @@ def layout_of(dtype: np.dtype[Any]) -> dict[str, Any]:
 
 
 def lane_of(dtype: np.dtype[Any], name: str) -> int:
-    """Return which number of a vector of type *dtype* is called *name*.
+    """Return the index of the component *name* of a vector of type *dtype*.
 
     >>> lane_of(vector_type(np.dtype("float32"), 4).dtype, "z")
     2
@@ -99,7 +99,7 @@ def lane_of(dtype: np.dtype[Any], name: str) -> int:
     return int(offset) // int(number.itemsize)
 
 
-#: The types that functions such as ``make_uint4`` make, by the names of these.
+#: The result types of functions such as ``make_uint4``, by function name.
 VECTOR_MAKERS: Final = {
     f"make_{name}{count}": vector_type(np.dtype(dtype), count)
     for name, dtype in NUMBER_NAMES.items()

@@ -47,11 +47,11 @@ __all__ = [
 
 @dataclass
 class Declared:
-    """What *kernel_data* declares: entries in order, a text for a name still to be guessed."""
+    """The declarations in *kernel_data*: entries in order; texts are names to be inferred."""
 
     entries: list[ArrayArg | ValueArg | str] = field(default_factory=list)
     temporaries: dict[str, TemporaryVariable] = field(default_factory=dict)
-    #: whether ``...`` is among the entries, so that other names may be guessed
+    #: whether ``...`` is among the entries, so that other names may be inferred
     is_open: bool = False
 
     def names(self) -> set[str]:
@@ -95,7 +95,7 @@ def read_kernel_data(given: Any, temporaries: Mapping[str, TemporaryVariable] | 
 
 
 def _name_of(item: Any) -> str:
-    """Return the name that an item of kernel_data declares, or reject what is none."""
+    """Return the name that an item of kernel_data declares, or reject the item."""
     if not isinstance(item, str | ArrayArg | ValueArg | TemporaryVariable):
         raise KernelError(
             f"{reprlib.repr(item)} in kernel_data declares nothing",
@@ -109,7 +109,7 @@ def _name_of(item: Any) -> str:
 
 
 def _one_by_one(items: Iterable[Any]) -> Iterator[Any]:
-    """Take declarations of several names apart: ``GlobalArg("a, b")`` is two arrays."""
+    """Split declarations of several names: ``GlobalArg("a, b")`` is two arrays."""
     for item in items:
         name = getattr(item, "name", "")
         if isinstance(item, ArrayArg | ValueArg | TemporaryVariable) and "," in name:
@@ -168,11 +168,11 @@ def complete_arguments(
     order: Any,
     offset: Any,
 ) -> tuple[ArrayArg | ValueArg, ...]:
-    """Return all arguments: those of kernel_data in order, then guessed ones by name.
+    """Return all arguments: those of kernel_data in order, then inferred ones by name.
 
-    *mentioned* is what each instruction reads. A name that has subscripts or is written is
-    an array in device memory, any other one a value. ``is_output`` is set for what is
-    written, ``is_input`` for what is read or not used at all, unless declared otherwise.
+    *mentioned* has the names in each instruction. A name that has subscripts or is written is
+    an array in device memory, any other one a value. ``is_output`` is set for arrays that are
+    written, ``is_input`` for those that are read or not used at all, unless declared otherwise.
     """
     written = dict.fromkeys(n for insn in kernel.instructions for n in insn.assignee_var_names())
     read = dict.fromkeys(name for found in mentioned for name in found.variables)
@@ -185,7 +185,7 @@ def complete_arguments(
     taken = {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
     undeclared = _not_explained(kernel, names - taken - declared.names())
     if not declared.is_open:
-        # numbers may stay undeclared: fix_parameters, or a symbol mangler, may still explain them
+        # numbers may stay undeclared: fix_parameters, or a symbol mangler, may still define them
         unknown = [name for name in undeclared if name in ranks or name in written]
         if unknown:
             raise _undeclared(kernel, unknown, mentioned, declared.names() | taken)
@@ -216,14 +216,14 @@ def _array(name: str, rank: int, order: Any, offset: Any) -> ArrayArg:
 
 
 def _in_order(arg: ArrayArg | ValueArg, order: Any) -> ArrayArg | ValueArg:
-    """Return *arg* in the default order, where that is Fortran's and it has no other."""
+    """Return *arg* in the default order, if that is Fortran order and the array has no other."""
     if isinstance(arg, ValueArg) or arg.has_layout or order != "F":
         return arg
     return arg.copy(dim_tags=order)
 
 
 def settle_names(kernel: LoopKernel) -> LoopKernel:
-    """Put numbers in place of the names of constants that nothing declares, such as ``M_PI``.
+    """Substitute the values of undeclared names of constants, such as ``M_PI``.
 
     Raises :class:`KernelError` for a size or a number that nothing declares or explains.
     """
@@ -242,7 +242,7 @@ def settle_names(kernel: LoopKernel) -> LoopKernel:
 
 
 def undeclared_names(kernel: LoopKernel) -> list[str]:
-    """Return the sizes, and the numbers that instructions read, that nothing declares."""
+    """Return the sizes, and the numbers that instructions read, that are not declared."""
     declared = {*kernel.arg_dict, *kernel.temporary_variables, *kernel.inames}
     names = {*kernel.all_params(), *_layout_names(kernel.array_vars.values())}
     for insn in kernel.instructions:
@@ -252,12 +252,12 @@ def undeclared_names(kernel: LoopKernel) -> list[str]:
 
 
 def _mentions(kernel: LoopKernel, insn: InstructionBase) -> Mentions:
-    """Return what an instruction mentions, through rules as well."""
+    """Return the names in an instruction, also through rules."""
     return mentions_of(*insn.expressions(), rules=kernel.substitutions)
 
 
 def parameter_names(kernel: LoopKernel) -> set[str]:
-    """Return the names of sizes and numbers, which assumptions can be about."""
+    """Return the names of sizes and numbers, which assumptions can constrain."""
     arrays = kernel.array_vars
     names = {*kernel.all_params(), *kernel.arg_dict, *arrays, *_layout_names(arrays.values())}
     return {name for name in names if name not in arrays or arrays[name].shape == ()}
@@ -325,7 +325,7 @@ class _Flow:
     written: frozenset[str]
 
     def mark(self, arg: ArrayArg | ValueArg) -> ArrayArg | ValueArg:
-        """Fill in which way the data of an array flow."""
+        """Set the data flow directions of an array."""
         if isinstance(arg, ValueArg) or (arg.is_input is not None and arg.is_output is not None):
             return arg
         is_output = arg.name in self.written if arg.is_output is None else arg.is_output
@@ -336,7 +336,7 @@ class _Flow:
 
 
 def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
-    """Reject what instructions may not write, names with two meanings, and wrong subscripts."""
+    """Reject writes to constants, ambiguous names, and wrong subscripts."""
     _check_names(kernel)
     _check_assumptions(kernel)
     _check_rules(kernel)

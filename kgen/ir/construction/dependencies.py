@@ -21,7 +21,7 @@ __all__ = ["ancestors", "instruction_reads", "make_ids", "resolve_dependencies",
 
 
 def where(insn: InstructionBase) -> str:
-    """Say where an instruction was written, or what it is."""
+    """Return the source position of an instruction, or its text."""
     return str(insn.span) if insn.span is not None else f"instruction '{insn}'"
 
 
@@ -74,26 +74,26 @@ def _bounding_names(kernel: LoopKernel, loops: Iterable[str]) -> set[str]:
 
 
 def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
-    """Fill in what instructions wait for.
+    """Resolve the dependencies of instructions.
 
-    Globs and match expressions become ids; an instruction waits for the only writer of a
-    variable that it reads unless its dependencies are marked final, and in any case for that of
+    Globs and match expressions become ids. An instruction depends on the only writer of a
+    variable that it reads unless its dependencies are marked final, and always on that of
     a temporary that bounds one of its loops. Raises
-    :class:`KernelError` for a name that is no instruction, or leaves it out where the option
+    :class:`KernelError` for a name that is not an instruction, or ignores it if the option
     ``check_dep_resolution`` is off.
     """
     return kernel.map_instructions(_Finder(kernel).resolved)
 
 
 class _Finder:
-    """Finds the instructions that ids, globs and match expressions mean."""
+    """Finds the instructions that ids, globs and match expressions select."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
         self.known: dict[Any, list[str]] = {name: [name] for name in kernel.id_to_insn}
 
     def resolved(self, insn: InstructionBase) -> InstructionBase:
-        """Return *insn* with the ids of what it waits for; the same object if it has those."""
+        """Return *insn* with the ids of its dependencies; the same object if it has those."""
         wanted = self.find(insn, insn.depends_on, "depends on")
         for name in self._awaited(insn):
             writing = self.kernel.writers.get(name, ())
@@ -108,14 +108,14 @@ class _Finder:
         return insn.copy(depends_on=frozenset(wanted), no_sync_with=frozenset(apart))
 
     def _awaited(self, insn: InstructionBase) -> Set[str]:
-        """Return the variables for whose only writers *insn* waits."""
+        """Return the variables on whose only writers *insn* depends."""
         if not insn.depends_on_is_final:
             return instruction_reads(self.kernel, insn)
         bounds = _bounding_names(self.kernel, insn.within_inames)
         return bounds & self.kernel.temporary_variables.keys()
 
     def find(self, insn: InstructionBase, given: Iterable[Any], verb: str) -> set[str]:
-        """Return the ids that *given* means for *insn*, which no pattern means itself."""
+        """Return the ids that *given* selects for *insn*; patterns do not select *insn* itself."""
         found: set[str] = set()
         for item in given:
             matching = self.known.get(item)
@@ -142,7 +142,7 @@ class _Finder:
 
 
 def in_sequence(instructions: Sequence[InstructionBase]) -> list[InstructionBase]:
-    """Make each instruction wait for the one before it, and for no others but those named."""
+    """Make each instruction depend on the preceding one, and on named ones only."""
     result: list[InstructionBase] = []
     for insn in instructions:
         more = {str(result[-1].id)} if result else set()

@@ -70,7 +70,7 @@ def make_loop_kernel(
     loop_priority: str | Iterable[str | Iterable[str]] | None = None,
     iname_slab_increments: Mapping[str, tuple[int, int]] | None = None,
 ) -> LoopKernel:
-    """Make a kernel; :func:`kgen.make_kernel` says what the arguments are.
+    """Make a kernel; see :func:`kgen.make_kernel` for the arguments.
 
     Raises :class:`KgenSyntaxError` for a text that does not parse, :class:`KernelError` for
     parts that contradict each other.
@@ -122,7 +122,7 @@ def make_loop_kernel(
 
 
 def _check_named(where: str, given: Mapping[str, Declaration] | None) -> None:
-    """Reject a declaration whose name is not the key that it has in a map."""
+    """Reject a declaration whose name differs from its key in a map."""
     for key, declared in (given or {}).items():
         if declared.name != key:
             raise KernelError(
@@ -180,7 +180,7 @@ def _with_mentions(
 
 
 def _with_reductions(insn: InstructionBase, inames: Iterable[str]) -> InstructionBase:
-    """Make calls such as ``max(i, a[i])`` reductions where *i* is not a loop around *insn*."""
+    """Turn calls such as ``max(i, a[i])`` into reductions if *i* is not a loop around *insn*."""
     places = mentions_of(*(index for lhs in insn.assignees for index in index_of(lhs)))
     free = set(inames) - set(places.variables) - insn.within_inames
     changes: dict[str, Any] = {}
@@ -205,12 +205,12 @@ def _may_reduce(found: Mentions) -> bool:
 
 
 def _reads_of(insn: InstructionBase, rules: Mapping[str, SubstitutionRule]) -> Mentions:
-    """Return what *insn* reads: operands, predicates, subscripts; rules opened."""
+    """Return the names that *insn* reads: operands, predicates, subscripts; rules expanded."""
     return insn.reads_through(rules) if rules else insn.reads
 
 
 def _settled(insn: InstructionBase, insn_id: str, within: frozenset[str]) -> InstructionBase:
-    """Return *insn* in its place; what it declares is declared by now."""
+    """Return *insn* with its id and loops; its declarations have been made."""
     changes: dict[str, Any] = {"id": insn_id, "within_inames": within}
     if isinstance(insn, Assignment):
         changes["temp_var_type"] = None

@@ -21,11 +21,11 @@ __all__ = ["find_within_inames"]
 def find_within_inames(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> list[frozenset[str]]:
     """Return the loops around each instruction of *kernel*.
 
-    They are those that the instruction asks for, those whose variables it mentions, and,
+    These are the requested loops, those whose variables the instruction uses, and,
     unless ``within_inames_is_final``, those in which the values that it reads are computed:
-    of every variable read, the loops that all its writers share, except where a loop variable
-    is in the subscript that is written, be it through temporaries or rules, or the reader
-    reduces over it. Loops on which bounds depend are added.
+    for every variable read, the loops that all its writers share, except if the loop variable
+    is in the written subscript, also through temporaries or rules, or the reader
+    reduces over it. Loops that bounds depend on are added.
     """
     inames = frozenset(kernel.inames)
     own = []
@@ -106,7 +106,7 @@ def _written_inputs(
     own: frozenset[str],
     writers: Mapping[str, object],
 ) -> list[str]:
-    """Return what an instruction reads that some instruction writes, loop bounds included."""
+    """Return the names that an instruction reads and some instruction writes, also in bounds."""
     names = dict.fromkeys(name for name in found.variables if name in writers)
     for iname in sorted(own.union(found.reduced) & set(kernel.home_domain)):
         for name in kernel._domain_params[kernel.home_domain[iname]]:

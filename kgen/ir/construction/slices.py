@@ -36,7 +36,7 @@ def realize_slices(
 
     An array that is passed by its name alone is passed as a whole.
 
-    Raises :class:`KernelError` for a slice whose end is not known: that of an array whose
+    Raises :class:`KernelError` for a slice whose end is unknown: that of an array whose
     shape is not in *arrays*.
     """
     names = UniqueNameGenerator(set(taken))
@@ -90,8 +90,8 @@ def passes_slices(
 ) -> bool:
     """Tell whether *insn* is a call with slices among its operands or assignees.
 
-    Whole arrays among the operands are such too, other than those of *rules* and of functions
-    that take numbers.
+    Whole arrays among the operands count, too, except those of *rules* and of functions
+    of numbers.
     """
     if not isinstance(insn, Assignment | CallInstruction) or type(insn.expression) is not p.Call:
         return False
@@ -105,7 +105,7 @@ def passes_slices(
 
 
 def check_slices(insn: InstructionBase, found: Mentions) -> None:
-    """Reject slices that are left over."""
+    """Reject remaining slices."""
     if found.has(p.Slice):
         raise _error(
             insn,
@@ -140,7 +140,7 @@ def _limits(
     at: p.Slice,
     arrays: Mapping[str, ArrayBase],
 ) -> tuple[Expr, Expr, int]:
-    """Return where a slice starts, where it ends, and its step, which may be negative."""
+    """Return the start, the end and the step of a slice; the step may be negative."""
     start, stop, step = (*at.children, None, None)[:3]
     if not (step is None or (isinstance(step, int) and step != 0)):
         raise _error(insn, f"the step of '{to_text(expr)}' is not a number, or 0")

@@ -22,9 +22,9 @@ def realize_subexpressions(kernel: LoopKernel) -> LoopKernel:
         a[i] = CSE(b[i] + 1)*CSE(b[i] + 1)   =>   cse = b[i] + 1
                                                   a[i] = cse*cse
 
-    Instructions in the same loops share one, where nothing can change its value in between.
-    What is not always evaluated, or for each step of a reduction, stays where it is, without
-    the mark; so do predicates, subscripts of assignees, and rules.
+    Instructions in the same loops share one, if nothing can change its value in between.
+    Expressions that are not always evaluated, or are evaluated in each step of a reduction, stay
+    where they are, without the mark; so do predicates, subscripts of assignees, and rules.
     """
     marked = any(insn.reads.has(p.CommonSubexpression) for insn in kernel.instructions)
     rules = {
@@ -45,14 +45,14 @@ def realize_subexpressions(kernel: LoopKernel) -> LoopKernel:
 
 
 class _Unmarker(IdentityMapper):
-    """Replaces marked expressions by themselves, without the mark."""
+    """Removes the marks from marked expressions."""
 
     def map_common_subexpression(self, expr: p.CommonSubexpression, *args: object) -> Expr:
         return self.rec(expr.child, *args)
 
 
 class _Realizer:
-    """Makes the instructions of a kernel anew, with those that compute subexpressions."""
+    """Rebuilds the instructions of a kernel, with those that compute subexpressions."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
@@ -64,7 +64,7 @@ class _Realizer:
         self.made_by: dict[str, str] = {}
 
     def add(self, insn: InstructionBase) -> None:
-        """Add *insn*, after what computes its subexpressions."""
+        """Add *insn*, after the instructions that compute its subexpressions."""
         if not insn.reads.has(p.CommonSubexpression):
             self.instructions.append(insn)
             return
@@ -81,7 +81,7 @@ class _Realizer:
         )
 
     def name_of(self, insn: InstructionBase, node: p.CommonSubexpression, value: Expr) -> str:
-        """Return the temporary that holds *value* for *insn*, and make it if need be."""
+        """Return the temporary that holds *value* for *insn*, creating it if necessary."""
         waits = self._waits_for(insn, value)
         key = (value, insn.within_inames, insn.predicates, insn.tags)
         if waits is not None and key in self.shared:
@@ -103,9 +103,9 @@ class _Realizer:
         return name
 
     def _waits_for(self, insn: InstructionBase, value: Expr) -> frozenset[str] | None:
-        """Return the only writers of what *value* reads, if *insn* waits for all of them.
+        """Return the only writers of the names in *value*, if *insn* depends on all of them.
 
-        ``None`` if what is read may have other values elsewhere in the same loops.
+        ``None`` if these names may have other values elsewhere in the same loops.
         """
         if insn.groups or insn.conflicts_with_groups or insn.no_sync_with:
             return None
@@ -123,7 +123,7 @@ class _Realizer:
 
 
 class _Hoister(IdentityMapper):
-    """Replaces marked expressions by temporaries; told whether it is where not all is evaluated."""
+    """Replaces marked expressions by temporaries, except where they are conditionally evaluated."""
 
     def __init__(self, realizer: _Realizer, insn: InstructionBase) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """kgen's expression language: text to pymbolic nodes.
 
-The grammar and the precedences are Python's, with reductions, casts, typed literals, tagged
-variables, linear subscripts and sub-array references added. (``pymbolic.parser`` reads
+The grammar and the precedences are Python's, extended by reductions, casts, typed literals, tagged
+variables, linear subscripts and sub-array references. (``pymbolic.parser`` reads
 ``2*i//3`` as ``2*(i//3)`` and ``not a == b`` as ``(not a) == b``, nests a sum as deep as it is
 long, and takes ten times as long.)
 """
@@ -42,7 +42,7 @@ _DTYPE = re.compile(r"(?:np:)?dtype\(\s*(['\"])(.*)\1\s*\)|(?:np\.|numpy\.|np:)?
 
 @lru_cache(maxsize=256)
 def parse_type(text: str) -> KgenType:
-    """Read the name of a type, as numpy has it: ``float32``, ``np.float32``, ``"float32"``...
+    """Read a numpy type name: ``float32``, ``np.float32``, ``"float32"``...
 
     >>> parse_type("np.float64") == parse_type("float")
     True
@@ -61,7 +61,7 @@ def parse_type(text: str) -> KgenType:
 
 
 class _Names(tuple[Expr, ...]):
-    """``[i, j]`` as it stands before a colon or in a reduction."""
+    """``[i, j]`` before a colon or in a reduction."""
 
 
 def negated(expr: Expr) -> Expr:
@@ -92,7 +92,7 @@ _NARY: Final[dict[str, type[Any]]] = {
 
 _OR, _AND, _COMPARISON, _BIT_OR, _BIT_XOR, _BIT_AND, _SHIFT, _SUM, _PRODUCT = range(1, 10)
 
-#: How tightly an operator binds, as in Python.
+#: The precedences of operators, as in Python.
 _BINDING: Final = {
     "or": _OR,
     "and": _AND,
@@ -109,7 +109,7 @@ _PREFIXES: Final = frozenset(("-", "+", "~", "not", "["))
 _KEYWORDS: Final = frozenset(("and", "or", "else"))
 
 
-#: What people write as in other languages, and how it is written here.
+#: Spellings of other languages, and kgen's equivalents.
 _HINTS: Final = {
     "&": "'and' joins conditions; one '&' joins the bits of integers",
     "|": "'or' joins conditions; one '|' joins the bits of integers",
@@ -127,7 +127,7 @@ _HINTS: Final = {
 class ExpressionParser:
     """A cursor on the tokens of *text* that reads expressions.
 
-    A caller that reads statements looks at ``token`` and steps with ``advance`` in between.
+    A caller that reads statements reads ``token`` and calls ``advance`` in between.
     """
 
     def __init__(self, text: str, start: int = 0) -> None:
@@ -146,7 +146,7 @@ class ExpressionParser:
         return token
 
     def take(self, text: str) -> bool:
-        """Step over *text* if it comes next, and say whether it did."""
+        """Step over *text* if it comes next, and tell whether it did."""
         if self.token.text != text:
             return False
         self.advance()
@@ -159,7 +159,7 @@ class ExpressionParser:
         return self.advance()
 
     def reject(self, what: str, hint: str | None = None) -> NoReturn:
-        """Say that the current token is not *what* was to come."""
+        """Raise an error: the current token is not the expected *what*."""
         token = self.token
         if token.kind == "string":
             found, hint = token.text, hint or "there is no text in expressions"
@@ -168,7 +168,7 @@ class ExpressionParser:
         raise NotParsable(f"{what}, found {found}", token.at, hint or _HINTS.get(token.text))
 
     def expect_end(self) -> None:
-        """Reject what is left."""
+        """Reject remaining tokens."""
         if self.token.kind != "end":
             self.reject("expected an operator or the end")
 
@@ -240,7 +240,7 @@ class ExpressionParser:
         return left
 
     def _value(self) -> Expr:
-        """Read an operand that is one value."""
+        """Read an operand that is a single value."""
         at = self.token.at
         value = self.operand()
         if isinstance(value, tuple):

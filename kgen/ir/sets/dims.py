@@ -1,9 +1,9 @@
 """The dimensions of isl sets by name: the only module that uses isl's dimension numbers.
 
-isl's functions take a kind of dimension, a position and a count. Those here take names. The
-trick that makes it short: a set whose dimensions are all moved to parameters (a *named* set) can
-be intersected and projected by name, since isl aligns parameters by itself. Dimensions that have
-no names yet (subscripts of an array) go by *axis*, counted from 0.
+isl's functions take a kind of dimension, a position and a count; the functions here take names. The
+simplifying idea: a set whose dimensions are all moved to parameters (a *named* set) can
+be intersected and projected by name, since isl aligns parameters by itself. Dimensions without
+names (subscripts of an array) are identified by *axis*, counted from 0.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _CST = isl.dim_type.cst
 
 
 def isl_int(value: int) -> isl.Val:
-    """Return an integer of any size as isl has it."""
+    """Return an integer of any size as an isl value."""
     if abs(value) < 1 << 31:
         return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value)
     return isl.Val.read_from_str(isl.DEFAULT_CONTEXT, str(value))
 
 
 def _at(domain: BasicSet | Set | Map | Space, kind: isl.dim_type, name: str) -> int:
-    """Return the position of a dimension; -1 where there is none of that kind."""
+    """Return the position of a dimension; -1 if there is none of that kind."""
     space = domain.get_space() if isinstance(domain, isl.BasicSet) else domain
     return int(space.find_dim_by_name(kind, name))
 
 
 def union_of(parts: Iterable[AnySetT]) -> AnySetT | None:
-    """Return the union of sets or relations; ``None`` where there are none."""
+    """Return the union of sets or relations; ``None`` if there are none."""
     rest = iter(parts)
     first = next(rest, None)
     return (
@@ -57,7 +57,7 @@ def union_of(parts: Iterable[AnySetT]) -> AnySetT | None:
 
 
 class SetKey:
-    """A set that is looked for in a table: equal are those that have the same constraints."""
+    """A set as a dictionary key: keys are equal if the constraints are the same."""
 
     __slots__ = ("_hash", "_set")
 
@@ -72,7 +72,7 @@ class SetKey:
         return isinstance(other, SetKey) and self._set.plain_is_equal(other._set)
 
 
-# -- which there are ------------------------------------------------------------------
+# -- names and numbers ----------------------------------------------------------------
 
 
 def dim_names(domain: BasicSet | Set) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def dim_name(domain: Set, axis: int) -> str:
 
 
 def in_names(relation: Map) -> tuple[str, ...]:
-    """Return the names of the dimensions that a relation goes out from."""
+    """Return the names of the input dimensions of a relation."""
     return tuple(str(relation.get_dim_name(_IN, k)) for k in range(relation.dim(_IN)))
 
 
@@ -106,36 +106,36 @@ def has_param(domain: BasicSet | Set | Space, name: str) -> bool:
 
 
 def space_without(space: Space, names: Iterable[str]) -> Space:
-    """Return the space that does not have the dimensions *names*."""
+    """Return the space without the dimensions *names*."""
     for name in names:
         space = space.drop_dims(_SET, _at(space, _SET, name), 1)
     return space
 
 
 def n_dims(domain: BasicSet | Set) -> int:
-    """Return how many dimensions a set has, with names or without."""
+    """Return the number of dimensions of a set, with names or without."""
     return int(domain.dim(_SET))
 
 
 def n_constraints(basic: BasicSet) -> int:
-    """Return how many equations and inequalities a set is written with."""
+    """Return the number of equations and inequalities of a set."""
     return int(basic.n_constraint())
 
 
 def n_axes(relation: Map) -> int:
-    """Return how many dimensions a relation leads to."""
+    """Return the number of output dimensions of a relation."""
     return int(relation.dim(_OUT))
 
 
 def n_quotients(basic: BasicSet | isl.BasicMap) -> int:
-    """Return how many quotients, or other existential variables, constraints are written with."""
+    """Return the number of quotients, or other existential variables, in constraints."""
     return int(basic.dim(_DIV))
 
 
 def existential_coefficients(basic: isl.BasicMap, *, has_range: bool) -> Iterator[list[int]]:
-    """Give the numbers, but 0, that a constraint multiplies its existential variables with.
+    """Yield the nonzero coefficients of existential variables in each constraint.
 
-    With *has_range*, the range is one of these, as it is once it is projected out.
+    With *has_range*, the range counts as existential, as it is once it is projected out.
     """
     kinds = (_OUT, _DIV) if has_range else (_DIV,)
     if sum(map(basic.dim, kinds)) < 2:
@@ -149,7 +149,7 @@ def existential_coefficients(basic: isl.BasicMap, *, has_range: bool) -> Iterato
 
 
 def without_quotients(relation: isl.Map) -> isl.Map:
-    """Return a relation that contains *relation*: without constraints that have quotients.
+    """Return a superset of *relation*: without constraints that have quotients.
 
     >>> print(without_quotients(isl.Map("{ [i] -> [j = i] : i mod 2 = 0 and i >= 0 }")))
     { [i] -> [j = i] : i >= 0 }
@@ -166,7 +166,7 @@ def have_names(domain: Set) -> bool:
     return all(domain.has_dim_name(_SET, k) for k in range(domain.dim(_SET)))
 
 
-# -- more, fewer, other names -----------------------------------------------------------
+# -- adding, removing, renaming ---------------------------------------------------------
 
 
 def params_space(names: Collection[str]) -> Space:
@@ -178,7 +178,7 @@ def params_space(names: Collection[str]) -> Space:
 
 
 def with_params(domain: SpaceT, names: Iterable[str]) -> SpaceT:
-    """Add the parameters *names* that are not there, behind the others."""
+    """Append the missing ones of the parameters *names*."""
     for name in names:
         if _at(domain, _PARAM, name) < 0:
             at = domain.dim(_PARAM)
@@ -187,18 +187,18 @@ def with_params(domain: SpaceT, names: Iterable[str]) -> SpaceT:
 
 
 def with_dims(domain: SpaceT, names: Sequence[str], at: int | None = None) -> SpaceT:
-    """Add the dimensions *names* behind the others, or so that the first has the position *at*."""
+    """Append the dimensions *names*, or insert them at the position *at*."""
     at = domain.dim(_SET) if at is None else at
     return name_dims(domain.insert_dims(_SET, at, len(names)), names, at)
 
 
 def with_axes(domain: Set, count: int) -> Set:
-    """Add dimensions without names in front of the others."""
+    """Prepend unnamed dimensions."""
     return domain.insert_dims(_SET, 0, count)
 
 
 def name_dims(domain: SpaceT, names: Iterable[str], first: int = 0) -> SpaceT:
-    """Name the dimensions from the axis *first* on."""
+    """Name the dimensions starting at the axis *first*."""
     for k, name in enumerate(names, first):
         domain = domain.set_dim_name(_SET, k, name)
     return domain
@@ -215,12 +215,12 @@ def rename_dims(domain: SetT, names: Mapping[str, str]) -> SetT:
 
 
 def rename_param(named: SetT, old: str, new: str) -> SetT:
-    """Rename a parameter, which is there."""
+    """Rename an existing parameter."""
     return named.set_dim_name(_PARAM, _at(named, _PARAM, old), new)
 
 
 def project_out_params(named: SetT, names: Iterable[str]) -> SetT:
-    """Project the parameters *names* out, those that are there."""
+    """Project out the existing ones of the parameters *names*."""
     for name in names:
         at = _at(named, _PARAM, name)
         if at >= 0:
@@ -265,7 +265,7 @@ def only_axis(domain: SetT, axis: int) -> SetT:
 
 
 def in_order(domain: SetT, names: Sequence[str]) -> SetT:
-    """Put the dimensions into an order, and add those of *names* that are not there."""
+    """Reorder the dimensions, and add the missing ones of *names*."""
     if dim_names(domain) != tuple(name for name in names if has_dim(domain, name)):
         domain = domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, domain.dim(_SET))
         return from_named(domain, names)
@@ -276,17 +276,17 @@ def in_order(domain: SetT, names: Sequence[str]) -> SetT:
 
 
 def free_dim(domain: Set, name: str) -> Set:
-    """Let a dimension take any value where it takes one."""
+    """Project out a dimension and add it again, without constraints."""
     at = _at(domain, _SET, name)
     return with_dims(domain.project_out(_SET, at, 1), (name,), at)
 
 
 def add_axis(space: Space) -> Space:
-    """Add a dimension without a name, behind the others: for the value of a function."""
+    """Append an unnamed dimension, for the value of a function."""
     return space.add_dims(_OUT, 1)
 
 
-# -- from one kind to another -----------------------------------------------------------
+# -- moving between kinds ---------------------------------------------------------------
 
 
 def to_named(domain: BasicSet | Set) -> Set:
@@ -308,7 +308,7 @@ def from_named(named: SetT, names: Sequence[str]) -> SetT:
 
 
 def dims_to_params(domain: SetT, names: Iterable[str]) -> SetT:
-    """Make dimensions parameters, the last ones."""
+    """Move dimensions to the end of the parameters."""
     for name in names:
         at = _at(domain, _SET, name)
         domain = domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, at, 1)
@@ -316,7 +316,7 @@ def dims_to_params(domain: SetT, names: Iterable[str]) -> SetT:
 
 
 def params_to_dims(domain: SetT, names: Iterable[str]) -> SetT:
-    """Make parameters dimensions, the last ones."""
+    """Move parameters to the end of the dimensions."""
     for name in names:
         at = _at(domain, _PARAM, name)
         domain = domain.move_dims(_SET, domain.dim(_SET), _PARAM, at, 1)
@@ -324,7 +324,7 @@ def params_to_dims(domain: SetT, names: Iterable[str]) -> SetT:
 
 
 def in_to_params(relation: Map, names: Iterable[str]) -> Map:
-    """Make dimensions that a relation goes out from parameters, the last ones."""
+    """Move input dimensions of a relation to the end of the parameters."""
     for name in names:
         at = _at(relation, _IN, name)
         relation = relation.move_dims(_PARAM, relation.dim(_PARAM), _IN, at, 1)
@@ -332,18 +332,18 @@ def in_to_params(relation: Map, names: Iterable[str]) -> Map:
 
 
 def outer_dim_to_param(domain: Set, name: str) -> Set:
-    """Make the first dimension the last parameter, and give it a name."""
+    """Move the first dimension to the end of the parameters, and name it."""
     at = domain.dim(_PARAM)
     return domain.move_dims(_PARAM, at, _SET, 0, 1).set_dim_name(_PARAM, at, name)
 
 
 def with_range_name(relation: Map, name: str) -> Map:
-    """Give the points that a relation leads to the name of a tuple."""
+    """Set the tuple name of the range of a relation."""
     return relation.set_tuple_name(_OUT, name)
 
 
 def range_name(relation: Map) -> str:
-    """Return the name of the tuples that a relation leads to."""
+    """Return the tuple name of the range of a relation."""
     return str(relation.get_tuple_name(_OUT))
 
 
@@ -353,7 +353,7 @@ def relation_from(points: Set, count: int) -> Map:
 
 
 def pairs_of(relation: Map) -> Set:
-    """Return the pairs of a relation: points that have the dimensions of both."""
+    """Return the pairs of a relation: points with the dimensions of domain and range."""
     return relation.move_dims(_OUT, 0, _IN, 0, relation.dim(_IN)).range()
 
 
@@ -384,7 +384,7 @@ def param_polynomial(space: Space, name: str) -> isl.QPolynomial:
 
 
 def fix_param_values(domain: SetT, values: Mapping[str, int]) -> SetT:
-    """Give parameters a value, those that are there; they stay."""
+    """Fix the existing ones of some parameters to values; they stay parameters."""
     for k, name in enumerate(param_names(domain)):
         if name in values:
             domain = domain.fix_val(_PARAM, k, isl_int(values[name]))
@@ -414,17 +414,17 @@ def not_negative(domain: Set, axis: int) -> Set:
 
 
 def least_value(domain: Set, name: str) -> isl.Val:
-    """Return the least value of a dimension: an infinity without one, NaN for an empty set."""
+    """Return the least value of a dimension: an infinity if unbounded, NaN for an empty set."""
     return least_on_axis(domain, _at(domain, _SET, name))
 
 
 def largest_value(domain: Set, name: str) -> isl.Val:
-    """Return the largest value of a dimension: an infinity without one, NaN for an empty set."""
+    """Return the largest value of a dimension: an infinity if unbounded, NaN for an empty set."""
     return domain.dim_max_val(_at(domain, _SET, name))
 
 
 def least_on_axis(domain: Set, axis: int) -> isl.Val:
-    """Return the least value of a dimension: an infinity without one, NaN for an empty set."""
+    """Return the least value of a dimension: an infinity if unbounded, NaN for an empty set."""
     return domain.dim_min_val(axis)
 
 
@@ -439,7 +439,7 @@ def axis_max(domain: Set, axis: int) -> isl.PwAff:
 
 
 def functions_of(relation: Map) -> dict[str, isl.PwAff]:
-    """Return each dimension that a relation leads to, to one point each, as a function."""
+    """Return each output dimension of a single-valued relation as a function."""
     affs = relation.as_pw_multi_aff()
     names = (str(relation.get_dim_name(_OUT, k)) for k in range(relation.dim(_OUT)))
     return {name: affs.get_pw_aff(k) for k, name in enumerate(names)}
@@ -457,7 +457,7 @@ def point_values(point: isl.Point, count: int) -> tuple[int, ...]:
 
 
 def param_values(point: isl.Point, names: Sequence[str]) -> dict[str, int]:
-    """Return the values of the parameters of a point, which are *names*."""
+    """Return the values of the parameters *names* of a point."""
     return {n: point.get_coordinate_val(_PARAM, k).to_python() for k, n in enumerate(names)}
 
 
@@ -465,7 +465,7 @@ def param_values(point: isl.Point, names: Sequence[str]) -> dict[str, int]:
 
 
 def rows_of(domain: BasicSet | Set) -> Iterator[Row]:
-    """Give the constraints of all pieces of a set."""
+    """Yield the constraints of all pieces of a set."""
     return (row for part in domain.get_basic_sets() for row in part.get_constraints())
 
 
@@ -515,22 +515,22 @@ def with_coefficients(row: Row, values: Mapping[int, int], constant: int) -> Row
 
 
 def _val(value: int) -> int | isl.Val:
-    """Return an integer as isl takes it the fastest."""
+    """Return an integer in the form that isl accepts fastest."""
     return value if abs(value) < 1 << 31 else isl_int(value)
 
 
 def free_axis(domain: BasicSet, axis: int) -> BasicSet:
-    """Let a dimension take any value."""
+    """Remove all constraints on a dimension."""
     return domain.eliminate(_SET, axis, 1)
 
 
 def free_inner(domain: BasicSet, axis: int) -> BasicSet:
-    """Let the dimensions behind one take any values."""
+    """Remove all constraints on the dimensions after one."""
     return domain.eliminate(_SET, axis + 1, domain.dim(_SET) - axis - 1)
 
 
 def free_outer(domain: BasicSet, axis: int) -> BasicSet:
-    """Let the dimensions before one take any values."""
+    """Remove all constraints on the dimensions before one."""
     return domain.eliminate(_SET, 0, axis)
 
 
@@ -544,10 +544,10 @@ def constraints_on(domain: BasicSet, names: Iterable[str]) -> BasicSet:
 
 
 def without_param_constraints(values: BasicSet) -> BasicSet:
-    """Drop parameter-only constraints, also those with existential variables of their own.
+    """Drop parameter-only constraints, also those with their own existential variables.
 
-    A quotient of the loop need not be tied to it by a constraint: isl leaves out what follows
-    from its definition. Then everything stays.
+    A quotient of the loop need not be related to it by a constraint, because isl omits what follows
+    from its definition. In that case, everything stays.
     """
     found = _without_parameters(values)
     if not values.dim(_DIV):
@@ -559,7 +559,7 @@ def without_param_constraints(values: BasicSet) -> BasicSet:
 def _without_parameters(values: BasicSet) -> BasicSet:
     while (other := _other_div(values)) is not None:
         rest = values.drop_constraints_involving_dims(_DIV, other, 1)
-        if rest.plain_is_equal(values):  # isl keeps a quotient of numbers, until it looks for these
+        if rest.plain_is_equal(values):  # isl keeps a constant quotient until it looks for these
             rest = values.detect_equalities()
         if rest.plain_is_equal(values):
             return values
@@ -571,7 +571,7 @@ def _without_parameters(values: BasicSet) -> BasicSet:
 
 
 def _other_div(values: BasicSet) -> int | None:
-    """Return an existential variable that no constraints tie to the loop, one by another."""
+    """Return an existential variable that constraints do not connect to the loop."""
     if not values.dim(_DIV):
         return None
     rows = values.get_constraints()

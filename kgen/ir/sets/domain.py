@@ -38,17 +38,17 @@ _COLUMNS = (_PARAM, _SET, _DIV, isl.dim_type.cst)
 def irredundant_text(given: BasicSet | Set) -> str:
     """Return the text of a set without redundant constraints.
 
-    isl drops those from a set as soon as a question about it shows them, so that ``str(given)``
-    is not the same before and after.
+    isl drops those from a set as soon as a query reveals them, so ``str(given)``
+    differs before and after.
     """
     return str(given.remove_redundancies())
 
 
 @dataclass(frozen=True)
 class ConstraintRows:
-    """The constraints of a basic set, as isl holds them: a text makes isl rewrite some.
+    """The constraints of a basic set as isl stores them, unlike its text, which isl may rewrite.
 
-    A row has the factors of parameters, dimensions and existential variables, and a constant.
+    A row has the coefficients of parameters, dimensions and existential variables, and a constant.
     """
 
     params: tuple[str, ...]
@@ -69,7 +69,7 @@ class ConstraintRows:
         )
 
     def make(self) -> BasicSet:
-        """Return the set that has these constraints."""
+        """Return the set with these constraints."""
         space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=self.dims, params=self.params)
         width = len(self.params) + len(self.dims) + self.n_existential + 1
         equalities, inequalities = (
@@ -111,7 +111,7 @@ def quotient_rows(domain: BasicSet) -> list[tuple[list[int], int]]:
 
 
 def is_read_back(given: BasicSet | Set) -> bool:
-    """Tell whether isl reads, of the text of a set, a set that has this text."""
+    """Tell whether isl, reading the text of a set, restores a set with this text."""
     return _is_read_back(isinstance(given, BasicSet), str(given))
 
 
@@ -119,7 +119,7 @@ def is_read_back(given: BasicSet | Set) -> bool:
 def _is_read_back(is_basic: bool, text: str) -> bool:
     try:
         return str(BasicSet(text) if is_basic else Set(text)) == text
-    except isl.Error:  # a dimension has the name of a function of isl's
+    except isl.Error:  # a dimension has the name of an isl function
         return False
 
 
@@ -169,9 +169,9 @@ def restrict(domain: BasicSet, keep: Iterable[str]) -> Set:
 def keep_dims(domain: BasicSet, keep: Iterable[str]) -> BasicSet:
     """Project *domain* onto the dimensions *keep*.
 
-    Only constraints that are connected to *keep* through shared dimensions take part, and
-    those on parameters alone: whether a loop elsewhere is empty is no concern of a
-    statement outside of it.
+    Only constraints that are connected to *keep* through shared dimensions are used, and
+    parameter-only constraints: whether a loop elsewhere is empty does not affect a
+    statement outside it.
     """
     names = dim_names(domain)
     wanted = set(keep)
@@ -179,11 +179,11 @@ def keep_dims(domain: BasicSet, keep: Iterable[str]) -> BasicSet:
     if len(kept) == len(names):
         return domain
     start = kept
-    if domain.dim(_DIV):  # quotients tie dimensions together as other dimensions do
+    if domain.dim(_DIV):  # quotients connect dimensions as other dimensions do
         domain = domain.lift().flatten()
         quotients = range(len(names), domain.dim(_SET))
         tied = _connected(domain, range(len(names)))[1]
-        start = [*kept, *(k for k in quotients if k not in tied)]  # those are of parameters alone
+        start = [*kept, *(k for k in quotients if k not in tied)]  # parameter-only quotients
     rest = sorted({*range(domain.dim(_SET))}.difference(kept))
     result, _ = _connected(domain, start)
     for first, count in reversed(_runs(rest)):
@@ -233,7 +233,7 @@ def _involved(domain: BasicSet, first: int, count: int) -> list[int]:
 def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) -> isl.Aff:
     """Return a piece of *value* that bounds it everywhere, or raise an error.
 
-    Raises :class:`StaticValueFindingError` when no piece is the largest (smallest) under
+    Raises :class:`StaticValueFindingError` if no piece is the largest (smallest) under
     the *assumptions*.
     """
     for bound in static_bounds(value, assumptions, largest=largest):
@@ -248,10 +248,10 @@ def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) ->
 
 
 def static_bounds(value: PwAff, assumptions: Set, *, largest: bool) -> Iterator[isl.Aff]:
-    """Give the pieces of *value*, whole numbers, that bound it everywhere, or round them."""
+    """Yield the pieces of *value* that bound it everywhere, rounded to integers."""
     value = value.coalesce()
     pieces = _simplified(value, assumptions)
-    if not pieces:  # of nothing: any value is a bound
+    if not pieces:  # of an empty set: any value is a bound
         yield isl.Aff.zero_on_domain(isl.LocalSpace.from_space(value.get_domain_space()))
     context = value.domain().intersect_params(assumptions)
     if len(pieces) == 1:
@@ -260,14 +260,14 @@ def static_bounds(value: PwAff, assumptions: Set, *, largest: bool) -> Iterator[
     for _, piece in pieces:
         candidate = _whole(piece, context, largest=largest)
         is_bound = answer(partial(_bounds, value, candidate, context, largest=largest))
-        if is_bound is None:  # nor are there answers for the other pieces of such a value
+        if is_bound is None:  # the other pieces of such a value are undecided, too
             return
         if is_bound:
             yield candidate
 
 
 def _whole(piece: isl.Aff, context: Set, *, largest: bool) -> isl.Aff:
-    """Round ``n/2`` down, or up for a lower bound, but where *n* is a multiple of 2 anyway."""
+    """Round ``n/2`` down, or up for a lower bound, unless *n* is known to be a multiple of 2."""
     down = piece.floor()
     if largest or piece.get_denominator_val().is_one() or context.is_subset(down.eq_set(piece)):
         return down
@@ -292,7 +292,7 @@ def _simplified(value: PwAff, assumptions: Set) -> list[tuple[Set, isl.Aff]]:
 def dim_max(domain: Set, name: str) -> PwAff:
     """Return the largest value of dimension *name* as a function of the parameters.
 
-    Raises :class:`StaticValueFindingError` where there is none.
+    Raises :class:`StaticValueFindingError` if there is none.
     """
     return _end(domain, name, largest=True)
 
@@ -300,7 +300,7 @@ def dim_max(domain: Set, name: str) -> PwAff:
 def dim_min(domain: Set, name: str) -> PwAff:
     """Return the smallest value of dimension *name* as a function of the parameters.
 
-    Raises :class:`StaticValueFindingError` where there is none.
+    Raises :class:`StaticValueFindingError` if there is none.
     """
     return _end(domain, name, largest=False)
 
@@ -321,7 +321,7 @@ def _end(domain: Set, name: str, *, largest: bool) -> PwAff:
 
 
 def _single_bound(one: Set, *, upper: bool) -> Aff | None:
-    """Return the only upper or lower bound, ``None`` where there are several, or multiples."""
+    """Return the only upper or lower bound, ``None`` if there are several, or multiples."""
     parts = one.get_basic_sets()
     if len(parts) != 1 or parts[0].dim(_DIV):
         return None
@@ -352,7 +352,7 @@ def constant_bounds(domain: Set, name: str) -> Interval:
 
 
 def numeric_bounds(values: Set) -> Interval | None:
-    """Return the bounds of a set of one dimension over all parameters; ``None`` for no values."""
+    """Return the bounds of a one-dimensional set over all parameters; ``None`` if empty."""
     low, high = values.dim_min_val(0), values.dim_max_val(0)
     if high.is_nan():
         return None
@@ -363,7 +363,7 @@ def numeric_bounds(values: Set) -> Interval | None:
 
 
 def _least(points: Set) -> Set:
-    """Return the lexicographically least point; ``lexmin`` of isl takes some sets for empty."""
+    """Return the lexicographically least point; isl's ``lexmin`` takes some sets for empty."""
     for k in range(n_dims(points)):
         points = points.fix_val(_SET, k, points.dim_min_val(k))
     return points

@@ -1,8 +1,8 @@
 """Budgets of isl operations, after which isl gives up.
 
-Questions about integers have no bound on their cost: projections of loops that are split
+The cost of queries about integers is unbounded: projections of loops that are split
 several times can keep isl busy for hours. A limit in operations, not in seconds, gives the same
-answer on every machine.
+result on every machine.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["STEP", "answer", "isl_limit", "limited"]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: what a question may take to which 'not known' is an answer: some tenths of a second
+#: the budget of a query for which 'unknown' is an acceptable answer: some tenths of a second
 QUESTION = 100_000
 
-#: what a step from kernel to code may take, half a minute; and more for each of many
+#: the budget of a lowering step, half a minute; more for kernels with many
 #: instructions. Tiled matrix products need less than a hundredth of it
 STEP = 20_000_000
 STEP_PER_INSTRUCTION = 1_000_000
@@ -33,7 +33,7 @@ _PROBE = isl.Space.set_alloc(_CONTEXT, 0, 0)
 
 
 class HasInstructions(Protocol):
-    """What is known of a kernel here: its name, and how much there is to do."""
+    """The required interface of a kernel: its name, and its instructions."""
 
     @property
     def name(self) -> str:
@@ -41,18 +41,18 @@ class HasInstructions(Protocol):
 
     @property
     def instructions(self) -> Sized:
-        """The instructions, whose number allows for more operations."""
+        """The instructions, whose number increases the budget."""
 
 
 class OutOfOperationsError(Exception):
-    """isl has given up."""
+    """isl has exceeded its budget."""
 
 
 class isl_operations:  # noqa: N801
-    """Let isl give up after so many operations, with :class:`OutOfOperationsError`.
+    """Limit the number of isl operations; beyond it, :class:`OutOfOperationsError` is raised.
 
-    After that it rejects all that costs something, so nothing wrong can come of an error that
-    somebody took for another one. A limit around this one is in force again behind it, and
+    After that, isl rejects every costly operation, so nothing wrong can come of an error that
+    was mistaken for another one. An enclosing limit is in force again afterwards, and
     counts from 0.
     """
 
@@ -86,7 +86,7 @@ def _is_exhausted() -> bool:
 
 
 def answer(question: Callable[[], T], most: int = QUESTION) -> T | None:
-    """Return isl's answer, ``None`` where it does not find one in so many operations."""
+    """Return isl's answer, ``None`` if it exceeds the budget."""
     try:
         with isl_operations(most):
             return question()
@@ -95,7 +95,7 @@ def answer(question: Callable[[], T], most: int = QUESTION) -> T | None:
 
 
 class isl_limit(isl_operations):  # noqa: N801
-    """Reject a *step* of a kernel for which isl would need too long, with that *error*.
+    """Reject a *step* of a kernel for which isl exceeds the budget, with that *error*.
 
     Errors inside that name no kernel get the name of this one.
     """
@@ -126,7 +126,7 @@ class isl_limit(isl_operations):  # noqa: N801
 
 
 def limited(step: str, error: type[KgenError]) -> Callable[[F], F]:
-    """Make of a function of a kernel, and more, one with a limit: see :func:`isl_limit`."""
+    """Give a function of a kernel, and more arguments, a budget: see :func:`isl_limit`."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

@@ -15,10 +15,10 @@ __all__ = ["ANYTHING", "Interval", "range_of_type"]
 
 @dataclass(slots=True, unsafe_hash=True)
 class Interval:
-    """All integers from *low* to *high*; ``None`` where there is no bound.
+    """All integers from *low* to *high*; ``None`` means unbounded.
 
-    Nothing changes one: that the class is not frozen makes them in half the time, and every step of
-    every subscript has one.
+    Intervals are immutable by convention: the class is not frozen, because that would double the
+    time to create one, and every step of every subscript has one.
 
     >>> Interval(0, 3) * Interval(-2, 2) + Interval(1, 1)
     Interval(low=-5, high=7)
@@ -31,12 +31,12 @@ class Interval:
 
     @property
     def count(self) -> int | None:
-        """The number of integers in it, ``None`` where it has no end."""
+        """The number of integers in it, ``None`` if it is unbounded."""
         return None if self.low is None or self.high is None else self.high - self.low + 1
 
     @property
     def only(self) -> int | None:
-        """The integer in it, if it is one."""
+        """The only integer in it, if there is just one."""
         return self.low if self.low == self.high else None
 
     def until(self, stop: Interval) -> Interval:
@@ -92,11 +92,11 @@ class Interval:
         return Interval(low, high) if factor >= 0 else Interval(high, low)
 
     def both(self, other: Interval) -> Interval:
-        """Return what both have in common."""
+        """Return the intersection."""
         return Interval(_either(self.low, other.low, max), _either(self.high, other.high, min))
 
     def union(self, other: Interval) -> Interval:
-        """Return the interval around both."""
+        """Return the smallest interval that contains both."""
         return Interval(_both(self.low, other.low, min), _both(self.high, other.high, max))
 
     def minimum(self, other: Interval) -> Interval:
@@ -113,7 +113,7 @@ ANYTHING = Interval()
 
 @lru_cache(maxsize=64)
 def range_of_type(dtype: np.dtype[Any]) -> Interval:
-    """Return the values of an integer or boolean type; of others, all.
+    """Return the values of an integer or boolean type; all integers for other types.
 
     >>> range_of_type(np.dtype(np.uint8))
     Interval(low=0, high=255)

@@ -23,8 +23,8 @@ __all__ = ["LoopRange"]
 class LoopRange:
     """The values of one dimension of a domain, from the first to the last.
 
-    ``outer`` are the names that expressions of parameters do not contain: loop variables.
-    What raises :class:`StaticValueFindingError` does so where there is no such bound.
+    ``outer`` are loop variables, which expressions in parameters must not contain.
+    Properties raise :class:`StaticValueFindingError` if there is no such bound.
     """
 
     domain: Set
@@ -48,7 +48,7 @@ class LoopRange:
 
     @property
     def size(self) -> PwAff:
-        """The number of values, with gaps between them."""
+        """The number of values, including gaps between them."""
         return (self.upper_bound_pw_aff - self.lower_bound_pw_aff + 1).coalesce()
 
     def is_multiple_of(self, length: int) -> bool:
@@ -58,7 +58,7 @@ class LoopRange:
 
     @property
     def interval(self) -> Interval:
-        """The numbers that bound it for all parameters that the assumptions allow."""
+        """The constant bounds for all parameters that the assumptions allow."""
         return constant_bounds(self._assumed, self.name)
 
     @cached_property
@@ -77,9 +77,9 @@ class LoopRange:
 
     @property
     def lower(self) -> Expr:
-        """The least value in all iterations of the loops around, an expression of parameters.
+        """The least value in all iterations of the enclosing loops, an expression of parameters.
 
-        A number where the domain alone has one for both ends, and so is ``extent``.
+        A constant if the domain has constant bounds; then ``extent`` is constant, too.
         """
         return self._ends[0]
 
@@ -97,10 +97,10 @@ class LoopRange:
             return False
 
     def largest_extent(self, low: Aff) -> int | None:
-        """Return how many values there are at most, counted from *low*; 0 for an empty set.
+        """Return the maximum number of values, counted from *low*; 0 for an empty set.
 
-        ``None`` where there is no such number for all parameters. *low* is over the parameters,
-        and a whole number.
+        ``None`` if there is no maximum for all parameters. *low* is over the parameters,
+        and an integer.
         """
         named = to_named(self._assumed).params()
         space = named.get_space()

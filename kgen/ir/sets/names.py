@@ -8,7 +8,7 @@ __all__ = ["PAIR", "SetName", "Side"]
 
 
 class SetName(StrEnum):
-    """What a dimension or parameter of a set stands for that is no variable of a kernel.
+    """The meaning of a dimension or parameter of a set that is not a variable of a kernel.
 
     >>> SetName.ELEMENT.at(1), SetName.ELEMENT.names("element1"), SetName.GROUP.number(".gid2")
     ('.element1', False, 2)
@@ -17,20 +17,20 @@ class SetName(StrEnum):
     #: the index along a hardware axis
     GROUP = ".gid"
     ITEM = ".lid"
-    #: a subscript of an access, and a number of which subscripts are the digits
+    #: a subscript of an access, and a number whose digits are subscripts
     ELEMENT = ".element"
     NUMBER = ".number"
-    #: what an instance reads, or is set to
+    #: the value that an instance reads, or is set to
     VALUE = ".value"
     #: the lowest point of a loop
     LEAST = ".least"
     #: the sub-group that a work-item is in, and a local axis that an instruction does not use
     SUBGROUP = ".subgroup"
     UNUSED = ".l"
-    #: the warp that a work-item is in, and the piece of global memory that an access touches
+    #: the warp of a work-item, and the piece of global memory that an access is to
     WARP = ".warp"
     SECTOR = ".sector"
-    #: loops of a nest, those around it, and dimensions that are tied to axes
+    #: loops of a nest, those around it, and dimensions that are bound to axes
     LOOP = ".x"
     OUTER = ".o"
     TIED = ".y"
@@ -40,7 +40,7 @@ class SetName(StrEnum):
         return self + str(number)
 
     def names(self, name: str) -> bool:
-        """Tell whether *name* stands for this, perhaps on one side."""
+        """Tell whether *name* is of this kind, possibly on one side."""
         return name.startswith(self)
 
     def number(self, name: str) -> int:
@@ -49,7 +49,7 @@ class SetName(StrEnum):
 
 
 class Side(StrEnum):
-    """Which of two instances that a set relates a name belongs to.
+    """The instance that a name belongs to, in a set that relates two instances.
 
     >>> Side.FIRST.of("k"), Side.SECOND.of(SetName.ITEM.at(0))
     ('k.a', '.lid0.b')
@@ -65,5 +65,5 @@ class Side(StrEnum):
         return name + self
 
 
-#: The sides of what relates one instance to another.
+#: The sides of a relation between two instances.
 PAIR = (Side.FIRST, Side.SECOND)

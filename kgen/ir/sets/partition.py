@@ -20,11 +20,11 @@ __all__ = ["disjoint_parts", "partition"]
 
 
 def partition(domain: Set, subset: Set, order: Sequence[str]) -> tuple[list[Set], list[Set]]:
-    """Return convex sets that divide the points of *domain*: into those in *subset*, and others.
+    """Return convex sets that partition the points of *domain* into those in *subset* and others.
 
-    Both are named sets, and so are the pieces, which hold conditions only: a point of *domain*
-    satisfies those of exactly one of them. Loops in the *order* from the outside in decide how
-    the others are cut: those that an outer loop comes to first, or last, are pieces first. Of a
+    Both are named sets, and so are the pieces, which contain only conditions: a point of *domain*
+    satisfies those of exactly one piece. The *order* of the loops, from the outside in, determines
+    how the others are cut: the first and last iterations of an outer loop are pieces first. For a
     box in a box, these are its sides::
 
         { 0 <= i, j < n }        inside: 1 <= i, j < n - 1
@@ -44,7 +44,7 @@ def partition(domain: Set, subset: Set, order: Sequence[str]) -> tuple[list[Set]
 
 
 def disjoint_parts(values: Set) -> list[Set]:
-    """Return disjoint convex sets that together are a set.
+    """Return disjoint convex sets whose union is a set.
 
     >>> disjoint_parts(isl.Set("{ [i] : 0 <= i < 4 or i = 4 }"))
     [Set("{ [i] : 0 <= i <= 4 }")]
@@ -78,7 +78,7 @@ def _place(row: Row, order: Sequence[str]) -> tuple[int, bool, str]:
 
 
 def _opposites(row: Row) -> Iterator[Row]:
-    """Yield what holds where a constraint does not: of an equation, both sides of it."""
+    """Yield the complements of a constraint: for an equation, both sides of it."""
     value = row.get_aff()
     yield isl.Constraint.inequality_from_aff(value.neg().add_constant_val(isl_int(-1)))
     if row.is_equality():

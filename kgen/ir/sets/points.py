@@ -21,14 +21,14 @@ __all__ = ["TooManyPointsError", "first_points", "points_of"]
 
 
 class TooManyPointsError(ValueError):
-    """Says why the points of a set are not listed."""
+    """The reason why the points of a set are not listed."""
 
 
 def points_of(domain: Set, most: int, *, slack: int = 8) -> list[tuple[int, ...]]:
     """Return the points of a set whose parameters have values.
 
-    Raises :class:`TooManyPointsError` where there are more than *most*, or no end of them; and
-    where the box around them, in which isl looks, has more than *slack* times as many.
+    Raises :class:`TooManyPointsError` if there are more than *most*, or infinitely many; and
+    if their bounding box, which isl searches, has more than *slack* times as many.
     """
     names = dim_names(domain)
     if not names or domain.is_empty():

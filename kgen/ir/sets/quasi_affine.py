@@ -24,13 +24,13 @@ _DIV = isl.dim_type.div
 
 
 class _NotAffine(Exception):
-    """Says why an expression is not affine; never leaves this module."""
+    """The reason why an expression is not affine; never leaves this module."""
 
 
 class _AffMaker(Mapper["Aff | PwAff", []]):
     """Convert an expression over the dimensions and parameters of a local space.
 
-    What has one piece stays an ``Aff``, on which isl is several times as fast.
+    Functions of one piece stay an ``Aff``, on which isl is several times as fast.
     """
 
     def __init__(self, space: isl.LocalSpace) -> None:
@@ -123,19 +123,19 @@ class _AffMaker(Mapper["Aff | PwAff", []]):
 
 
 def as_pw_aff(value: Aff | PwAff) -> PwAff:
-    """Return *value* as a function in pieces."""
+    """Return *value* as a piecewise function."""
     return value if isinstance(value, isl.PwAff) else isl.PwAff.from_aff(value)
 
 
 def _alike(one: Aff | PwAff, other: Aff | PwAff) -> tuple[Any, Any]:
-    """Return both as isl wants them for one operation."""
+    """Return both in the form that isl needs for one operation."""
     if type(one) is type(other):
         return one, other
     return as_pw_aff(one), as_pw_aff(other)
 
 
 def compare(left: Aff | PwAff, relation: str, right: Aff | PwAff) -> Set:
-    """Return where two functions are in a relation: ``eq_set``, ``lt_set``, ``ne_set``."""
+    """Return where a relation between two functions is true: ``eq_set``, ``lt_set``, ``ne_set``."""
     one, other = _alike(left, right)
     result: Set = getattr(one, relation)(other)
     return result
@@ -144,7 +144,7 @@ def compare(left: Aff | PwAff, relation: str, right: Aff | PwAff) -> Set:
 def aff_from_expr(space: isl.Space, expr: Expr) -> Aff | PwAff:
     """Convert *expr* over the dimensions and parameters of *space* (a set space).
 
-    Raises :class:`ExpressionToAffineConversionError` for what is not quasi-affine.
+    Raises :class:`ExpressionToAffineConversionError` for expressions that are not quasi-affine.
     """
     try:
         return _AffMaker(isl.LocalSpace.from_space(space))(expr)
@@ -153,14 +153,14 @@ def aff_from_expr(space: isl.Space, expr: Expr) -> Aff | PwAff:
 
 
 def pw_aff_from_expr(space: isl.Space, expr: Expr) -> PwAff:
-    """Convert *expr* as :func:`aff_from_expr` does, to a function in pieces."""
+    """Convert *expr* as :func:`aff_from_expr` does, to a piecewise function."""
     return as_pw_aff(aff_from_expr(space, expr))
 
 
 def map_from_exprs(space: isl.Space, exprs: Sequence[Expr]) -> isl.Map:
     """Return ``{ [dimensions] -> [values of exprs] }`` over the dimensions of *space*.
 
-    Raises :class:`ExpressionToAffineConversionError` for what is not quasi-affine.
+    Raises :class:`ExpressionToAffineConversionError` for expressions that are not quasi-affine.
     """
     values = [aff_from_expr(space, expr) for expr in exprs]
     target = space.from_domain().add_dims(isl.dim_type.out, len(values))
@@ -183,7 +183,7 @@ def _divisor(expr: Expr) -> isl.Val:
 
 
 def set_from_condition(space: isl.Space, condition: Expr) -> Set:
-    """Convert a condition over the dimensions of *space* to the set where it holds."""
+    """Convert a condition over the dimensions of *space* to the set where it is true."""
     try:
         return _to_set(isl.LocalSpace.from_space(space), condition)
     except _NotAffine as err:
@@ -225,10 +225,10 @@ def _to_set(ls: isl.LocalSpace, condition: Expr) -> Set:
 
 
 def aff_to_expr(aff: isl.Aff) -> Expr:
-    """Convert an isl quasi-affine expression back.
+    """Convert an isl quasi-affine expression to pymbolic.
 
-    isl may write ``m // 9`` as ``m - (8*m + 8) // 9``, which overflows earlier than ``m``: whole
-    multiples of a divisor go out of the division.
+    isl may write ``m // 9`` as ``m - (8*m + 8) // 9``, which overflows earlier than ``m``, so
+    multiples of a divisor are moved out of the division.
     """
     if aff.is_cst():
         number = aff.get_constant_val()
@@ -240,7 +240,7 @@ def aff_to_expr(aff: isl.Aff) -> Expr:
 
 
 def _linear_parts(aff: isl.Aff) -> tuple[dict[Expr, int], int, int]:
-    """Return coefficients by variable or quotient, a constant, and what divides all of it."""
+    """Return coefficients by variable or quotient, a constant, and the common divisor."""
     denominator = aff.get_denominator_val()
     scaled = aff.scale_val(denominator)
     terms: dict[Expr, int] = {}
@@ -264,12 +264,12 @@ def _add_term(terms: dict[Expr, int], atom: Expr, coefficient: int) -> None:
 
 
 def _add_quotient(terms: dict[Expr, int], quotient: isl.Aff, factor: int) -> int:
-    """Add *factor* times a division that rounds down; return the whole number it brings."""
+    """Add *factor* times a floor division; return the integer that it contributes."""
     inside, constant, divisor = _linear_parts(quotient)
     whole, rest = divmod(constant, divisor)
     left: dict[Expr, int] = {}
     for atom, coefficient in inside.items():
-        times = -((divisor - 2 * coefficient) // (2 * divisor))  # rounds half of it down
+        times = -((divisor - 2 * coefficient) // (2 * divisor))  # rounds halves down
         if times:
             _add_term(terms, atom, factor * times)
         if coefficient != times * divisor:
@@ -302,7 +302,7 @@ def _times(coefficient: int, expr: Expr) -> Expr:
 
 
 def qpolynomial_to_expr(qpoly: isl.QPolynomial) -> Expr:
-    """Convert isl's quasi-polynomial, such as a count, to an integer expression.
+    """Convert an isl quasi-polynomial, such as a count, to an integer expression.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i, j]: 0<=j<=i<n }", "out[i, j] = 2.5*i", target=lp.CTarget())
@@ -333,7 +333,7 @@ def _term_to_expr(space: isl.Space, coefficient: int, term: isl.Term) -> Expr:
 
 
 def conditions_of(domain: Set) -> tuple[Expr, ...]:
-    """Write a set as conditions on its parameters and dimensions, all of which hold in it.
+    """Write a set as conditions on its parameters and dimensions, which are all true in it.
 
     ``{ : n >= 1 and n mod 4 = 0 }`` gives ``n >= 1`` and ``n % 4 == 0``.
     """

@@ -16,14 +16,14 @@ from kgen.ir.sets.dims import BasicSet, Set
 from kgen.ir.sets.domain import as_basic_set, as_set
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9']*")
-#: isl takes them in any case.
+#: Words that isl reads in upper or lower case.
 _ISL_WORDS = frozenset(
     (
         *("and", "or", "not", "exists", "implies", "true", "false", "infty", "infinity", "nan"),
         *("mod", "floor", "ceil", "floord", "ceild", "min", "max", "rat"),
     )
 )
-#: A word that is no function or operator where it stands.
+#: A word that is not a function or operator in its context.
 _NAME_LIKE = re.compile(
     r"\b(?!(?:and|or|not|exists|mod|implies)\b)([A-Za-z]+)\b(?!\s*\()", re.IGNORECASE
 )
@@ -55,16 +55,16 @@ def parse_set(text: str) -> Set:
         raise _unreadable("domain", text.strip(), err) from None
 
 
-#: A domain of more dimensions is taken apart into loops that have nothing to do with each other.
+#: Domains with more dimensions are split into independent groups of loops.
 MAX_JOINT_DIMS = 16
 
 
 @lru_cache(maxsize=1024)
 def parse_domains(text: str) -> tuple[BasicSet, ...]:
-    """Read a domain; one of very many loops is read as several, independent ones.
+    """Read a domain; one with very many loops is split into independent ones.
 
-    isl's cost grows steeply with the dimensions of a set, and a statement is concerned with
-    its own loops alone.
+    isl's cost grows steeply with the dimensions of a set, and a statement depends only on
+    its own loops.
     """
     parts = _independent_parts(text.strip())
     return tuple(parse_domain(part) for part in parts)
@@ -109,7 +109,7 @@ def _independent_parts(source: str) -> list[str]:
 
 
 def _conditions(body: str) -> Iterator[str]:
-    """Open chains: ``0 <= i, j < n`` is four comparisons."""
+    """Split chains: ``0 <= i, j < n`` is four comparisons."""
     for conjunct in re.split(r"\band\b", body):
         parts = re.split(r"(<=|>=|!=|<|>|=)", conjunct)
         if len(parts) < 3:
@@ -120,7 +120,7 @@ def _conditions(body: str) -> Iterator[str]:
 
 
 def _listed(text: str) -> list[str]:
-    """Split at commas outside of parentheses."""
+    """Split at commas outside parentheses."""
     items, depth, start = [], 0, 0
     for at, character in enumerate(text):
         depth += (character in "([") - (character in ")]")
@@ -131,12 +131,12 @@ def _listed(text: str) -> list[str]:
 
 
 def reason_of(err: isl.Error) -> str:
-    """Return what isl says, without the names of its own functions and files."""
+    """Return isl's message, without the names of its own functions and files."""
     reason = str(err).splitlines()[0].rpartition("failed: ")[2]
     return "isl says: " + re.sub(r" in \S+:\d+$", "", reason)
 
 
-#: What people write that isl does not read, and the fix.
+#: Spellings that isl does not read, and the suggested fixes.
 _FIXES = (
     (r"^[^{]*$|^[^}]*$", "a set stands in braces"),
     (r"\{\s*\w+\s*(,\s*\w+\s*)*:", "the loop variables of a set stand in brackets: { [i]: ... }"),
@@ -167,7 +167,7 @@ _READS = {
 
 
 def _unreadable(kind: str, source: str, err: isl.Error) -> KgenSyntaxError:
-    """Say why isl does not read a *source*, in the words of those who write such texts."""
+    """Return the error for a *source* that isl does not read, in the user's terms."""
     declared = re.match(r"\[([^\]]*)\]\s*->(.*)", source, re.S)
     body = declared[2] if declared else source
     if kind == "assumption" and "{" not in body:
