@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Place(NamedTuple):
-    """Where an expression is evaluated: inside which loops, and when which conditions hold."""
+    """The context in which an expression is evaluated: enclosing loops and conditions."""
 
     inames: tuple[str, ...]
     conditions: tuple[Expr, ...] = ()
@@ -49,9 +49,9 @@ class Place(NamedTuple):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Access:
-    """One mention of an array in an instruction. Nothing changes one.
+    """One access to an array in an instruction; immutable by convention.
 
-    ``index`` is ``None`` where elements are not named by axis: ``a[[k]]``, or in C code.
+    ``index`` is ``None`` if elements are not named by axis: ``a[[k]]``, or in C code.
 
     >>> print(Access("insn", "a", (p.Variable("i"), 0), is_write=False, place=Place(("i",))))
     a[i, 0]
@@ -62,7 +62,7 @@ class Access:
     index: tuple[Expr, ...] | None
     is_write: bool
     place: Place
-    tags: frozenset[Tag] = frozenset()  # of the variable where it is mentioned: a$tag[i]
+    tags: frozenset[Tag] = frozenset()  # of the variable in this access: a$tag[i]
 
     def __str__(self) -> str:
         if self.index is None:
@@ -70,7 +70,7 @@ class Access:
         return to_text(p.Variable(self.array)[self.index]) if self.index else self.array
 
 
-#: The accesses of an instruction, in loops of an order, to those of its names that are arrays.
+#: The accesses of an instruction, for an order of loops, to the names in it that are arrays.
 _ACCESSES = Analysis[tuple[Access, ...]](
     InstructionBase, "id", "within_inames", "predicates", "expression", "assignee", "assignees"
 )
@@ -83,7 +83,7 @@ def subscript_names(kernel: LoopKernel) -> frozenset[str]:
 
 
 def index_sources(kernel: LoopKernel) -> frozenset[str]:
-    """Return the variables on whose values subscripts and bounds of loops depend.
+    """Return the variables on which subscripts and loop bounds depend.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", ["<> k = index[i] + m", "b[i] = a[k]*c[i]"])
@@ -110,7 +110,7 @@ def collect_accesses(
 def collect_accesses_to(kernel: LoopKernel, array: str) -> tuple[Access, ...]:
     """Return the accesses to one array, in program order; terms without it cost nothing.
 
-    The uses of a rule, where it is the name of one: with its operands as subscripts.
+    If it is the name of a rule, return the uses of the rule, with its operands as subscripts.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[i] + a[i+1]").default_entrypoint
@@ -122,14 +122,14 @@ def collect_accesses_to(kernel: LoopKernel, array: str) -> tuple[Access, ...]:
 
 
 class PlaceMapper(WalkMapper):
-    """Visit expressions with the place where each is evaluated."""
+    """Visit expressions with the context in which each is evaluated."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
         self.arrays: Set[str] = kernel.array_vars.keys()
 
     def visit_predicates(self, insn: InstructionBase) -> Place:
-        """Visit the conditions of an instruction; return the place where it runs."""
+        """Visit the conditions of an instruction; return the context in which it runs."""
         place = Place(self._ordered(insn.within_inames))
         data = []
         for condition in insn.sorted_predicates:
@@ -137,7 +137,7 @@ class PlaceMapper(WalkMapper):
                 data.append(condition)
             else:
                 place = _given(place, condition)
-        for condition in data:  # looked at only where the others hold
+        for condition in data:  # evaluated only if the others are true
             self.rec(condition, place)
         for condition in data:
             place = _given(place, condition)
@@ -186,11 +186,11 @@ class _Collector(PlaceMapper):
         self.is_write = False
         self.is_opaque = False
         self.expander = RuleExpander(kernel.substitutions) if kernel.substitutions else None
-        self.inside: tuple[str, ...] = ()  # the rules that are being looked into
+        self.inside: tuple[str, ...] = ()  # the rules that are being expanded
         self.kept: tuple[str, ...] = ()  # those that subscripts may use
 
     def accesses_of(self, insn: InstructionBase) -> tuple[Access, ...]:
-        """Return the accesses of an instruction, which it keeps for kernels that agree on them."""
+        """Return the accesses of an instruction, cached for kernels that agree on them."""
         if not insn.mentioned.isdisjoint(self.kernel.substitutions):
             return self._collected(insn)
         inner = insn.reduction_inames() | insn.sub_array_ref_inames()
@@ -225,7 +225,7 @@ class _Collector(PlaceMapper):
             self.found.append(access)
 
     def rec(self, expr: Expr, place: Place) -> None:
-        """Visit an expression; constants, sums and products on a short way."""
+        """Visit an expression; constants, sums and products take a fast path."""
         kind = type(expr)
         if kind is p.Sum or kind is p.Product:
             for child in expr.children:
@@ -268,7 +268,7 @@ class _Collector(PlaceMapper):
                 self.rec(argument, place)
 
     def _looked_into(self, name: str, operands: tuple[Expr, ...], place: Place) -> bool:
-        """Collect what a rule accesses for *operands*; tell whether *name* is that of a rule."""
+        """Collect the accesses of a rule for *operands*; tell whether *name* is a rule."""
         rule = self.kernel.substitutions.get(name)
         if rule is None or name in self.inside or name in self.kept:
             return False

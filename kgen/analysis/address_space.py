@@ -15,11 +15,11 @@ from kgen.ir.types import AddressSpace, auto
 
 
 def infer_address_spaces(kernel: LoopKernel) -> LoopKernel:
-    """Decide the address space of every temporary left to ``auto``.
+    """Infer the address space of every temporary that is ``auto``.
 
-    A temporary that is written in parallel, at subscripts that involve the work-item's
-    index, is shared by the work-group, or, where the subscripts involve the group's index as well,
-    by all groups; every other one is private. A temporary with an initializer is a table in
+    A temporary that is written in parallel, at subscripts that depend on the work-item's
+    index, is shared by the work-group, or, if the subscripts also depend on the group's index,
+    by all groups; every other temporary is private. A temporary with an initializer is a table in
     device memory.
     """
     undecided = [
@@ -69,9 +69,9 @@ def _space_of(
 
 
 def _writes_for_other_groups(kernel: LoopKernel, insn: InstructionBase, name: str) -> bool:
-    """Tell whether work-groups write elements of their own, and each work-item once.
+    """Tell whether work-groups write their own elements, and each work-item once.
 
-    Where work-items would write the same element, each has its own copy.
+    If work-items would write the same element, each has its own copy.
     """
     indices = insn.within_inames & insn.subscripts_of(name)
     local_axes = {
@@ -88,7 +88,7 @@ def _writes_for_other_groups(kernel: LoopKernel, insn: InstructionBase, name: st
 def _distinguished_inames(
     kernel: LoopKernel, insn: InstructionBase, around: frozenset[str], array: str
 ) -> frozenset[str]:
-    """Return the inames of *around* whose values the elements of *array* written determine."""
+    """Return the inames of *around* whose values the written elements of *array* determine."""
     names = insn.subscripts_of(array)
     given = tuple(sorted(insn.within_inames & names, key=kernel.iname_order.__getitem__))
     others = around - names
@@ -109,7 +109,7 @@ def _distinguished_inames(
 def _is_determined(
     kernel: LoopKernel, name: str, given: tuple[str, ...], index: tuple[Expr, ...]
 ) -> bool:
-    """Tell whether an element says which iteration of *name* writes it, as t[j] does if j = i."""
+    """Tell whether an element determines the iteration of *name* that writes it, as t[j], j = i."""
     points = kernel.domain_of((*given, name))
     points = with_params(points, (n for n in variable_names(*index) if n not in given))
     try:

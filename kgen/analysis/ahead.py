@@ -31,12 +31,12 @@ def check_ahead(
     ahead: Mapping[str, int],
     windows: Mapping[str, int] = constantdict(),
 ) -> None:
-    """Reject fetches that cannot run some iterations *ahead* of a loop, by their ids.
+    """Reject fetches, given by id, that cannot run some iterations *ahead* of a loop.
 
-    Each is an assignment in the loop, to a temporary that only such assignments write. It is
-    moved before everything else in an iteration, and the number of iterations ahead. What is
-    fetched is used in its iteration, except for *windows*: circular buffers, by the axis on which
-    plane ``z`` is ``z % planes``, which may be read as long as they hold the plane.
+    Each is an assignment in the loop to a temporary that only such assignments write. It is
+    moved to the start of the iteration, and the given number of iterations ahead. Elements must
+    be used in the iteration that fetches them, except for *windows*: circular buffers, given with
+    the axis on which plane ``z`` is ``z % planes``. Their planes may be read in later iterations.
 
     Raises :class:`TransformError`.
     """
@@ -52,7 +52,7 @@ def check_kept(kernel: LoopKernel, loop: str, insn_id: str, count: int) -> None:
 
 
 def check_neighbours(loop: str, values: Set) -> None:
-    """Reject a loop with gaps, in which the next iteration is not that of the next number.
+    """Reject a loop with gaps, in which consecutive iterations do not have consecutive values.
 
     *values* is a named set. Raises :class:`TransformError`.
     """
@@ -112,7 +112,7 @@ class _Check:
             )
 
     def _check_order(self, insn: InstructionBase) -> None:
-        """Reject a fetch that waits for something in its iteration, but for other fetches."""
+        """Reject a fetch that depends on anything in its iteration except other fetches."""
         for name in sorted(insn.depends_on - self.ahead.keys()):
             other = self.kernel.id_to_insn[name]
             if self.loop in other.within_inames:
@@ -123,7 +123,7 @@ class _Check:
                 )
 
     def _check_sources(self, insn: InstructionBase) -> None:
-        """Reject a fetch of what the loop writes before, in the iterations that are skipped."""
+        """Reject a fetch of elements that the loop writes in the skipped iterations."""
         for read in self.accesses:
             if read.insn_id != insn.id or read.is_write:
                 continue
@@ -137,7 +137,7 @@ class _Check:
                     self._check_pair(write, read, self.ahead[str(insn.id)])
 
     def _check_pair(self, write: Access, read: Access, ahead: int) -> None:
-        """Reject a write that a fetch would come before."""
+        """Reject a write that a fetch would precede."""
         fetch, writer = (self.kernel.id_to_insn[a.insn_id] for a in (read, write))
         is_later = fetch.id in ancestors(self.kernel, writer)
         around = self._loops(writer, fetch)
@@ -164,7 +164,7 @@ class _Check:
         )
 
     def _check_use(self, read: Access) -> None:
-        """Reject a use of what is not from the fetch in the same iteration."""
+        """Reject a use of elements that were not fetched in the same iteration."""
         kernel = self.kernel
         user = kernel.id_to_insn[read.insn_id]
         fills = [insn for insn in self.fills if read.array in insn.assignee_var_names()]

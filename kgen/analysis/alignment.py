@@ -17,10 +17,10 @@ __all__ = ["unaligned_part"]
 
 
 def unaligned_part(kernel: LoopKernel, index: Expr, modulus: int) -> Expr:
-    """Return what of *index* is not known to be a multiple of *modulus*: 0 if all of it is.
+    """Return the part of *index* that is not known to be a multiple of *modulus*, or 0.
 
-    Of ``4*i + n*j + 1`` that is ``n*j + 1`` for 4, and ``1`` where the assumptions say that ``n``
-    is a multiple of 4.
+    For ``4*i + n*j + 1`` and 4, this is ``n*j + 1``, or ``1`` if the assumptions make ``n``
+    a multiple of 4.
     """
     form = linear_form(index)
     rest: list[Expr] = []

@@ -26,7 +26,7 @@ __all__ = ["BANKS", "BANK_BYTES", "all_bank_passes", "bank_passes", "passes_of",
 
 BANKS: Final = 32
 BANK_BYTES: Final = 4
-#: Work-items that run one instruction together.
+#: The number of work-items that run an instruction in lockstep.
 _WARP: Final = 32
 
 
@@ -44,11 +44,11 @@ def bank_passes(
     subgroup_size: int,
     length: int = 1,
 ) -> int | None:
-    """Return how many passes a full warp needs at most, wherever it begins.
+    """Return the maximum number of passes of a full warp, for any start.
 
-    A warp needs one pass, and another one for each further word that its work-items want from
-    the same of the 32 banks of four bytes. ``None`` where it is not known how work-items step.
-    Each takes *length* neighbours at once.
+    A warp needs one pass, and another one for each additional word that its work-items access in
+    the same of the 32 banks of four bytes. ``None`` if the strides of work-items are unknown.
+    Each work-item accesses *length* contiguous elements at once.
     """
     found = _places(kernel, access, params, subgroup_size, is_vector=length > 1)
     if found is None:
@@ -69,7 +69,7 @@ def _stored(swizzle: Swizzle | None, elements: Any) -> Any:
 
 
 def _starts(swizzle: Swizzle, start: int, step: int) -> list[int]:
-    """Return where accesses may begin, up to what makes no difference."""
+    """Return the possible starts of accesses, up to equivalence."""
     length = gcd(step, swizzle.period) or swizzle.period
     return [(start + length * k) % swizzle.period for k in range(swizzle.period // length)]
 
@@ -84,7 +84,7 @@ def _places(
 ) -> tuple[Any, int, int] | None:
     """Return the elements of a warp's work-items, ``lanes + start + step*anything``.
 
-    Of a vector it is the first one.
+    For a vector, this is the first one.
     """
     if access.index is None:
         return None
@@ -133,7 +133,7 @@ def _points(kernel: LoopKernel, subgroup_size: int) -> Any:
 
 
 def passes_of(offsets: Sequence[int], itemsize: int) -> int:
-    """Return how often elements at these offsets, in bytes, one for each lane, take the banks.
+    """Return the number of passes for elements at these byte offsets, one for each lane.
 
     >>> passes_of([4 * lane for lane in range(32)], 4), passes_of([8 * k for k in range(32)], 4)
     (1, 2)
@@ -145,9 +145,9 @@ def passes_of(offsets: Sequence[int], itemsize: int) -> int:
 
 
 def words_by_bank(offsets: Sequence[int], itemsize: int) -> list[dict[int, set[int]]]:
-    """Return the words of each bank that are wanted, for the lanes that are served at once.
+    """Return the words accessed in each bank, for the lanes that are served at once.
 
-    Wider elements go half a warp, or a quarter, at a time.
+    Wider elements are served for half a warp, or a quarter, at a time.
     """
     at_once = max(1, len(offsets) * BANK_BYTES // max(itemsize, BANK_BYTES))
     found: list[dict[int, set[int]]] = []

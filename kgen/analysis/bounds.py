@@ -25,7 +25,7 @@ __all__ = [
 
 
 def check_loops_bounded(kernel: LoopKernel) -> LoopKernel:
-    """Raise :class:`KernelError` where a loop has no first or no last value; return *kernel*."""
+    """Raise :class:`KernelError` if a loop has no first or no last value; return *kernel*."""
     for domain in kernel.domains:
         loops = domain.to_set()
         for iname in dim_names(domain):
@@ -53,10 +53,10 @@ def check_loops_bounded(kernel: LoopKernel) -> LoopKernel:
 def check_bounds(kernel: LoopKernel) -> LoopKernel:
     """Prove that affine subscripts stay within declared shapes; return *kernel*.
 
-    What depends on data is not checked, nor sizes that nothing relates: ``lo <= i < hi`` in an
+    Data-dependent subscripts are not checked, nor unrelated sizes: ``lo <= i < hi`` in an
     array of ``n`` elements. Raises :class:`KgenIndexError` with the loop indices
-    and sizes of an access that is outside. ``options.enforce_array_accesses_within_bounds``:
-    ``False`` makes that a warning, ``"no_check"`` saves the time.
+    and sizes of an out-of-bounds access. ``options.enforce_array_accesses_within_bounds``:
+    ``False`` makes this a warning, ``"no_check"`` skips the check.
     """
     enforce = kernel.options.enforce_array_accesses_within_bounds
     if enforce == "no_check":
@@ -104,9 +104,9 @@ def _check_axis(
 
 
 def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> str | None:
-    """Prove that one access is inside of its array; return why that cannot be told, if so.
+    """Prove that one access is inside its array; return why this is undecided, if so.
 
-    Raises :class:`KgenIndexError` where it is outside, with an iteration.
+    Raises :class:`KgenIndexError` if it is outside, with an iteration.
     """
     shape = kernel.array_vars[access.array].shape
     if access.index is None:
@@ -122,7 +122,7 @@ def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
 
 
 def unproved_axes(kernel: LoopKernel, footprints: Footprints, access: Access) -> tuple[int, ...]:
-    """Return the axes along which an access is not proved to be inside of its array."""
+    """Return the axes along which an access is not proved to be inside its array."""
     shape = kernel.array_vars[access.array].shape
     if access.index is None or not isinstance(shape, tuple):
         return ()
@@ -139,7 +139,7 @@ def unproved_axes(kernel: LoopKernel, footprints: Footprints, access: Access) ->
 
 
 def _open_question(footprints: Footprints, access: Access, axis: int, extent: Expr) -> str | None:
-    """Say why a subscript may be out of bounds; ``None`` if it is proved to be inside."""
+    """Return why a subscript may be out of bounds; ``None`` if it is proved to be inside."""
     assert access.index is not None
     (span,) = footprints.spans((access,), axis)
     index = to_text(access.index[axis])
@@ -157,7 +157,7 @@ def _open_question(footprints: Footprints, access: Access, axis: int, extent: Ex
 
 
 def _is_unrelated(span: Span, extent: Expr) -> bool:
-    """Tell whether the subscript depends on sizes, and the extent on none of them."""
+    """Tell whether the subscript depends on sizes, but the extent on none of them."""
     if span.values is None or is_open_extent(extent):
         return False
     sizes = set(variable_names(extent))
@@ -166,7 +166,7 @@ def _is_unrelated(span: Span, extent: Expr) -> bool:
 
 
 def check_not_negative(kernel: LoopKernel, footprints: Footprints, span: Span, axis: int) -> None:
-    """Raise :class:`KgenIndexError` where a subscript is less than 0, with an example."""
+    """Raise :class:`KgenIndexError` if a subscript is less than 0, with an example."""
     if span.values is None or span.values.least + span.low >= 0:
         return
     if footprints.domain(span.place)[1]:
@@ -174,7 +174,7 @@ def check_not_negative(kernel: LoopKernel, footprints: Footprints, span: Span, a
 
 
 def check_rank(kernel: LoopKernel, access: Access, naxes: int) -> None:
-    """Raise :class:`KgenIndexError` where the number of subscripts is not that of axes."""
+    """Raise :class:`KgenIndexError` if the number of subscripts is not the number of axes."""
     count = len(access.index or ())
     if count != naxes:
         raise KgenIndexError(
@@ -217,7 +217,7 @@ def _outside(
 
 
 def _hint_for(kernel: LoopKernel, access: Access, axis: int) -> str:
-    """Say what keeps a subscript inside of its array, or that a loop seems to be missing."""
+    """Return how to keep a subscript inside its array, or that a loop seems to be missing."""
     names = variable_names(access.index[axis]) if access.index is not None else ()
     free = [n for n in names if n not in kernel.all_inames() | kernel.all_params()]
     unbound = [n for n in free if isinstance(kernel.arg_dict.get(n), ValueArg)]

@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ViolatedDependence:
-    """Two accesses to one element that change places; where, if that is certain."""
+    """Two accesses to one element that would be reordered; with a point, if that is certain."""
 
     first: Access
     then: Access
@@ -60,19 +60,19 @@ def is_update(kernel: LoopKernel, access: Access) -> bool:
 
 
 def shared_loops(kernel: LoopKernel, first: Access, then: Access) -> tuple[str, ...]:
-    """Return the loops around both instructions, without those that reduce."""
+    """Return the loops around both instructions, except reduction loops."""
     of = kernel.id_to_insn
     shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
     return tuple(name for name in kernel.iname_order if name in shared)
 
 
 def loops_with_order(kernel: LoopKernel, loops: Sequence[str]) -> list[str]:
-    """Return the loops whose iterations have an order: not the parallel ones."""
+    """Return the loops whose iterations are ordered: those that are not parallel."""
     return [name for name in loops if not kernel.has_tag(name, ConcurrentTag)]
 
 
 def by_priority(kernel: LoopKernel, loops: Sequence[str]) -> list[str]:
-    """Return loops from the outside in: by their priorities, else in the order given."""
+    """Return loops from the outside in: by their priorities, or else in the given order."""
     rest = list(loops)
     chains = [[n for n in chain if n in rest] for chain in kernel.loop_priority]
     result: list[str] = []
@@ -94,7 +94,7 @@ def in_lexicographic_order(
 
 
 def describe_violation(kernel: LoopKernel, pair: Set, first: Access, then: Access) -> str:
-    """Say which instances change places, the *first* with suffix ``.a``, the other with ``.b``."""
+    """Describe the reordered instances, the *first* with suffix ``.a``, the other with ``.b``."""
     point = example(pair)
     sizes = [f"{name} = {point[name]}" for name in sorted(kernel.all_params() & set(point))]
     sides = [f"for {', '.join(sizes)}: " if sizes else ""]
@@ -107,9 +107,9 @@ def describe_violation(kernel: LoopKernel, pair: Set, first: Access, then: Acces
 
 
 def share_iterations(iname: str, first: Access, second: Access) -> bool:
-    """Tell whether two accesses can meet in the same iteration of a loop only.
+    """Tell whether two accesses can overlap only in the same iteration of a loop.
 
-    That is so where both have the same subscript, made of the loop variable and a number.
+    This is so if both have the same subscript, which consists of the loop variable and a constant.
     """
     if first.index is None or second.index is None:
         return False
@@ -120,7 +120,7 @@ def share_iterations(iname: str, first: Access, second: Access) -> bool:
 
 
 def writes_what_is_read(kernel: LoopKernel, insn: InstructionBase, read: Access) -> bool:
-    """Tell whether *insn*, without a condition, writes what is read, in loops around the reader."""
+    """Tell whether *insn* unconditionally writes the element read, in loops around the reader."""
     return (
         not insn.predicates
         and insn.within_inames <= kernel.id_to_insn[read.insn_id].within_inames
@@ -138,9 +138,9 @@ def is_renewed(
     insns: Collection[str],
     loops: Collection[str],
 ) -> bool:
-    """Tell whether each iteration reads of a temporary only what it has written itself.
+    """Tell whether each iteration reads only the values of a temporary that it wrote itself.
 
-    Of *loops*, which are around *insns*, with these *accesses* to the temporary.
+    The *loops* are around *insns*, with these *accesses* to the temporary.
     """
     if not isinstance(kernel.array_vars[name], TemporaryVariable):
         return False
@@ -150,7 +150,7 @@ def is_renewed(
 
 
 def _reads_own(kernel: LoopKernel, read: Access, loops: Collection[str]) -> bool:
-    """Tell whether what is read has been written before, by the same iteration."""
+    """Tell whether the element read was written before by the same iteration."""
     of = kernel.id_to_insn
     return any(
         of[name].within_inames.issuperset(loops) and writes_what_is_read(kernel, of[name], read)

@@ -85,11 +85,11 @@ def replace_dims(
     valid: Set | None = None,
     keep_old: bool = False,
 ) -> BasicSet:
-    """Write *domain* in terms of *new* inames, in the place of the first old one.
+    """Write *domain* in terms of *new* inames, at the position of the first old one.
 
-    *values* are the old ones in terms of the new; the rows *positive* are >= 0 besides, and
-    *valid* holds. With *keep_old* the old ones stay before them for whoever still uses
-    them, and the two are independent of each other. Old inames that are parameters (bounds
+    *values* are the old ones in terms of the new ones; the rows *positive* are >= 0, and
+    *valid* is true. With *keep_old*, the old ones stay before them for other uses,
+    and the two are independent of each other. Old inames that are parameters (bounds
     that depend on an outer loop) are replaced likewise.
     """
     if not has_dim(domain, next(iter(values))):
@@ -119,7 +119,7 @@ def replace_dims(
 
 
 def _row(space: isl.Space, row: AffineRow) -> isl.Constraint:
-    """Return the constraint that *row* is not negative."""
+    """Return the constraint that *row* is non-negative."""
     aff = isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space))
     for name, coefficient in row.items():
         value = isl_int(coefficient) if isinstance(coefficient, int) else coefficient
@@ -131,7 +131,7 @@ def _row(space: isl.Space, row: AffineRow) -> isl.Constraint:
 
 
 def _replace_params(domain: BasicSet, values: Mapping[str, Expr], new: Sequence[str]) -> BasicSet:
-    """Replace parameters, which are temporarily made set dimensions."""
+    """Replace parameters, which are temporarily moved to set dimensions."""
     for name in values:
         if has_param(domain, name):
             domain = params_to_dims(domain, (name,))
@@ -142,9 +142,9 @@ def _replace_params(domain: BasicSet, values: Mapping[str, Expr], new: Sequence[
 
 @dataclass(frozen=True)
 class Inverse:
-    """Old inames in terms of new ones: *values*, where *valid* holds for the new ones.
+    """Old inames in terms of new ones: *values*, valid where *valid* is true for the new ones.
 
-    That gives the old ones that *reached* has.
+    The old inames then have the values in *reached*.
     """
 
     values: Mapping[str, Expr]
@@ -156,7 +156,7 @@ class Inverse:
 def equation_set(
     names: Sequence[str], params: Sequence[str], equations: Iterable[tuple[Expr, Expr]]
 ) -> Set:
-    """Return the values of *names* for which all equations hold."""
+    """Return the values of *names* that satisfy all equations."""
     space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=list(names), params=list(params))
     result = isl.Set.universe(space)
     for left, right in equations:
@@ -167,7 +167,7 @@ def equation_set(
 
 
 def set_where(names: Sequence[str], conditions: Sequence[Expr]) -> Set:
-    """Return the values of *names* for which all affine *conditions* hold."""
+    """Return the values of *names* that satisfy all affine *conditions*."""
     params = [name for name in variable_names(*conditions) if name not in names]
     space = isl.Space.create_from_names(
         isl.DEFAULT_CONTEXT, set=list(names), params=list(dict.fromkeys(params))
@@ -203,10 +203,10 @@ def read_map(given: Any) -> tuple[tuple[str, ...], tuple[str, ...], Set]:
 
 
 def solve(old: Sequence[str], new: Sequence[str], related: Set) -> Inverse | None:
-    """Find *old* in terms of *new* for the points of *related*, a set over all of them.
+    """Express *old* in terms of *new* for the points of *related*, a set over all of them.
 
-    ``{ [i, z] : z = 3 - i }`` gives ``i = 3 - z``. ``None`` where not each point of one is
-    one point of the other, or where that takes several expressions.
+    ``{ [i, z] : z = 3 - i }`` gives ``i = 3 - z``. ``None`` if the relation is not one to
+    one, or needs several expressions.
     """
     named = to_named(related)
     relation = relation_from(from_named(named, (*new, *old)), len(new))
@@ -222,10 +222,10 @@ def solve(old: Sequence[str], new: Sequence[str], related: Set) -> Inverse | Non
 
 
 def copy_dims(domain: BasicSet, copies: Mapping[str, str]) -> tuple[BasicSet, BasicSet | None]:
-    """Copy some dimensions, independently: ``(the domain, a domain of its own)``.
+    """Copy some dimensions, independently: ``(the domain, a separate domain)``.
 
-    Copies whose bounds involve no other dimension get a domain of their own, which comes
-    second; else they stand behind the originals in the same one, bound in the same way.
+    Copies whose bounds involve no other dimension get a separate domain, which comes
+    second; otherwise they follow the originals in the same one, with the same bounds.
     """
     own = _bounds_on(domain, tuple(copies))
     others = [name for name in dim_names(own) if name not in copies]
@@ -251,10 +251,10 @@ def domain_of_copies(
 def piece_of_copies(
     domain: BasicSet, condition: Set, copies: Mapping[str, str], fixed: Collection[str]
 ) -> tuple[BasicSet, ...]:
-    """Return what :func:`domain_of_copies` does, where a named *condition* holds.
+    """Return the result of :func:`domain_of_copies`, where a named *condition* is true.
 
-    It says for which parameters there are such values: of ``{ [i] : 0 <= i < n }``, the piece
-    ``i = n - 1 and i >= 1`` is empty for ``n = 1``. It may be several domains: see
+    It includes the condition on parameters for such values to exist: of ``{ [i] : 0 <= i < n }``,
+    the piece ``i = n - 1 and i >= 1`` is empty for ``n = 1``. It may be several domains: see
     :func:`_map_pieces`.
     """
     names = dim_names(domain)
@@ -262,7 +262,7 @@ def piece_of_copies(
     said = to_named(keep_dims(domain, [name for name in names if name in fixed]))
 
     def of_copies(group: Collection[str]) -> BasicSet:
-        """Return the domain of a group of loops, without constraints of the loops around it."""
+        """Return the domain of a group of loops, without constraints on enclosing loops."""
         kept = keep_dims(piece, [name for name in names if name in group or name in fixed])
         own = _renamed_around(kept, {name: copies[name] for name in names if name in group})
         if dim_names(said):
@@ -277,7 +277,7 @@ def piece_of_copies(
 
 
 def _renamed_around(domain: BasicSet, copies: Mapping[str, str]) -> BasicSet:
-    """Rename dimensions, and make the others parameters where they bound these."""
+    """Rename dimensions, and move the others to parameters if they bound these."""
     used = involved_dims(domain)
     others = [name for name in dim_names(domain) if name not in copies]
     result = dims_to_params(domain, [name for name in others if name in used])
@@ -286,7 +286,7 @@ def _renamed_around(domain: BasicSet, copies: Mapping[str, str]) -> BasicSet:
 
 
 def intersect_domains(domains: Sequence[BasicSet]) -> BasicSet:
-    """Make one domain of several: all their dimensions, each once, and what each domain says.
+    """Intersect several domains: all their dimensions, each once, with the constraints of each.
 
     ``{ [i] : 0 <= i < n }`` and ``[i] -> { [j] : 0 <= j < i }`` give one domain over i and j.
     """
@@ -312,28 +312,28 @@ def domains_without(domain: BasicSet, names: Iterable[str]) -> tuple[BasicSet, .
 
 
 def drop_dims(domain: BasicSet, names: Iterable[str]) -> BasicSet:
-    """Project dimensions out; what they imply for the others stays."""
+    """Project dimensions out; implied constraints on the others stay."""
     dropped = set(names)
     return keep_dims(domain, [name for name in dim_names(domain) if name not in dropped])
 
 
 def fix_dims(domain: AnySet, values: Mapping[str, int]) -> AnySet:
-    """Give parameters a value, those that are there; they are gone then."""
+    """Fix the existing ones of some parameters, and remove them."""
     return project_out_params(fix_param_values(domain, values), values)
 
 
 def fix_params(domain: BasicSet, values: Mapping[str, int]) -> tuple[BasicSet, ...]:
-    """Give parameters a value, in a loop domain; see :func:`_map_pieces`."""
+    """Fix parameters in a loop domain; see :func:`_map_pieces`."""
     return _map_pieces(domain, lambda part: fix_dims(part, values))
 
 
 def _map_pieces(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tuple[BasicSet, ...]:
-    """Change the parameters of a loop domain, and keep which loops matter to which.
+    """Change the parameters of a loop domain, preserving which loops depend on which.
 
-    A loop whose values become a single one is tied to no other one any more: of ``3 <= i < n``
-    and ``i < j < m``, ``n=4`` makes ``i = 3`` and ``4 <= j < m``, and what is inside of ``i`` only
-    still waits for ``m >= 5``. And of a set that is empty isl keeps only that it is. In both cases
-    loops that had nothing to do with each other get domains of their own.
+    A loop with a single remaining value is no longer connected to other loops: for ``3 <= i < n``
+    and ``i < j < m``, ``n=4`` gives ``i = 3`` and ``4 <= j < m``, although the contents of ``i``
+    alone still require ``m >= 5``. And of an empty set, isl only keeps that it is empty. In both
+    cases, independent loops get separate domains.
     """
     changed = change(domain)
     if changed.get_space().is_equal(domain.get_space()):
@@ -342,11 +342,11 @@ def _map_pieces(domain: BasicSet, change: Callable[[BasicSet], BasicSet]) -> tup
 
 
 def _in_groups(changed: BasicSet, parts: Sequence[BasicSet]) -> tuple[BasicSet, ...]:
-    """Return a *changed* domain, or one for each group of loops that are tied.
+    """Return a *changed* domain, or one for each connected group of loops.
 
-    The *parts* are what it is for those that were tied before. It stays one if it says of each
-    group what its part does: of ``i < n`` and ``j = n and n < 5`` without ``j``, ``n < 5`` is left,
-    which is no concern of ``i``.
+    The *parts* are its projections on the previously connected groups. It stays one domain if it
+    implies for each group the constraints of its part: of ``i < n`` and ``j = n and n < 5``
+    without ``j``, ``n < 5`` remains, which does not affect ``i``.
     """
     groups = [group for part in parts for group in _untied(part)]
     if all(keep_dims(changed, dim_names(g)).to_set().is_equal(g.to_set()) for g in groups):
@@ -355,14 +355,14 @@ def _in_groups(changed: BasicSet, parts: Sequence[BasicSet]) -> tuple[BasicSet, 
 
 
 def _untied(part: BasicSet) -> tuple[BasicSet, ...]:
-    """Give loops that are not tied domains of their own, which hold where all loops do."""
+    """Give independent loops separate domains, which are nonempty where all loops are."""
     groups = coupled_dims(part)
     where = part.params()
     return tuple(keep_dims(part, group).intersect_params(where) for group in groups)
 
 
 def coupled_dims(domain: BasicSet) -> list[tuple[str, ...]]:
-    """Return the dimensions in groups that constraints tie together."""
+    """Return the dimensions in groups that are connected by constraints."""
     names = dim_names(domain)
     lifted = domain.lift().flatten() if n_quotients(domain) else domain
     group = {at: {at} for at in range(n_dims(lifted))}
@@ -388,12 +388,12 @@ def rename_params(domain: AnySet, names: Mapping[str, str]) -> AnySet:
 
 
 def set_params(domain: BasicSet, values: Mapping[str, Expr]) -> tuple[BasicSet, ...]:
-    """Write a loop domain in terms of the affine *values* of parameters, those that are there.
+    """Substitute affine *values* for the existing ones of some parameters of a loop domain.
 
     ``[n] -> { [i] : 0 <= i < n }`` with ``2*m`` for ``n`` is ``[m] -> { [i] : 0 <= i < 2m }``.
-    See :func:`_map_pieces` for why that may be several domains. Raises
+    See :func:`_map_pieces` for why the result may be several domains. Raises
     :class:`ExpressionToAffineConversionError` for values that are not affine, and
-    :class:`KernelError` for those that make several pieces of one.
+    :class:`KernelError` for those that split a domain into several pieces.
     """
     return _map_pieces(domain, lambda part: _with_params(part, values))
 
@@ -414,7 +414,7 @@ def _with_params(domain: BasicSet, values: Mapping[str, Expr]) -> BasicSet:
 def difference(
     one: Set, other: Set, names: Mapping[str, str], assumptions: Set
 ) -> dict[str, int] | None:
-    """Return a point that is in one of two sets only; ``None`` where they are the same.
+    """Return a point that is in only one of two sets; ``None`` if they are equal.
 
     The dimensions of *one* are renamed first; their order does not matter.
     """

@@ -53,7 +53,7 @@ __all__ = ["Footprints", "Span", "Values", "extremes", "split_constant"]
 class Values:
     """A set of integers ``[params] -> { [v] }``, with cached queries.
 
-    Equal sets are one object (:class:`Footprints` sees to that), so it can be a key.
+    Equal sets are one object (:class:`Footprints` ensures this), so it can be a key.
     """
 
     def __init__(self, values: Set, assumptions: Set) -> None:
@@ -65,7 +65,7 @@ class Values:
     def highest(self) -> PwAff:
         """The largest value as a function of the parameters.
 
-        Raises :class:`StaticValueFindingError` where there is none.
+        Raises :class:`StaticValueFindingError` if there is none.
         """
         try:
             return axis_max(self.values, 0)
@@ -74,12 +74,12 @@ class Values:
 
     @cached_property
     def _assumed(self) -> Set:
-        """The values for those parameters that the assumptions allow."""
+        """The values for parameters that the assumptions allow."""
         return self.values.intersect_params(self.assumptions)
 
     @cached_property
     def least(self) -> float:
-        """The least value over all parameters; ``inf`` if there is none at all."""
+        """The least value over all parameters; ``inf`` if the set is empty."""
         least = least_on_axis(self._assumed, 0)
         if least.is_int():
             return int(least.to_python())
@@ -88,8 +88,8 @@ class Values:
     def reaches(self, extent: Expr, plus: int, with_params: Callable[..., Set]) -> bool:
         """Tell whether some value plus a constant is *extent* or more.
 
-        ``with_params(set, expr)`` adds the parameters of *extent*; one that is not affine is
-        never reached.
+        ``with_params(set, expr)`` adds the parameters of *extent*; an extent that is not affine
+        is never reached.
         """
         found = self._reaches.get((plus, extent))
         if found is None:
@@ -118,9 +118,9 @@ class Values:
 
 
 class Span(NamedTuple):
-    """What subscripts ``base + constant`` with equal bases touch along an axis, at one place.
+    """The range of subscripts ``base + constant`` with equal bases along an axis, in one context.
 
-    ``values`` are those of the base, ``None`` where that is not affine; ``low`` and ``high``
+    ``values`` are those of the base, ``None`` if it is not affine; ``low`` and ``high``
     the least and the largest constant, ``lowest`` and ``highest`` accesses with these.
     """
 
@@ -146,7 +146,7 @@ def extremes(spans: tuple[Span, ...]) -> tuple[tuple[Values, int, int], ...]:
 
 
 def _sizes(kernel: LoopKernel) -> frozenset[str]:
-    """Return the values that callers pass and that loops or subscripts use: integers."""
+    """Return the integers that callers pass and that loops or subscripts use."""
     values = {a.name for a in kernel.args if isinstance(a, ValueArg) and a.dtype is None}
     used = set(kernel.all_params())
     if values - used:
@@ -162,7 +162,7 @@ def _extents(kernel: LoopKernel) -> frozenset[str]:
 
 
 class _Found:
-    """What was found of footprints, without the kernel: its cache keeps this, in no circle."""
+    """Cached footprints without the kernel, whose cache holds them, to avoid reference cycles."""
 
     def __init__(self, integers: frozenset[str]) -> None:
         self._integers = integers
@@ -173,18 +173,18 @@ class _Found:
         self._distinct: dict[Set, Values] = {}
         self._steps: dict[str, tuple[tuple[int, int], ...]] = {}
         self._parts: dict[tuple[str, tuple[Expr, ...]], tuple[int, ...]] = {}
-        #: What accesses touch, as :func:`kgen.analysis.instances.elements_of` has it.
+        #: The elements of accesses, from :func:`kgen.analysis.instances.elements_of`.
         self.elements: dict[tuple[Place, tuple[Expr, ...] | None], tuple[Set, bool]] = {}
-        #: Extents that were found, by :func:`extremes`, constant ones preferred or not.
+        #: Inferred extents, by :func:`extremes` and whether constant ones are preferred.
         self.extents: dict[tuple[bool, tuple[tuple[Values, int, int], ...]], Expr] = {}
 
 
 class Footprints(_Found):
-    """The accesses of a kernel, and the sets of elements that they touch.
+    """The accesses of a kernel, and the sets of elements that they access.
 
-    isl is asked once per distinct question: a thousand instructions with the same subscripts
-    in the same loops cost one. ``Footprints.of(kernel)`` is shared by kernels that differ in
-    declarations only.
+    Each distinct query is sent to isl once: a thousand instructions with the same subscripts
+    in the same loops cost one query. ``Footprints.of(kernel)`` is shared by kernels that differ
+    only in declarations.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[2*i]").default_entrypoint
@@ -199,7 +199,7 @@ class Footprints(_Found):
 
     @classmethod
     def of(cls, kernel: LoopKernel) -> Footprints:
-        """Return the footprints of *kernel*, found anew only if loops or statements changed."""
+        """Return the footprints of *kernel*, recomputed only if loops or statements changed."""
         return cls(kernel, kernel.analyses.answer(_OF_KERNEL, None, lambda: _found_of(kernel)))
 
     @property
@@ -219,11 +219,11 @@ class Footprints(_Found):
         return collect_accesses_to(self.kernel, array)
 
     def part(self, access: Access) -> tuple[int, ...]:
-        """Return the remainders of the subscripts by the steps that all accesses take.
+        """Return the remainders of the subscripts modulo the common strides of all accesses.
 
-        Where every access to the array has a constant, that is the constant; where all have
-        multiples of 3 and constants, as ``a[3*i + 1]`` has, what the constant is modulo 3.
-        Accesses to one array with different remainders touch no element in common.
+        If every access to the array has a constant subscript, this is the constant; if all have
+        multiples of 3 and constants, as ``a[3*i + 1]`` does, this is the constant modulo 3.
+        Accesses to one array with different remainders have no element in common.
         """
         if access.index is None:
             return ()
@@ -250,14 +250,14 @@ class Footprints(_Found):
         return found
 
     def with_params(self, domain: Set, *exprs: Expr) -> Set:
-        """Add the integer parameters that *exprs* mention and *domain* does not have."""
+        """Add the integer parameters of *exprs* that *domain* does not have."""
         names = (name for name in variable_names(*exprs) if name in self._integers)
         return with_params(domain, [name for name in names if not has_dim(domain, name)])
 
     def domain(self, place: Place) -> tuple[Set, bool]:
-        """Return the iterations that reach a place, and whether these are exactly those.
+        """Return the iterations that reach a place, and whether the set is exact.
 
-        They are not where a condition or a loop bound depends on data, which is left out.
+        It is not if a condition or a loop bound depends on data, and is omitted.
         """
         found = self._domains.get(place)
         if found is None:
@@ -276,7 +276,7 @@ class Footprints(_Found):
         return found
 
     def relation(self, access: Access) -> isl.Map | None:
-        """Return ``{ [inames] -> [index] }``; ``None`` where a subscript is not affine."""
+        """Return ``{ [inames] -> [index] }``; ``None`` if a subscript is not affine."""
         key = access.place, access.index
         if key not in self._relations:
             self._relations[key] = self._find_relation(access.place, access.index)
@@ -317,7 +317,7 @@ class Footprints(_Found):
             around = place.inames
             if not place.conditions:
                 around = self.kernel.deciding(around, frozenset(variable_names(base)))
-            if around != place.inames:  # what they are is the same in many loops
+            if around != place.inames:  # the values are the same in many loops
                 self._values[key] = self._values_of((Place(around), base))
             else:
                 self._values[key] = self._distinct_values(self._find_values(place, base))
@@ -343,7 +343,7 @@ class Footprints(_Found):
         return isl.Map.from_pw_aff(value).intersect_domain(domain).range()
 
     def is_extent(self, spans: tuple[Span, ...], extent: Expr) -> bool:
-        """Tell whether *extent* was found as that of the subscripts in *spans*."""
+        """Tell whether *extent* was inferred from the subscripts in *spans*."""
         if any(span.values is None for span in spans):
             return False
         key = extremes(spans)
@@ -356,7 +356,7 @@ class Footprints(_Found):
     ) -> dict[str, int] | None:
         """Return a point where a subscript is less than *below*, or not less than *at_least*.
 
-        Parameters and loop variables by name; ``None`` where there is none.
+        Parameters and loop variables by name; ``None`` if there is none.
         """
         assert access.index is not None
         index = access.index[axis]
@@ -367,7 +367,7 @@ class Footprints(_Found):
         return sample_point(domain.intersect_params(self.kernel.assumptions))
 
     def element(self, access: Access, point: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the subscripts of an access at a point; what is not affine stays as it is."""
+        """Return the subscripts of an access at a point; non-affine ones stay as they are."""
         assert access.index is not None
         return tuple(_value_at(index, point) for index in access.index)
 
@@ -381,7 +381,7 @@ def _value_at(index: Expr, point: Mapping[str, int]) -> str:
 
 
 def _found_of(kernel: LoopKernel) -> _Found:
-    """Return what is shared with kernels that have the same arrays and integers."""
+    """Return the footprints shared with kernels that have the same arrays and integers."""
     values = [arg for arg in kernel.args if isinstance(arg, ValueArg)]
     typed = {arg.name: arg.dtype.is_integral() for arg in values if arg.dtype is not None}
     integers = frozenset(name for name, is_integral in typed.items() if is_integral)
@@ -391,7 +391,7 @@ def _found_of(kernel: LoopKernel) -> _Found:
 
 
 _OF_KERNEL = Analysis[_Found](LoopKernel)
-#: Footprints by the names of arrays, and of arguments that are integers.
+#: Footprints by the names of arrays, and of integer arguments.
 _FOOTPRINTS = Analysis[_Found](
     LoopKernel, "domains", "instructions", "inames", "substitutions", "assumptions"
 )
@@ -413,7 +413,7 @@ def split_constant(index: Expr) -> tuple[Expr, int]:
 
 
 def _common_step(subscripts: Iterable[Expr]) -> int:
-    """Return the largest number that divides all coefficients; 0 where there are none."""
+    """Return the greatest common divisor of all coefficients; 0 if there are none."""
     step = 0
     for subscript in dict.fromkeys(subscripts):
         step = math.gcd(step, *(coefficient for coefficient, _ in linear_form(subscript).terms))

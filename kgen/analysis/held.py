@@ -21,7 +21,7 @@ __all__ = ["check_held", "find_strange", "is_held"]
 
 
 def is_held(kernel: LoopKernel, name: str) -> bool:
-    """Tell whether work-items of the target hold the elements of an array in registers."""
+    """Tell whether an array is distributed over the registers of work-items on the target."""
     array = kernel.temporary_variables.get(name)
     return array is not None and array.distribution is not None and kernel.target.has_tensor_cores
 
@@ -43,7 +43,7 @@ def check_held(kernel: LoopKernel) -> LoopKernel:
 
 
 def find_strange(kernel: LoopKernel, name: str) -> Iterator[tuple[Access, str]]:
-    """Give the accesses to elements that others hold than who accesses them, and why."""
+    """Yield the accesses to elements of other work-items, and the reasons."""
     for access in collect_accesses_to(kernel, name):
         because = _why_strange(kernel, access)
         if because is not None:
@@ -78,7 +78,7 @@ def _why_strange(kernel: LoopKernel, access: Access) -> str | None:
 
 
 def _item(kernel: LoopKernel, access: Access, axis: int) -> str | None:
-    """Return the loop on an axis of work-items around an access."""
+    """Return the loop on a work-item axis around an access."""
     names = (n for n in access.place.inames if kernel.has_tag(n, LocalInameTag))
     for name in names:
         (tag,) = kernel.iname_tags_of_type(name, LocalInameTag)
@@ -90,9 +90,9 @@ def _item(kernel: LoopKernel, access: Access, axis: int) -> str | None:
 def _subscripts(
     kernel: LoopKernel, insn: InstructionBase, access: Access, index: Expr
 ) -> Iterator[Expr]:
-    """Give the subscripts that a work-item itself uses: those of its elements of a factor."""
+    """Yield the subscripts that a work-item itself uses: its elements of a factor."""
     if any(kernel.has_tag(name, TensorTag) for name in insn.reduction_inames()):
-        return  # becomes a loop, and is looked at then
+        return  # becomes a loop, and is checked then
     loops = tensor_loops(kernel, insn)
     is_step = any(kernel.has_tag(name, TensorTag) for name in insn.within_inames)
     if not is_step or loops is None or access.array in insn.assignee_var_names():

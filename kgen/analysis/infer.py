@@ -41,10 +41,10 @@ def infer_types(
     """Fill in the types of arguments and temporaries; the same kernel when all are known.
 
     *given* are the types that a caller passes, by argument name. Sizes, offsets and
-    whatever else subscripts use get ``kernel.index_dtype``; what instructions write, the
-    common type of all values written. With ``complete=False`` the rest stays unknown, else it
-    is rejected: :class:`TypeInferenceFailure`, also raised where *given* and a declaration
-    disagree.
+    other variables in subscripts get ``kernel.index_dtype``; variables that instructions write
+    get the common type of all values written. With ``complete=False`` the others stay unknown,
+    otherwise they are rejected: :class:`TypeInferenceFailure`, which is also raised if *given*
+    contradicts a declaration.
     """
     if given:
         kernel = with_dtypes(kernel, given)
@@ -63,7 +63,7 @@ def infer_types(
 
 
 def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
-    """Give arguments and temporaries types, by name; what is declared must agree.
+    """Set the types of arguments and temporaries, by name; declared types must agree.
 
     Raises :class:`TypeInferenceFailure` for another declared type, or an unknown name.
     """
@@ -122,7 +122,7 @@ def _layout_exprs(array: ArrayBase) -> Iterator[Expr]:
 
 
 class _Inference:
-    """Find the types of *unknown* variables: those first on which the others depend."""
+    """Infers the types of *unknown* variables, in the order of their dependences."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class _Inference:
                         self.writers[name].append((insn, position))
 
     def run(self, complete: bool) -> dict[str, NumpyType]:
-        """Return the types that were found, of all if *complete*."""
+        """Return the inferred types, of all variables if *complete*."""
         self._type_indices()
         needs = {name: self._needs(name) for name in self.unknown if name not in self.types}
         for component in compute_sccs(needs):
@@ -169,7 +169,7 @@ class _Inference:
         self.types.update((name, self.kernel.index_dtype) for name in values if name in sizes)
 
     def _type_unused(self, names: Sequence[str]) -> None:
-        """Give values that nothing reads the index type: they matter to nobody."""
+        """Give values that nothing reads the index type."""
         read = {n for insn in self.kernel.instructions for n in insn.read_dependency_names()}
         for name in names:
             if name not in read and isinstance(self.kernel.arg_dict.get(name), ValueArg):
@@ -190,10 +190,10 @@ class _Inference:
             self.types[name] = settle(common(*parts))
 
     def _solve_cycle(self, names: Sequence[str]) -> None:
-        """Find the types of variables that are computed from each other.
+        """Infer the types of variables that are computed from each other.
 
-        Each starts undecided, takes the common type of what is written to it, and never goes
-        back, until nothing changes; ``acc = 0; acc = acc + a[i]`` has the type of ``a``.
+        Each starts undecided and takes the common type of the values written to it, which only
+        widens, until nothing changes; ``acc = 0; acc = acc + a[i]`` has the type of ``a``.
         """
         self.types.update(dict.fromkeys(names, UNDECIDED))
         try:
@@ -275,7 +275,7 @@ def infer_unknown_types(t_unit: KernelOrUnit, expect_completion: bool = False) -
 
 
 def _finder(unit: TranslationUnit) -> Callable[[LoopKernel, str], Function | None]:
-    """Return what finds functions, the kernels of *unit* among them."""
+    """Return the lookup of functions, including the kernels of *unit*."""
     if len(unit.callables_table) == 1:
         return find_function
 

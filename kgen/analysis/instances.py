@@ -1,7 +1,7 @@
 """Elements accessed by statement instances, as named sets over loops, axes and elements.
 
-What stands beside loops and sizes in these sets has names with a dot, which no user can give:
-``.lid0``, ``.element1``, and ``i.a``, ``i.b`` for a loop of two instances.
+Dimensions of these sets other than loops and sizes have names with a dot, which users cannot
+choose: ``.lid0``, ``.element1``, and ``i.a``, ``i.b`` for a loop of two instances.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 
 
 def axis_name(axis: AxisTag | GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> str:
-    """Return the isl name of the index along a hardware axis, that no user can give: ``.gid0``."""
+    """Return the isl name of the index along a hardware axis, reserved by kgen: ``.gid0``."""
     is_group = isinstance(axis, GroupInameTag | GroupHardwareAxisIndex)
     return (SetName.GROUP if is_group else SetName.ITEM).at(axis.axis)
 
@@ -68,9 +68,9 @@ def element_name(axis: int) -> str:
 
 
 def elements_of(kernel: LoopKernel, footprints: Footprints, access: Access) -> tuple[Set, bool]:
-    """Return the iterations of an access and what it touches; whether it is exactly that.
+    """Return the iterations and elements of an access, and whether the set is exact.
 
-    A condition, a loop's end or a subscript that depends on data is left out: then it is more.
+    A data-dependent condition, loop bound or subscript is omitted, which gives a superset.
     """
     key = access.place, access.index
     found = footprints.elements.get(key)
@@ -93,11 +93,11 @@ def _elements_of(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
 def _by_digits(
     kernel: LoopKernel, footprints: Footprints, access: Access, gone: frozenset[str]
 ) -> tuple[Set, bool] | None:
-    """Return what :func:`elements_of` does, with loops projected out that only numbers use.
+    """Return the result of :func:`elements_of`, projecting out loops that only numbers use.
 
-    The elements ``t[f // 100, f // 10 % 10, f % 10]``, ``f = 4*i + j``, are a box once ``f`` is
-    known to take all values of a range; isl finds that of ``i`` and ``j`` alone, not with the
-    elements.
+    The elements ``t[f // 100, f // 10 % 10, f % 10]``, ``f = 4*i + j``, are a box if ``f``
+    takes all values of a range; isl finds that for ``i`` and ``j`` alone, but not together with
+    the elements.
     """
     numbers = _Numbers(gone)
     index = tuple(numbers(part) for part in access.index or ())
@@ -117,7 +117,7 @@ def _by_digits(
 
 
 class _Numbers(IdentityMapper):
-    """Names the sums of several loop variables of which quotients and remainders are taken."""
+    """Names the sums of several loop variables whose quotients and remainders are used."""
 
     def __init__(self, loops: frozenset[str]) -> None:
         super().__init__()
@@ -143,9 +143,9 @@ class _Numbers(IdentityMapper):
 
 
 def elements_around(kernel: LoopKernel, footprints: Footprints, accesses: Sequence[Access]) -> Set:
-    """Return, as :func:`elements_of` does, the box around accesses that constants tell apart.
+    """Return, like :func:`elements_of`, the bounding box of accesses that differ by constants.
 
-    They are at one place, and their subscripts have the same base along each axis.
+    They are in one context, and their subscripts have the same base along each axis.
     """
     domain, _ = footprints.domain(accesses[0].place)
     named = to_named(domain.intersect_params(kernel.assumptions))
@@ -163,11 +163,11 @@ def elements_around(kernel: LoopKernel, footprints: Footprints, accesses: Sequen
 
 
 class Instances:
-    """What the instances of accesses touch.
+    """The elements that instances of accesses access.
 
-    A set has the loop variables and hardware axes that were asked for, with a suffix that
-    tells two accesses apart, and the subscripts ``.element0``, ``.element1``, ... without.
-    Where *has_axes* is false, hardware axes are loops as others are.
+    A set has the requested loop variables and hardware axes, with a suffix that
+    distinguishes two accesses, and the subscripts ``.element0``, ``.element1``, ... without.
+    Without *has_axes*, hardware axes are ordinary loops.
     """
 
     def __init__(self, kernel: LoopKernel, *, has_axes: bool) -> None:
@@ -187,9 +187,9 @@ class Instances:
         return axes
 
     def touched(self, access: Access, loops: tuple[str, ...], suffix: str = "") -> tuple[Set, bool]:
-        """Return what *access* touches per iteration of *loops*; whether it is exactly that.
+        """Return the elements of *access* per iteration of *loops*, and whether the set is exact.
 
-        Where a condition or a subscript depends on data, it is more.
+        A data-dependent condition or subscript gives a superset.
         """
         axes = self.owner_axes(access.array, access.place.inames)
         named = tuple((iname, axis_name(axis.tag)) for iname, axis in axes.items())
@@ -206,9 +206,9 @@ class Instances:
         loops: tuple[str, ...],
         other_loops: tuple[str, ...] | None = None,
     ) -> tuple[Set, bool]:
-        """Return the pairs of iterations, and the elements, in which two accesses meet.
+        """Return the pairs of iterations, and the elements, in which two accesses overlap.
 
-        As :meth:`touched`, of *loops* on the first side, and on the second of *other_loops*, which
+        As :meth:`touched`, for *loops* on the first side, and *other_loops* on the second, which
         are the same by default.
         """
         one, is_exact = self.touched(first, loops, Side.FIRST)
@@ -259,18 +259,18 @@ def relate(named: Set, one: str, other: str, relation: str) -> Set:
 
 
 def relate_sides(named: Set, name: str, relation: str) -> Set:
-    """Intersect with a relation of what *name* is for the first instance and for the second."""
+    """Intersect with a relation between the values of *name* for the two instances."""
     return relate(named, Side.FIRST.of(name), Side.SECOND.of(name), relation)
 
 
 def _where(named: Set, left: Aff, relation: str, right: Aff | PwAff) -> Set:
-    if relation == "eq_set" and isinstance(right, isl.Aff):  # costs isl less than what is below
+    if relation == "eq_set" and isinstance(right, isl.Aff):  # cheaper for isl than the code below
         return named.add_constraint(isl.Constraint.equality_from_aff(left.sub(right)))
     return named.intersect(compare(left, relation, right))
 
 
 def hint_for_axis(kernel: LoopKernel, insn: InstructionBase, inames: Sequence[str]) -> str:
-    """Return what brings *insn* onto the hardware axis of *inames*, and leaves out no instance."""
+    """Return how to put *insn* on the hardware axis of *inames* without losing instances."""
     names = tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
     around = kernel.domain_of(names).intersect_params(kernel.assumptions)
     for iname in inames:

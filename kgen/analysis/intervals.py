@@ -41,15 +41,15 @@ AXIS_TAGS: dict[type[Expr], type[AxisTag]] = {
 }
 _INTEGERS = (int, np.integer)
 _TRUTH = Interval(0, 1)
-#: A power or a shift of more may be anything.
+#: Larger powers or shifts have no bounds.
 _BITS = 64
 _ASSUMED = Analysis[Set](LoopKernel, "assumptions", "args")
 
 
 def assumed_of(kernel: LoopKernel, kinds: tuple[type[Any], ...]) -> Set:
-    """Return the assumptions, and that no array has a negative extent: ``n + 2`` says ``n >= -2``.
+    """Return the assumptions, with non-negative extents of arrays: ``n + 2`` gives ``n >= -2``.
 
-    Of all extents, those that are of *kinds* count. The kernel keeps what is found.
+    Only extents of the types *kinds* are used. The result is cached in the kernel.
     """
     shapes = [arg.shape for arg in kernel.args if isinstance(arg, ArrayBase)]
     axes = [axis for shape in shapes if isinstance(shape, tuple) for axis in shape]
@@ -74,7 +74,7 @@ def _assumed(kernel: LoopKernel, extents: tuple[Expr, ...]) -> Set:
 
 
 class LoopValues:
-    """The values of a loop's variable; their bounds are found when they are asked for."""
+    """The values of a loop variable, whose bounds are computed on demand."""
 
     def __init__(self, finder: IntervalFinder, first: Expr, stop: Expr | None) -> None:
         self._finder = finder
@@ -83,19 +83,19 @@ class LoopValues:
 
     @cached_property
     def interval(self) -> Interval:
-        """The bounds, from what the loops around give their variables."""
+        """The bounds, from those of enclosing loop variables."""
         values = self._finder.interval(self._first)
         return values if self._stop is None else values.until(self._finder.interval(self._stop))
 
 
 class IntervalFinder:
-    """Bounds of the integer expressions of one kernel; subclasses say what bounds variables.
+    """Bounds of the integer expressions of one kernel; subclasses bound the variables.
 
-    The bounds hold for each part on its own: ``n - n`` is as wide as two different variables.
+    Each operand is bounded on its own: ``n - n`` is as wide as two different variables.
 
-    A loop domain holds where a statement runs. Bounds and conditions of loops are evaluated
-    outside of it, too: for these, ``scope`` has what the loops around give their variables, and
-    is ``None`` at statements. What is found without a scope is shared by all sites of a kernel.
+    A loop domain applies where a statement runs. Bounds and conditions of loops are evaluated
+    outside it, too: for these, ``scope`` has the values of enclosing loop variables; it
+    is ``None`` at statements. Results without a scope are shared by all sites of a kernel.
     """
 
     scope: Mapping[str, Interval | LoopValues] | None = None
@@ -112,11 +112,11 @@ class IntervalFinder:
         return found
 
     def within(self, scope: Mapping[str, Interval | LoopValues] | None) -> Self:
-        """Return the same where variables of the code have the values in *scope*."""
+        """Return the finder for code whose variables have the values in *scope*."""
         return self if scope is self.scope else self._with(scope=scope)
 
     def inside(self, name: str, first: Expr, stop: Expr | None = None) -> Self:
-        """Return the same in a loop from *first* to before *stop*, or where *name* is *first*."""
+        """Return the finder in a loop from *first* to before *stop*, or where *name* is *first*."""
         return self._with(scope={**(self.scope or {}), name: LoopValues(self, first, stop)})
 
     def interval(self, expr: Expr) -> Interval:
@@ -134,25 +134,25 @@ class IntervalFinder:
     # -- leaves ---------------------------------------------------------------------------
 
     def variable(self, expr: p.Variable) -> Interval:
-        """Return bounds of a variable: those that loops around give it, or those in any loop."""
+        """Return bounds of a variable: those of enclosing loops, or those in any loop."""
         known = None if self.scope is None else self.scope.get(expr.name)
         if known is None:
             return self.anywhere(expr.name)
         return known.interval if isinstance(known, LoopValues) else known
 
     def anywhere(self, name: str) -> Interval:
-        """Return bounds of a variable: a loop's hold in its domain."""
+        """Return bounds of a variable; for a loop variable those in its domain."""
         found = self._variables.get(name)
         if found is None:
             found = self._variables[name] = self.find(name)
         return found
 
     def find(self, name: str) -> Interval:
-        """Find what :meth:`anywhere` keeps."""
+        """Compute the bounds that :meth:`anywhere` caches."""
         raise NotImplementedError
 
     def in_domain(self, iname: str, known: Set) -> Interval:
-        """Return bounds of a loop variable where the same is *known* of parameters in all calls."""
+        """Return bounds of a loop variable, given facts *known* of parameters in all calls."""
         values = self.kernel.domain_of((iname,))  # equal for many loops
         found = self._of_loops.get(values)
         if found is None:
@@ -213,7 +213,7 @@ class IntervalFinder:
     def _cast(self, expr: TypeCast) -> Interval:
         found, of_type = self.interval(expr.child), range_of_type(expr.type.numpy_dtype)
         if expr.type.kind not in "ub" and expr.type.itemsize >= 4:
-            return found  # what does not fit is undefined
+            return found  # overflow is undefined
         return found if found.is_inside(of_type) else of_type
 
     def _literal(self, expr: TypedLiteral) -> Interval:
@@ -268,7 +268,7 @@ class IntervalFinder:
         return _TRUTH
 
 
-#: The method for each type of expression; what is of another may be anything.
+#: The method for each type of expression; other types are unbounded.
 _METHODS: dict[type[Any], str] = {
     p.Variable: "variable",
     TaggedVariable: "variable",

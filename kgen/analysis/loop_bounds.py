@@ -39,7 +39,7 @@ def data_in_bounds(kernel: LoopKernel, iname: str) -> tuple[str, ...]:
 
 
 def find_computed_bounds(kernel: LoopKernel, loops: Iterable[str]) -> Iterator[ComputedBound]:
-    """Give what instructions set of the bounds of *loops*."""
+    """Yield the bounds of *loops* that instructions set."""
     if kernel.bounding_names.isdisjoint(kernel.array_vars):
         return
     for loop in sorted(kernel.with_outer_inames(frozenset(loops))):
@@ -51,7 +51,7 @@ def find_computed_bounds(kernel: LoopKernel, loops: Iterable[str]) -> Iterator[C
 def find_bound_computed_inside(
     kernel: LoopKernel, loops: Iterable[str], inside: frozenset[str]
 ) -> ComputedBound | None:
-    """Return what in the bounds of *loops* is set in each iteration of one of *inside*, if any."""
+    """Return a bound of *loops* that is set in each iteration of one of *inside*, if any."""
     for found in find_computed_bounds(kernel, loops):
         if not found.writer.within_inames.isdisjoint(inside):
             return found
@@ -64,9 +64,9 @@ def bound_writers(kernel: LoopKernel, loops: Iterable[str]) -> frozenset[str]:
 
 
 def reads_in_bounds(kernel: LoopKernel) -> Iterator[Access]:
-    """Give the reads in the bounds of the loops around and in each instruction.
+    """Yield the reads in the bounds of each instruction's loops.
 
-    Such a read is outside of the loops that it bounds.
+    Such a read is outside the loops that it bounds.
     """
     if kernel.bounding_names.isdisjoint(kernel.array_vars):
         return

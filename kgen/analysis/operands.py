@@ -22,11 +22,11 @@ __all__ = ["check_operands"]
 
 
 def check_operands(kernel: LoopKernel) -> LoopKernel:
-    """Reject operands for which there is no operation; return *kernel*, whose types are known.
+    """Reject operands without a matching operation; return *kernel*, whose types are known.
 
-    Raises :class:`KgenIndexError` for a subscript that is no integer, and
-    :class:`TypeInferenceFailure` for vectors and complex numbers where only numbers, or numbers
-    that have an order, can stand.
+    Raises :class:`KgenIndexError` for a subscript that is not an integer, and
+    :class:`TypeInferenceFailure` for vectors and complex numbers where only scalars, or ordered
+    numbers, are allowed.
     """
     checker = _Checker(kernel)
     opaque = _OpaqueUses(checker)
@@ -34,7 +34,7 @@ def check_operands(kernel: LoopKernel) -> LoopKernel:
         checker.typer.insn = insn
         if opaque.names:
             opaque.reject(*insn.expressions())
-        with contextlib.suppress(UnknownType):  # checked once it is known: before code is written
+        with contextlib.suppress(UnknownType):  # checked before code generation, when known
             checker.check_instruction(insn)
     checker.typer.leave_to(kernel)
     return kernel
@@ -45,7 +45,7 @@ _WHOLE = (int, p.Slice)
 
 
 class _Checker:
-    """Looks at the types of what one kernel computes."""
+    """Checks the types of the expressions of one kernel."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
@@ -85,7 +85,7 @@ class _Checker:
         self.reject_vector(node, node.child, "is no condition")
 
     def check_index(self, access: Expr, index: Expr) -> None:
-        """Reject a subscript that is no integer."""
+        """Reject a subscript that is not an integer."""
         if self._is_clearly_whole(index):
             return
         dtype = self._type_of(index).dtype
@@ -156,14 +156,14 @@ class _Checker:
 
 
 def _nodes_of(insn: InstructionBase) -> Iterator[Expr]:
-    """Give the nodes of an instruction, sums, products and calls left out."""
+    """Yield the nodes of an instruction, except sums, products and calls."""
     yield from reversed(insn.reads.nodes)
-    for lhs in insn.assignees:  # of which subscripts are read
+    for lhs in insn.assignees:  # whose subscripts are read
         yield from (lhs,) if type(lhs) is p.Subscript else walk(lhs)
 
 
 class _OpaqueUses(WalkMapper):
-    """Look for values of opaque types where they are no arguments of a user's function."""
+    """Find values of opaque types that are not arguments of a user-defined function."""
 
     def __init__(self, checker: _Checker) -> None:
         super().__init__()
@@ -211,5 +211,5 @@ _CHECKS: Mapping[type[Any], Callable[[_Checker, Any], None]] = {
 
 @lru_cache(maxsize=256)
 def _check_of(kind: Any) -> Callable[[_Checker, Any], None] | None:
-    """Return the check of a type of nodes: its own, or that of the nearest base that has one."""
+    """Return the check of a node type: its own, or that of its nearest base class."""
     return next((_CHECKS[base] for base in kind.__mro__ if base in _CHECKS), None)

@@ -24,7 +24,7 @@ __all__ = ["Unordered", "find_unordered", "check_accesses_ordered"]
 
 @dataclass(frozen=True)
 class Unordered:
-    """A write and another access to one element, in any order; where, if that is certain."""
+    """A write and another access to one element without an order; with a point, if certain."""
 
     write: Access
     other: Access
@@ -33,12 +33,12 @@ class Unordered:
 
 
 def check_accesses_ordered(kernel: LoopKernel) -> None:
-    """Raise :class:`VariableAccessNotOrdered` where the order of two accesses is left open.
+    """Raise :class:`VariableAccessNotOrdered` if the order of two accesses is undefined.
 
-    Two instructions touch one element, one of them writes it, and neither waits for the
-    other, directly or not. ``options.enforce_variable_access_ordered``: ``False`` makes that
-    a warning, ``"no_check"`` saves the time. Exempt are pairs with ``nosync``, atomic
-    updates, groups that exclude each other, and the two branches of one condition.
+    This applies if two instructions access one element, one of them writes it, and neither depends
+    on the other, directly or not. ``options.enforce_variable_access_ordered``: ``False`` makes this
+    a warning, ``"no_check"`` skips the check. Exempt are pairs with ``nosync``, atomic
+    updates, mutually exclusive groups, and the two branches of one condition.
     """
     enforce = kernel.options.enforce_variable_access_ordered
     if enforce == "no_check":
@@ -68,9 +68,9 @@ def unordered_error(kernel: LoopKernel, found: Unordered) -> VariableAccessNotOr
 
 
 def find_unordered(kernel: LoopKernel) -> Iterator[Unordered]:
-    """Give the pairs of instructions that touch one element in no order, each pair once.
+    """Yield the pairs of instructions that access one element without an order, each pair once.
 
-    isl is asked only of pairs without a path of dependencies between them.
+    isl is only queried for pairs without a path of dependencies between them.
     """
     order = _Order(kernel)
     instances: Instances | None = None
@@ -147,12 +147,12 @@ class _Order:
         return result
 
     def related(self, name: str) -> int:
-        """Return what *name* waits for, itself, and what waits for it."""
+        """Return *name*, its dependencies, and its dependents."""
         k = self.number[name]
         return self.before[k] | self.after[k] | 1 << k
 
     def relates(self, names: Iterable[str], others: Iterable[str]) -> bool:
-        """Tell whether of each pair one waits for the other."""
+        """Tell whether in each pair, one depends on the other."""
         mask = self.mask(others)
         return not any(mask & ~self.related(name) for name in names)
 

@@ -40,7 +40,7 @@ class Overwrite:
 def warn_of_overwrites(kernel: LoopKernel) -> None:
     """Warn of assignments by which iterations of a loop overwrite each other's values.
 
-    ``overwritten(id)`` in ``silenced_warnings`` says that the last value is meant.
+    ``overwritten(id)`` in ``silenced_warnings`` states that only the last value is needed.
     """
     for found in find_overwrites(kernel):
         names = ", ".join(f"'{name}'" for name in found.loops)
@@ -58,7 +58,7 @@ def warn_of_overwrites(kernel: LoopKernel) -> None:
 
 
 def _hint(found: Overwrite, place: str) -> str:
-    """Say how to add the values up, and how to keep them all."""
+    """Return how to sum the values, and how to keep all of them."""
     if frozenset(variable_names(found.insn.assignee)).isdisjoint(found.loops):
         loops = ", ".join(found.loops)
         of_loops = loops if len(found.loops) == 1 else f"[{loops}]"
@@ -69,12 +69,12 @@ def _hint(found: Overwrite, place: str) -> str:
 
 
 def find_overwrites(kernel: LoopKernel) -> Iterator[Overwrite]:
-    """Give the assignments to elements that other iterations assign other values to.
+    """Yield the assignments to elements that other iterations assign different values to.
 
     Exempt are local memory, of which each work-group has its own, accumulations, bounds of
     loops, elements that instructions of the same loop read, assignments under conditions that
-    depend on the loop, atomic ones, and loops that run in parallel, whose races are errors. isl
-    is asked only where subscripts do not obviously tell iterations apart.
+    depend on the loop, atomic ones, and parallel loops, whose races are errors. isl
+    is only queried if subscripts do not obviously distinguish iterations.
     """
     for insn in kernel.instructions:
         if isinstance(insn, Assignment) and not _is_exempt(kernel, insn):
@@ -84,7 +84,7 @@ def find_overwrites(kernel: LoopKernel) -> Iterator[Overwrite]:
 
 
 def _is_exempt(kernel: LoopKernel, insn: Assignment) -> bool:
-    """Tell whether *insn* accumulates, or sets bounds of loops, or is said to be right."""
+    """Tell whether *insn* accumulates, sets bounds of loops, or is silenced."""
     names = {*insn.read_dependency_names(), *kernel.all_params()}
     temporary = kernel.temporary_variables.get(insn.assignee_var_names()[0])
     return (
@@ -128,7 +128,7 @@ def _candidates(kernel: LoopKernel, insn: Assignment) -> tuple[str, ...]:
 
 
 class _LoopNames:
-    """The names that the instructions in each loop read, be it by rules, and that they write."""
+    """The names that the instructions in each loop read, also through rules, and write."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.read: dict[str, set[str]] = {iname: set() for iname in kernel.inames}
@@ -149,7 +149,7 @@ _LOOP_NAMES = Analysis[_LoopNames](LoopKernel)
 
 
 def _undetermined(loops: tuple[str, ...], index: tuple[Expr, ...]) -> tuple[str, ...]:
-    """Return the *loops* whose variables do not obviously follow from the subscripts."""
+    """Return the *loops* whose variables are not obviously determined by the subscripts."""
     rest = set(loops)
     axes = [(set(variable_names(axis)) & rest, _linear_names(axis)) for axis in index]
     while True:
@@ -166,7 +166,7 @@ def _undetermined(loops: tuple[str, ...], index: tuple[Expr, ...]) -> tuple[str,
 
 
 def _linear_names(axis: Expr) -> set[str]:
-    """Return the variables that an integer expression adds some multiple of, and only that."""
+    """Return the variables that occur in an integer expression only as a multiple."""
     atoms = [atom for _, atom in linear_form(axis).terms]
     others = {n for a in atoms if not isinstance(a, p.Variable) for n in variable_names(a)}
     return {a.name for a in atoms if isinstance(a, p.Variable)} - others
@@ -175,7 +175,7 @@ def _linear_names(axis: Expr) -> set[str]:
 def _overwrite(
     kernel: LoopKernel, insn: Assignment, index: tuple[Expr, ...], loops: tuple[str, ...]
 ) -> Overwrite | None:
-    """Find loops of which two iterations differ in the value alone: single ones, then all."""
+    """Find loops of which two iterations only differ in the value: single ones, then all."""
     found = {name: _meeting(kernel, insn, index, (name,)) for name in loops}
     points = {name: pairs for name, pairs in found.items() if pairs is not None}
     if not points and len(loops) > 1:
@@ -213,7 +213,7 @@ def _meeting(
 
 
 def _related(pairs: Set, expr: Expr, loops: Iterable[str], relation: str) -> Set:
-    """Return where the values of *expr* in two iterations are in a relation."""
+    """Return where the values of *expr* in two iterations satisfy a relation."""
     one, other = (
         substitute(expr, {name: p.Variable(f"{name}{suffix}") for name in loops}) for suffix in PAIR
     )
@@ -222,7 +222,7 @@ def _related(pairs: Set, expr: Expr, loops: Iterable[str], relation: str) -> Set
 
 
 class _Differing(WalkMapper):
-    """Finds pairs of iterations in which an expression reads other elements, or other indices."""
+    """Finds pairs of iterations in which an expression reads different elements or indices."""
 
     def __init__(
         self, kernel: LoopKernel, insn: Assignment, loops: Sequence[str], pairs: Set
@@ -232,7 +232,7 @@ class _Differing(WalkMapper):
         self.loops = loops
         self.pairs = pairs
         self.found = pairs.subtract(pairs)
-        self.inside: frozenset[str] = frozenset()  # temporaries that are looked into
+        self.inside: frozenset[str] = frozenset()  # temporaries that are being expanded
 
     def _compare(self, expr: Expr) -> None:
         if frozenset(variable_names(expr)).isdisjoint(self.loops):
@@ -245,7 +245,7 @@ class _Differing(WalkMapper):
             self.found = self.found.union(self.pairs.intersect(differ))
 
     def look_into(self, expr: Expr) -> None:
-        """Compare what is in *expr*, rules expanded, in the two iterations."""
+        """Compare the operands of *expr*, with rules expanded, in the two iterations."""
         self.rec(RuleExpander(self.kernel.substitutions).rec(expr, ()))
 
     def map_variable(self, expr: p.Variable) -> None:
@@ -257,7 +257,7 @@ class _Differing(WalkMapper):
     map_tagged_variable = map_variable
 
     def _temporary(self, name: str) -> None:
-        """Look into what is assigned to a temporary in each iteration, of what no other changes."""
+        """Compare the values assigned to a temporary that no other instruction changes."""
         if name in self.inside:
             return
         writers = [self.kernel.id_to_insn[writer] for writer in self.kernel.writers.get(name, ())]

@@ -20,7 +20,7 @@ __all__ = ["describe", "extents_and_strides", "strides_of"]
 
 
 def describe(kernel: LoopKernel, place: Expr) -> ArgDescriptor:
-    """Return what a called function is told of *place*, a part of an array or a number."""
+    """Return the descriptor that a called function gets of a part of an array, or a number."""
     if not isinstance(place, SubArrayRef):
         return ValueArgDescriptor()
     array = kernel.array_vars[assignee_name(place)]
@@ -35,7 +35,7 @@ def describe(kernel: LoopKernel, place: Expr) -> ArgDescriptor:
 def extents_and_strides(
     kernel: LoopKernel, place: Expr
 ) -> tuple[Sequence[Expr | None], Sequence[Expr | None]]:
-    """Return extents and strides of what is passed for an array, as the caller has them."""
+    """Return the extents and strides of an array argument, in terms of the caller."""
     if isinstance(place, p.Variable):
         whole = kernel.array_vars[place.name]
         shape = whole.shape if isinstance(whole.shape, tuple) else ()
@@ -54,7 +54,7 @@ def extents_and_strides(
 
 
 def _stride(index: Sequence[Expr], strides: Sequence[Expr], name: str) -> Expr | None:
-    """Return the constant stride of an element's position in a variable, if there is one."""
+    """Return the constant stride of an element's linear index in a variable, if there is one."""
     total: Expr = 0
     for subscript, stride in zip(index, strides, strict=True):
         moved = substitute(subscript, {name: p.Sum((p.Variable(name), 1))})
@@ -67,12 +67,12 @@ def _stride(index: Sequence[Expr], strides: Sequence[Expr], name: str) -> Expr |
 def _extent(kernel: LoopKernel, iname: str) -> Expr | None:
     try:
         return simplify(kernel.get_iname_bounds(iname).extent)
-    except StaticValueFindingError:  # each call passes another number of elements
+    except StaticValueFindingError:  # each call passes a different number of elements
         return None
 
 
 def strides_of(array: ArrayBase) -> tuple[Expr, ...] | None:
-    """Return the strides of an array, ``None`` where they are open."""
+    """Return the strides of an array, ``None`` if they are unknown."""
     tags = array.dim_tags
     if not isinstance(tags, tuple) or not isinstance(array.shape, tuple) or auto in array.shape:
         return None

@@ -27,7 +27,7 @@ __all__ = ["PieceDependence", "PieceOrder"]
 
 @dataclass(frozen=True)
 class PieceDependence:
-    """An instruction of one piece, by its number, that an instruction of another has to follow."""
+    """An instruction of one piece, by number, that an instruction of another piece depends on."""
 
     first: tuple[str, int]
     then: tuple[str, int]
@@ -35,10 +35,10 @@ class PieceDependence:
 
 
 class PieceOrder:
-    """What becomes of dependences when each piece of an index set gets loops of its own.
+    """Dependences between the pieces of an index set, each with its own loops.
 
     *chosen* instructions are in the loops *names*, over which the *pieces* are disjoint named
-    sets. Loops in *order*, outermost first; those that are *shared* stay around all pieces.
+    sets. The loops are in *order*, outermost first; those that are *shared* enclose all pieces.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class PieceOrder:
         self.accesses = collect_accesses(kernel, chosen)
 
     def renewed(self) -> frozenset[str]:
-        """Return the temporaries of which each iteration reads only what it has written itself.
+        """Return the temporaries of which each iteration reads only the values that it wrote.
 
-        No other instruction uses them, and no C code names them: each piece can have its own.
+        No other instruction and no C code uses them, so each piece can have its own.
         """
         kernel = self.kernel
         inside = {str(insn.id) for insn in self.chosen}
@@ -98,7 +98,7 @@ class PieceOrder:
         return is_exact and read.index is not None and bool(needed.is_subset(written))
 
     def find(self, own: Collection[str]) -> Iterator[PieceDependence]:
-        """Yield the dependences between pieces, of which each has its *own* temporaries."""
+        """Yield the dependences between pieces, each of which has its *own* temporaries."""
         written = {x.array for x in self.accesses if x.is_write}.difference(own)
         by_array: dict[str, list[Access]] = {}
         for access in dict.fromkeys(self.accesses):

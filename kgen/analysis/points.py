@@ -12,7 +12,7 @@ __all__ = ["describe", "describe_pair", "example"]
 
 
 def example(named: Set) -> dict[str, int]:
-    """Return a point of a set that is not empty, by name."""
+    """Return a point of a nonempty set, by name."""
     point = sample_point(named)
     assert point is not None
     return point
@@ -33,7 +33,7 @@ def describe(point: Mapping[str, int]) -> str:
 
 
 def describe_pair(point: Mapping[str, int], *, unit: str = "a work-item") -> str:
-    """Write a point of two work-items: what they share, then each of them, or of two *units*.
+    """Write a point of two work-items, or two *units*: the shared part, then each of them.
 
     >>> describe_pair({"n": 8, "k.a": 1, "k.b": 1, ".lid0.a": 0, ".lid0.b": 5, ".element0": 0})
     'n = 8, k = 1: work-item lid0 = 0 and work-item lid0 = 5, at element [0]'

@@ -42,10 +42,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Growth:
-    """The values that are new at each step; ``lost`` is a point where one is left out again.
+    """The new values at each step; ``lost`` is a point where a value is dropped again.
 
-    Each of the *pieces* is a domain of the reduction's loops, its parameters the loops
-    around; at no step do two of them have a value in common.
+    Each of the *pieces* is a domain of the reduction's loops, whose parameters are the enclosing
+    loops; at each step, the pieces are disjoint.
     """
 
     pieces: tuple[BasicSet, ...]
@@ -90,10 +90,10 @@ def growth_of(
     inames: Sequence[str],
     lanes: Mapping[str, tuple[int, int]] | None = None,
 ) -> Growth:
-    """Find what a reduction over *inames* adds at each step of the loops *sweep*.
+    """Return the values that a reduction over *inames* adds at each step of the loops *sweep*.
 
-    Steps are in lexicographic order. The loops *lanes*, a first and a last value each, may take
-    all of these at every step: nothing is new where they have no step.
+    Steps are in lexicographic order. The loops *lanes*, each with a first and a last value, may
+    take all of these at every step: nothing is new where they have no step.
     """
     others = tuple(sorted(set(around) - set(sweep), key=kernel.iname_order.__getitem__))
     values = _relation(kernel, others, sweep, inames)
@@ -128,21 +128,21 @@ def lane_domain(lane: str, first: int, last: int) -> BasicSet:
 
 
 def _in_one(relation: isl.Map) -> isl.Map:
-    """Return the simple hull of a relation if it is not larger, which is one piece."""
+    """Return the simple hull of a relation, which is one piece, if it is not larger."""
     hull = isl.Map.from_basic_map(relation.simple_hull())
     return hull if hull.is_subset(relation) else relation
 
 
 def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[str]) -> BasicSet:
-    """Return the values of *inames* inside of the loops *around*, which are its parameters.
+    """Return the values of *inames* inside the loops *around*, which are its parameters.
 
-    Raises :class:`TransformError` where they have gaps that no bounds of loops describe.
+    Raises :class:`TransformError` if they have gaps that no loop bounds describe.
     """
     names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
     domain = dims_to_params(kernel.domain_of((*names, *inames)), names)
     outside = dims_to_params(kernel.domain_of(names), names).params()
     outside = outside.intersect(kernel.assumptions.params())
-    # in what never runs, a loop still ends
+    # a loop that never runs still has an end
     own = kernel.domain_of(tuple(inames))
     domain = own if outside.is_empty() else domain.gist_params(outside)
     if len(domain.coalesce().get_basic_sets()) > 1:
@@ -157,14 +157,14 @@ def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[
 
 
 def domain_at(domain: BasicSet, iname: str, value: Expr) -> BasicSet:
-    """Return where in *domain* the loop *iname*, its only one, is *value*."""
+    """Return *domain* with its only loop *iname* fixed to *value*."""
     params = [name for name in variable_names(value) if name not in dim_names(domain)]
     found = equation_set((iname,), params, [(p.Variable(iname), value)])
     return as_basic_set(from_named(to_named(domain).intersect(to_named(found)), (iname,)))
 
 
 def _all_lanes(steps: Set, lane: str, first: int, last: int) -> Set:
-    """Let a loop take all values, wherever it takes one."""
+    """Extend a loop to all values, wherever it has one."""
     return bound_dim(free_dim(steps, lane), lane, first, last)
 
 
@@ -177,5 +177,5 @@ def _relation(
 
 
 def _with_few_params(part: BasicSet, inames: Sequence[str]) -> BasicSet:
-    """Name the dimensions, and drop the parameters that nothing depends on."""
+    """Name the dimensions, and drop unused parameters."""
     return project_out_unused_params(name_dims(part, inames))

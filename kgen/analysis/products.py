@@ -42,7 +42,7 @@ _Typer = Callable[[Expr], Any]
 class Factors(NamedTuple):
     """The factors of a product, without casts to the type of the sum.
 
-    Where loops over fragments are around it, ``a`` is that of each row, ``b`` of each column.
+    Inside loops over fragments, ``a`` is the factor of each row, ``b`` that of each column.
     """
 
     a: Expr
@@ -50,7 +50,7 @@ class Factors(NamedTuple):
 
 
 def _accumulated(insn: InstructionBase) -> Expr | None:
-    """Return what an instruction adds to a variable, if it does: ``t`` of ``x = x + t``."""
+    """Return the increment of a variable by an instruction, if any: ``t`` of ``x = x + t``."""
     if not isinstance(insn, Assignment) or insn.atomicity:
         return None
     terms = flatten_sum(insn.expression)
@@ -60,7 +60,7 @@ def _accumulated(insn: InstructionBase) -> Expr | None:
 
 
 def terms_over(insn: InstructionBase, iname: str) -> Iterator[Expr]:
-    """Give what an instruction sums up over a loop: in a reduction, or by itself."""
+    """Yield the terms that an instruction sums over a loop: in a reduction, or by itself."""
     for expr in walk(*insn.read_exprs()):
         if isinstance(expr, Reduction) and iname in expr.inames and expr.operation.name == "sum":
             yield expr.expr
@@ -70,7 +70,7 @@ def terms_over(insn: InstructionBase, iname: str) -> Iterator[Expr]:
 
 
 def factors_of(term: Expr, shape: TensorShape, typer: _Typer) -> Factors | None:
-    """Return the factors of a term, if it is a product of two numbers that a shape takes."""
+    """Return the factors of a term, if it is a product of two numbers that a shape supports."""
     if isinstance(term, TypeCast) and _is(typer(term), shape.sums):
         term = term.child
     parts = [_factor(part, shape, typer) for part in flatten_product(term)]
@@ -93,8 +93,8 @@ class TensorLoops:
     """The loops that tensor cores run in one step: over lanes, elements of a lane, and terms.
 
     *lanes* is one loop, or two: over groups of lanes, each of which has the same rows, and over the
-    lanes of a group. There is none over *row* where a lane has sums of one row only, and none over
-    *block* where there is one block of 8 columns.
+    lanes of a group. There is no loop over *row* if a lane has sums of one row only, and none over
+    *block* if there is one block of 8 columns.
     """
 
     shape: TensorShape
@@ -113,12 +113,12 @@ class TensorLoops:
 
     @property
     def lane(self) -> Expr:
-        """The number of a lane, by the loops over lanes."""
+        """The number of a lane, in terms of the loops over lanes."""
         *group, last = map(p.Variable, self.lanes)
         return p.Sum((last, p.Product((GROUP, *group)))) if group else last
 
     def at_lane(self, number: Expr) -> dict[str, Expr]:
-        """Return the values of the loops over lanes for the lane of a number."""
+        """Return the values of the loops over lanes for a given lane."""
         if len(self.lanes) == 1:
             return {self.lanes[0]: number}
         group, pair = self.lanes
