@@ -1,0 +1,133 @@
+"""Cycles of dependencies: why each instruction waits for the next, and how to break them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kgen.errors import DependencyCycleFound
+from kgen.ir.instruction import BarrierInstruction
+from kgen.ir.stages import PreparedKernel
+
+__all__ = ["Wait", "cycle_error"]
+
+
+class Wait(NamedTuple):
+    """An instruction that waits for another one; the loops, beside each other, that they are in."""
+
+    insn_id: str
+    other: str
+    loop: str | None
+    other_loop: str | None
+
+
+def cycle_error(kernel: PreparedKernel, cycle: Sequence[Wait]) -> DependencyCycleFound:
+    """Return the error of items each of which waits for the next one, the last for the first."""
+    first = cycle[0]
+    names = [_item(first.loop, first.insn_id)]
+    names += [_item(wait.other_loop, wait.other) for wait in cycle]
+    because = [
+        f"{_described(kernel, wait.loop, wait.insn_id)} waits for "
+        f"{_described(kernel, wait.other_loop, wait.other)}, "
+        f"{_reason(kernel, wait.insn_id, wait.other)}"
+        for wait in cycle
+    ]
+    held = _held_in_loops(cycle)
+    if held:
+        because.append("a loop waits for all that one of its instructions waits for")
+    return DependencyCycleFound(
+        "the dependencies form a cycle: " + " waits for ".join(names),
+        kernel=kernel.name,
+        because="; ".join(because),
+        hint="; or ".join((*_hints_of_loops(kernel, cycle, held), *_hints(kernel, cycle))),
+    )
+
+
+def _held_in_loops(cycle: Sequence[Wait]) -> list[tuple[str, str]]:
+    """Return what waits in a loop, although other instructions of it come first."""
+    return [
+        (wait.loop, wait.insn_id)
+        for wait, before in zip(cycle, [cycle[-1], *cycle[:-1]], strict=True)
+        if wait.loop is not None and wait.insn_id != before.other
+    ]
+
+
+def _hints_of_loops(
+    kernel: PreparedKernel, cycle: Sequence[Wait], held: Sequence[tuple[str, str]]
+) -> list[str]:
+    """Say how instructions can be in other loops."""
+    hints = []
+    plain = [wait.other for wait in cycle if wait.other_loop is None]
+    loops = [wait.other_loop for wait in cycle if wait.other_loop is not None]
+    if len(plain) == len(loops) == 1:
+        inames = ":".join(sorted({*kernel.id_to_insn[plain[0]].within_inames, *loops}))
+        hints.append(
+            f"if '{plain[0]}' is for each iteration of '{loops[0]}', say so: "
+            f"{{inames={inames}}}, or 'for {loops[0]} ... end' around it"
+        )
+    if held:
+        (iname, insn_id), *_ = held
+        hints.append(
+            f"duplicate_inames(kernel, '{iname}', within='id:{insn_id}') gives '{insn_id}' a loop "
+            "of its own"
+        )
+    return hints
+
+
+def _hints(kernel: PreparedKernel, cycle: Sequence[Wait]) -> list[str]:
+    """Say how one of the instructions need not wait: one that is before what it waits for."""
+    order = {insn_id: at for at, insn_id in enumerate(kernel.id_to_insn)}
+    against = sorted(cycle, key=lambda wait: order[wait.insn_id] - order[wait.other])
+    by_reading = [wait for wait in against if _reads_from(kernel, wait.insn_id, wait.other)]
+    insn_id, other, *_ = (by_reading or against)[0]
+    hints = [_suggested_fix(kernel, insn_id, other, bool(by_reading))]
+    in_sequence = all(
+        order[name] < order[wait.insn_id] or _reads_from(kernel, wait.insn_id, name)
+        for wait in cycle
+        for name in kernel.id_to_insn[wait.insn_id].depends_on
+    )
+    if by_reading and in_sequence:
+        hints.append(
+            "make_kernel(..., seq_dependencies=True), which runs the instructions in the order of "
+            "the text"
+        )
+    return hints
+
+
+def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
+    """Return the variables for whose only writer an instruction waits."""
+    insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
+    if insn.depends_on_is_final:
+        return []
+    names = insn.read_dependency_names().intersection(writes)
+    return sorted(name for name in names if kernel.writers[name] == (other,))
+
+
+def _reason(kernel: PreparedKernel, insn_id: str, other: str) -> str:
+    """Say why an instruction waits for another one."""
+    read = _reads_from(kernel, insn_id, other)
+    return f"the only writer of '{read[0]}', which it reads" if read else f"by its dep={other}"
+
+
+def _suggested_fix(kernel: PreparedKernel, insn_id: str, other: str, is_read: bool) -> str:
+    """Say how an instruction need not wait for another one."""
+    if not is_read:
+        return f"remove dep={other} from '{insn_id}', or another one of these dependencies"
+    kept = ":".join(sorted(kernel.id_to_insn[insn_id].depends_on - {other}))
+    return (
+        f"write {{dep=*{kept}}} on '{insn_id}', which then reads what stands there before "
+        f"'{other}' runs"
+    )
+
+
+def _item(loop: str | None, insn_id: str) -> str:
+    return f"'{insn_id}'" if loop is None else f"loop '{loop}'"
+
+
+def _described(kernel: PreparedKernel, loop: str | None, insn_id: str) -> str:
+    """Name an instruction, whether it is a barrier, and the loop that it is in."""
+    insn = kernel.id_to_insn[insn_id]
+    text = f"'{insn_id}'"
+    if isinstance(insn, BarrierInstruction):
+        text = f"the {insn.synchronization_kind} barrier {text}"
+    return text if loop is None else f"{text} in loop '{loop}'"
