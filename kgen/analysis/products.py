@@ -151,7 +151,7 @@ class TensorLoops:
         return {self.depth: depth, **self.at_row(group), **own}
 
     def at_element(self, number: int, *, is_rows: bool) -> dict[str, Expr]:
-        """Return those for the element of a factor that a lane holds, by its number there."""
+        """Return the same for the element of a factor with a number among those of a lane."""
         fragment = self.shape.a if is_rows else self.shape.b
         assert fragment is not None
         of_lane, at_zero = fragment.element(0), fragment.at_lane_zero(number)
@@ -165,7 +165,7 @@ class TensorLoops:
 
 
 def tensor_loops(kernel: LoopKernel, insn: InstructionBase) -> TensorLoops | None:
-    """Return the loops around an instruction that tensor cores run; ``None`` if it has not each."""
+    """Return the loops around an instruction for tensor cores; ``None`` if any is missing."""
     parts = ("lane", "group", "pair", "row", "block", "column")
     found: dict[str, list[str]] = {part: [] for part in parts}
     depths = [name for name in sorted(insn.within_inames) if kernel.has_tag(name, TensorTag)]
@@ -187,7 +187,7 @@ def tensor_loops(kernel: LoopKernel, insn: InstructionBase) -> TensorLoops | Non
 
 
 def is_of_warpgroup(kernel: LoopKernel, insn: InstructionBase) -> bool:
-    """Tell whether warpgroups compute an instruction, and go on meanwhile."""
+    """Tell whether warpgroups compute an instruction asynchronously."""
     if not kernel.target.has_tensor_cores:
         return False
     if not any(kernel.has_tag(name, TensorTag) for name in insn.within_inames):
@@ -197,7 +197,7 @@ def is_of_warpgroup(kernel: LoopKernel, insn: InstructionBase) -> bool:
 
 
 def tensor_factors(loops: TensorLoops, insn: InstructionBase, typer: _Typer) -> Factors | None:
-    """Return the factors of an instruction inside of such loops; ``None`` for another one."""
+    """Return the factors of an instruction inside such loops; ``None`` for another one."""
     term = _accumulated(insn)
     factors = None if term is None else factors_of(term, loops.shape, typer)
     if factors is None:

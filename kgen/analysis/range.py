@@ -28,8 +28,8 @@ from kgen.ir.types import INT32, INT64, NumpyType, auto
 
 __all__ = ["PARAM_LIMIT", "Ranges", "Sizes", "index_type", "is_int32", "loop_type"]
 
-#: The largest value that a caller may pass for an int32 size. What lies above, 2**20 - 1
-#: values, is room for ``128*group + item`` and ``n + 15``; a call with more is rejected.
+#: The largest value that a caller may pass for an int32 size. The remaining 2**20 - 1
+#: values leave room for ``128*group + item`` and ``n + 15``; calls with larger sizes are rejected.
 PARAM_LIMIT: Final = 2**31 - 2**20
 
 _INT32_MAX: Final = 2**31 - 1
@@ -38,22 +38,22 @@ _INT32_MAX: Final = 2**31 - 1
 def index_type(kernel: LoopKernel, array_name: str) -> NumpyType:
     """Return int32 if every linear index into an array provably fits, else int64.
 
-    For an array of a declared shape these are all indices within it; for one of unknown
+    For an array of a declared shape, these are all indices within it; for one of unknown
     extent, those of its accesses, which must be affine.
     """
     return Ranges.of(kernel).index_type(array_name)
 
 
 def loop_type(kernel: LoopKernel, iname: str) -> NumpyType:
-    """Return int32 if all values of a loop variable, and the one after, fit, else int64."""
+    """Return int32 if all values of a loop variable, and the next one, fit, else int64."""
     return Ranges.of(kernel).loop_type(iname)
 
 
 class Ranges(IntervalFinder):
-    """The bounds of a kernel's parameters, loop variables and array indices, as numbers.
+    """The constant bounds of a kernel's parameters, loop variables and array indices.
 
     They follow from the kernel's assumptions and the types of its arguments;
-    ``Ranges.of(kernel)`` keeps them as long as these stay the same.
+    ``Ranges.of(kernel)`` caches them as long as these stay the same.
     """
 
     def __init__(self, kernel: LoopKernel) -> None:
@@ -63,14 +63,14 @@ class Ranges(IntervalFinder):
 
     @classmethod
     def of(cls, kernel: LoopKernel) -> Self:
-        """Return the ranges of *kernel*, which keeps what they find."""
+        """Return the ranges of *kernel*, which caches their results."""
         ranges = cls(kernel)
         tables = kernel.analyses.answer(_RANGES, cls.__name__, ranges._tables)
         ranges.__dict__.update(tables)
         return ranges
 
     def _tables(self) -> dict[str, dict[Any, Any]]:
-        """Return what the kernel keeps: without itself, so that both are freed at once."""
+        """Return the tables cached by the kernel, without a reference to it."""
         return {name: table for name, table in self.__dict__.items() if isinstance(table, dict)}
 
     def loop_type(self, iname: str) -> NumpyType:
@@ -89,18 +89,18 @@ class Ranges(IntervalFinder):
         return found
 
     def is_param(self, name: str) -> bool:
-        """Tell whether something is known of a parameter of this name."""
+        """Tell whether there are facts about a parameter of this name."""
         return has_dim(self._lifted, name)
 
     def fits(self, expr: Expr) -> bool:
-        """Tell whether all values of an integer expression provably are int32."""
+        """Tell whether all values of an integer expression are proved to be int32."""
         return is_int32(self.interval(expr))
 
     def survey(self, expr: Expr) -> tuple[Interval, bool]:
-        """Return bounds of *expr*, and whether the known ones of a step to it are beyond 32 bits.
+        """Return bounds of *expr*, and whether an intermediate result may exceed 32 bits.
 
-        As in ``(n + m) // 2 - n``, where ``n`` and ``m`` are large. Steps are the results of
-        operations, sums added up from left to right. What data decides is as said.
+        For example ``(n + m) // 2 - n``, with large ``n`` and ``m``. Intermediate results are those
+        of operations; sums are added from left to right. Data have their types' ranges.
         """
         if type(expr) in _WITHOUT_STEPS:
             return self.interval(expr), False
@@ -108,7 +108,7 @@ class Ranges(IntervalFinder):
         return survey.interval(expr), survey.has_large
 
     def has_large_steps(self, expr: Expr) -> bool:
-        """Tell whether the known bounds of a step to *expr* are beyond 32 bits."""
+        """Tell whether the known bounds of an intermediate result of *expr* exceed 32 bits."""
         return type(expr) not in _WITHOUT_STEPS and self.survey(expr)[1]
 
     def find(self, name: str) -> Interval:
@@ -203,20 +203,20 @@ def is_int32(found: Interval) -> bool:
 
 _RANGES = Analysis[dict[str, dict[Any, Any]]](LoopKernel)
 _KNOWN = Analysis[tuple[Set, Set]](LoopKernel)
-#: Of these nothing is computed.
+#: Expressions of these types have no intermediate results.
 _WITHOUT_STEPS: Final = frozenset(
     (int, p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 )
 
 
 def _find_known(kernel: LoopKernel) -> tuple[Set, Set]:
-    """Return what is known of the parameters, and the same with these as dimensions."""
+    """Return the constraints on the parameters, and the same with these as dimensions."""
     context = _context(kernel)
     return context, from_named(context, param_names(context))
 
 
 def _context(kernel: LoopKernel) -> Set:
-    """Return what is known of the parameters: assumptions, types, and extents of arrays."""
+    """Return the constraints on the parameters: assumptions, types, and extents of arrays."""
     assumed = assumed_of(kernel, (p.Variable, p.Sum))
     values = [arg.name for arg in kernel.args if isinstance(arg, ValueArg)]
     names = dict.fromkeys((*values, *sorted(kernel.all_params()), *param_names(assumed)))
@@ -240,7 +240,7 @@ def _limits(kernel: LoopKernel, name: str) -> Interval:
 
 
 class Sizes(Ranges):
-    """The ranges where no parameter is negative; of data none is known."""
+    """The ranges if no parameter is negative; data are unbounded."""
 
     def find(self, name: str) -> Interval:
         arrays, ranges = self.kernel.array_vars, Ranges.of(self.kernel)
@@ -272,4 +272,4 @@ class _Survey(IntervalFinder):
         return self.ranges.axis(expr)
 
     def _cast(self, expr: TypeCast) -> Interval:
-        return self.ranges.interval(expr)  # of steps inside, the user has chosen the types
+        return self.ranges.interval(expr)  # the user has chosen the types of steps inside

@@ -32,18 +32,18 @@ __all__ = ["Nesting", "Reordering"]
 
 @dataclass(frozen=True)
 class Nesting:
-    """An order of loops that keeps dependences, and which of them need be around which."""
+    """An order of loops that preserves dependences, and the required nesting of each loop."""
 
     order: tuple[str, ...]
     chains: tuple[tuple[str, str], ...]
 
 
 class Reordering:
-    """What becomes of dependences when loops are described by other variables.
+    """The effect on dependences of replacing loop variables.
 
-    *inverse* has the old loops in terms of the new ones. Loops that stay keep their places;
-    the new ones come where the first of the old ones was. Loops are in the order of their
-    priorities, else in that of *old*; iterations of parallel ones have no order.
+    *inverse* has the old loops in terms of the new ones. Other loops keep their places;
+    the new ones are where the first of the old ones was. Loops are in the order of their
+    priorities, or else in that of *old*; iterations of parallel ones are unordered.
     """
 
     def __init__(self, kernel: LoopKernel, inverse: Inverse, old: Sequence[str]) -> None:
@@ -57,9 +57,9 @@ class Reordering:
         ]
 
     def find_swapped(self, new: Sequence[str]) -> ViolatedDependence | None:
-        """Return two accesses whose order changes with the *new* loops in this order.
+        """Return two accesses that the *new* loops, in this order, would reorder.
 
-        A pair that is certain, where there is one.
+        A certain pair, if there is one.
         """
         uncertain: ViolatedDependence | None = None
         for first, then, pairs, is_exact in self._conflicts:
@@ -73,10 +73,10 @@ class Reordering:
         return uncertain
 
     def needed_nesting(self, new: Sequence[str]) -> Nesting | None:
-        """Return which of the *new* loops have to be around which, or ``None`` if none can.
+        """Return which of the *new* loops must enclose which, or ``None`` if that is impossible.
 
-        A loop in which something would come too early has to be inside of those that put it
-        into an earlier iteration. Only what is certain counts.
+        A loop that would violate a dependence must be inside the loops that carry
+        it. Only certain dependences count.
         """
         left = self._undecided
         placed: list[str] = []
@@ -117,7 +117,7 @@ class Reordering:
 
     @cached_property
     def _conflicts(self) -> tuple[tuple[Access, Access, Set, bool], ...]:
-        """Pairs of accesses to one element, the iterations of which one comes first.
+        """Pairs of accesses to one element, with the iterations where one comes first.
 
         Sets over loops with the suffixes ``.a`` (first) and ``.b``, in old and new variables.
         """
@@ -172,7 +172,7 @@ class Reordering:
                 yield later
 
     def _ordered(self, loops: Sequence[str]) -> list[str]:
-        """Return the loops whose iterations have an order, outermost first."""
+        """Return the loops whose iterations are ordered, outermost first."""
         rest = loops_with_order(self.kernel, loops)
         places = iter([name for name in self.old if name in rest])
         return by_priority(self.kernel, [next(places) if n in self.old else n for n in rest])

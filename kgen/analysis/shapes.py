@@ -28,25 +28,25 @@ Array = TypeVar("Array", ArrayArg, TemporaryVariable)
 
 
 def infer_argument_shapes(kernel: LoopKernel) -> LoopKernel:
-    """Give array arguments the shape of what is touched of them, where it says ``auto``.
+    """Infer the shape of array arguments that are ``auto`` from their footprints.
 
     ``out[i + 1]`` with ``0 <= i < n`` makes ``out`` an array of ``n + 1`` elements. An
-    argument with one axis and ``shape=None``, or with subscripts that are data or no affine
-    expression, is one of unknown extent, with stride 1. The same kernel when nothing changes.
+    argument with one axis and ``shape=None``, or with data-dependent or non-affine
+    subscripts, has an unknown extent and stride 1. Returns the same kernel if nothing changes.
 
-    Raises :class:`StaticValueFindingError` where no single expression is the extent,
+    Raises :class:`StaticValueFindingError` if no single expression is the extent,
     :class:`KgenIndexError` for subscripts that can be negative or whose number differs, and
-    :class:`KgenError` where the extent of one of several axes cannot be found.
+    :class:`KgenError` if the extent of one of several axes cannot be inferred.
     """
     open_ = [arg for arg in kernel.args if isinstance(arg, ArrayArg) and _is_open(arg)]
     return kernel.with_declarations(_with_shapes(kernel, open_))
 
 
 def infer_temporary_shapes(kernel: LoopKernel) -> LoopKernel:
-    """Give temporaries the shape of what is touched of them, where it says ``auto``.
+    """Infer the shape of temporaries that are ``auto`` from their footprints.
 
-    As for arguments, but an extent is the largest over all parameters where that is finite,
-    since private and local storage have a constant size. The same kernel when nothing
+    As for arguments, but an extent is the maximum over all parameters if that is finite,
+    since private and local storage have a constant size. Returns the same kernel if nothing
     changes.
     """
     open_ = [array for array in kernel.temporary_variables.values() if _is_open(array)]
@@ -54,10 +54,10 @@ def infer_temporary_shapes(kernel: LoopKernel) -> LoopKernel:
 
 
 def infer_constant_shapes(kernel: LoopKernel) -> LoopKernel:
-    """Give temporaries the shape of what is touched of them, where that is made of numbers.
+    """Infer the shape of temporaries from their footprints, if it is constant.
 
     Other temporaries keep ``auto`` until code is generated: a transformation, or an assumption,
-    can still give a constant extent to what depends on parameters. The same kernel when nothing
+    can still make an extent constant that depends on parameters. Returns the same kernel if nothing
     changes.
     """
     found: dict[str, TemporaryVariable] = {}
@@ -67,7 +67,7 @@ def infer_constant_shapes(kernel: LoopKernel) -> LoopKernel:
         try:
             shaped = _with_shape(kernel, Footprints.of(kernel), array)
         except KgenError:
-            continue  # what is wrong is said when code is generated, if it still is
+            continue  # errors are raised during code generation, if they still exist
         if isinstance(shaped.shape, tuple) and all(isinstance(n, int) for n in shaped.shape):
             found[array.name] = shaped
     return kernel.with_declarations(found)
@@ -87,7 +87,7 @@ def _with_shapes(kernel: LoopKernel, arrays: Sequence[Array]) -> dict[str, Array
 
 
 class _UnknownExtentError(KgenError):
-    """An extent that does not follow from what is touched."""
+    """An extent that the footprint does not determine."""
 
 
 def _with_shape(kernel: LoopKernel, footprints: Footprints, array: Array) -> Array:
@@ -160,7 +160,7 @@ def _extent(
 def _without_unknown_reads(
     footprints: Footprints, accesses: tuple[Access, ...], axis: int
 ) -> tuple[Access, ...]:
-    """Leave out reads that do not say how far they reach: what is read has been written."""
+    """Remove reads of unknown extent: the elements read must have been written."""
     if all(access.is_write for access in accesses) or not any(a.is_write for a in accesses):
         return accesses
     return tuple(
@@ -178,10 +178,10 @@ def _extent_unguarded(
     axis: int,
     accesses: tuple[Access, ...],
 ) -> Expr:
-    """Return the extent over all iterations, also those that conditions leave out, if it is one.
+    """Return the extent over all iterations, ignoring conditions, if it is a single expression.
 
-    What ``if i % 2 == 0`` touches of ``a[i]`` would end at ``2*((n + 1)//2) - 1``, from which
-    nobody can tell ``n``.
+    The footprint of ``a[i]`` under ``if i % 2 == 0`` would end at ``2*((n + 1)//2) - 1``, which
+    does not determine ``n``.
     """
     if not any(access.place.conditions for access in accesses):
         return None

@@ -28,8 +28,8 @@ __all__ = ["Signs"]
 class Signs(IntervalFinder):
     """Bounds of the integer expressions of one kernel.
 
-    What is known: loop domains, assumptions, that extents of arrays are not negative, and
-    unsigned types. ``axes`` has what conditions around say of hardware axes.
+    The known facts are loop domains, assumptions, non-negative extents of arrays, and
+    unsigned types. ``axes`` has the constraints of enclosing conditions on hardware axes.
     """
 
     axes: Mapping[Expr, Interval] = constantdict()
@@ -39,7 +39,7 @@ class Signs(IntervalFinder):
         self._assumed = assumed_of(kernel, (p.Variable,))
 
     def under(self, *conditions: Expr) -> Signs:
-        """Return the same with what *conditions* say of hardware axes: ``lid(0) < 8``."""
+        """Return this with the constraints of *conditions* on hardware axes: ``lid(0) < 8``."""
         signs = self
         for condition in conditions:
             match condition:
@@ -52,9 +52,9 @@ class Signs(IntervalFinder):
         return signs
 
     def is_at_least(self, expr: Expr, least: int, inames: frozenset[str] | None = None) -> bool:
-        """Tell whether ``expr >= least`` is provable.
+        """Tell whether ``expr >= least`` is proved.
 
-        With *inames* that need only hold at the instances of a statement inside those loops.
+        With *inames*, it only needs to be true at the instances of a statement inside those loops.
         """
         if self.interval(expr).is_at_least(least):
             return True
@@ -67,7 +67,7 @@ class Signs(IntervalFinder):
         return self.is_at_least(denominator, 1, inames) and self.is_at_least(numerator, 0, inames)
 
     def _holds_in_domain(self, expr: Expr, inames: frozenset[str]) -> bool:
-        """Tell whether *expr* is not negative in the domain of *inames*."""
+        """Tell whether *expr* is non-negative in the domain of *inames*."""
         order = self.kernel.iname_order
         domain = self.kernel.domain_of(tuple(sorted(inames, key=order.__getitem__)))
         domain = domain.intersect_params(self._assumed)
@@ -92,12 +92,12 @@ class Signs(IntervalFinder):
         return _of_data(self.kernel.array_vars.get(getattr(expr.aggregate, "name", "")))
 
     def axis(self, expr: GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> Interval:
-        """Return bounds of the index along a hardware axis, where conditions around hold."""
+        """Return bounds of the index along a hardware axis, under enclosing conditions."""
         return self.axes.get(expr) or super().axis(expr)
 
 
 def _of_data(declared: ArrayBase | ValueArg | None) -> Interval:
-    """Return the bounds that an unsigned type gives."""
+    """Return the bounds of an unsigned type."""
     if declared is None or not declared.dtype or declared.dtype.kind not in "ub":
         return ANYTHING
     return range_of_type(declared.dtype.numpy_dtype)

@@ -22,7 +22,7 @@ __all__ = ["all_sizes", "sizes_near"]
 
 
 def all_sizes(allowed: Set, names: Sequence[str], most: int) -> list[dict[str, int]] | None:
-    """Return all values that sizes may have, ``None`` where these are more than *most*."""
+    """Return all possible values of sizes, ``None`` if there are more than *most*."""
     if not set(names) <= set(param_names(allowed)):
         return [{}] if not names else None
     others = [name for name in param_names(allowed) if name not in names]
@@ -40,9 +40,9 @@ def all_sizes(allowed: Set, names: Sequence[str], most: int) -> list[dict[str, i
 def sizes_near(
     allowed: Set, names: Sequence[str], least: int, step: int = 1
 ) -> dict[str, int] | None:
-    """Return sizes of at least *least*, or just above where the assumptions do not allow that.
+    """Return sizes of at least *least*, or the next values that the assumptions allow.
 
-    Each is *step* larger than the one before it; where that is negative, than the one after it.
+    Each is *step* larger than the previous one; if that is negative, than the next one.
     """
     sizes: dict[str, int] = {}
     for offset, name in enumerate(names if step > 0 else reversed(names)):

@@ -20,9 +20,9 @@ __all__ = ["cyclic_values", "offsets_strided_loop", "strided_loops"]
 
 
 def cyclic_values(name: str, start: str, first: int, step: int) -> Set:
-    """Return the values that one of *step* work-items takes, in turn with the others.
+    """Return the values of one of *step* work-items in a cyclic distribution.
 
-    Work-item *start* begins at ``first + start``.
+    Work-item *start* starts at ``first + start``.
 
     >>> print(cyclic_values("r", "s", 1, 16))
     { [r, s] : (1 - r + s) mod 16 = 0 and 0 <= s <= 15 }
@@ -35,7 +35,7 @@ def cyclic_values(name: str, start: str, first: int, step: int) -> Set:
 
 
 def strided_loops(kernel: LoopKernel) -> dict[str, str]:
-    """Return the loops that go in strides, each with the loop of work-items that says where.
+    """Return the strided loops, each with the work-item loop that determines its start.
 
     For ``{ [r, s]: (r - s) mod 16 = 0 and ... }`` with *s* over work-items it is ``{"r": "s"}``.
     """
@@ -50,6 +50,6 @@ def strided_loops(kernel: LoopKernel) -> dict[str, str]:
 
 
 def offsets_strided_loop(kernel: LoopKernel, iname: str) -> bool:
-    """Tell whether a loop says where another one starts, which goes in strides."""
+    """Tell whether a loop determines the start of a strided loop."""
     domain = kernel.domains[kernel.home_domain[iname]]
     return any(row.is_equality() and iname in involved_dims(row) for row in rows_of(domain))

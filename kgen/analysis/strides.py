@@ -12,14 +12,14 @@ from kgen.ir.expr import Expr, flatten_sum
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag, VectorArrayDimTag
 
-#: A vote on the best innermost loop needs no more voters than this.
+#: The maximum number of instructions considered when choosing the innermost loop.
 MAX_VOTERS = 64
 
 
 def unit_stride_scores(kernel: LoopKernel, insn_ids: Iterable[str]) -> Mapping[str, int]:
-    """Count, per iname, the accesses in which it steps through adjacent elements.
+    """Count, per iname, the accesses in which it steps through contiguous elements.
 
-    Writes count twice. Of many instructions the first few are asked.
+    Writes count twice. Of many instructions, only the first few are considered.
     """
     scores: dict[str, int] = {}
     voters = [kernel.id_to_insn[insn_id] for insn_id in list(insn_ids)[:MAX_VOTERS]]
@@ -30,7 +30,7 @@ def unit_stride_scores(kernel: LoopKernel, insn_ids: Iterable[str]) -> Mapping[s
 
 
 def _adjacent(array: ArrayBase, index: tuple[Expr, ...]) -> list[str]:
-    """Return the variables that stand alone in a subscript of unit stride."""
+    """Return the variables that are themselves a subscript of unit stride."""
     if not isinstance(array.dim_tags, tuple):
         return []
     return [

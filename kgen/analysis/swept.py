@@ -54,8 +54,8 @@ class Axis:
 class Box:
     """The elements to store, counted from the least one along each axis.
 
-    ``domain`` has those axes as dimensions that are longer than 1, from 0 to less than their
-    extents; ``conditions``, on these and on the loops around, hold for what is to be stored.
+    ``domain`` has the axes longer than 1 as dimensions, from 0 to less than their
+    extents; ``conditions``, on these and on the enclosing loops, select the stored elements.
     """
 
     lower: tuple[Expr, ...]
@@ -78,10 +78,10 @@ class Box:
 def swept_footprint(
     kernel: LoopKernel, accesses: Sequence[Access], outer: Collection[str], axes: Sequence[Axis]
 ) -> Set:
-    """Return the elements that *accesses* touch: ``[params, outer] -> { [axes] }``.
+    """Return the footprint of *accesses*: ``[params, outer] -> { [axes] }``.
 
-    All loops but those in *outer* are swept. ``None`` in an access stands for all that is
-    valid along an axis. Raises :class:`TransformError` for a subscript that is not affine.
+    All loops except those in *outer* are swept. ``None`` in an access represents all valid
+    elements along an axis. Raises :class:`TransformError` for a subscript that is not affine.
     """
     footprints = Footprints.of(kernel)
     parts: list[Set] = []
@@ -132,12 +132,12 @@ def box_of(
 ) -> Box:
     """Return the storage that holds a footprint, and which elements to fill in.
 
-    These are the footprint itself, where it is a box or that of one access; all *existing* ones
-    of its bounding box with *whole_box*; or, where the footprint is convex, that box if all of
-    it exists and *has_more* to give than is touched, else what conditions leave of it. Extents
-    are constants, or with *sized* functions of the sizes where they are none. Raises
-    :class:`StaticValueFindingError` for a box without such extents, and :class:`TransformError`,
-    with an element that is not touched, where there is a hole.
+    These are the footprint itself, if it is a box or that of one access; all *existing* elements
+    of its bounding box with *whole_box*; or, for a convex footprint, that box if all of
+    it exists and *has_more* elements than are accessed, otherwise its guarded part. Extents are
+    constants; with *sized*, others may be functions of the sizes. Raises
+    :class:`StaticValueFindingError` for a box without such extents, and
+    :class:`TransformError`, with an element that is not accessed, if there is a hole.
     """
     around = kernel.domain_of(tuple(sorted(outer)))
     context = to_named(around).params().intersect(kernel.assumptions)
@@ -177,7 +177,7 @@ def box_of(
 
 
 def first_outside(kernel: LoopKernel, one: Set, other: Set) -> dict[str, int] | None:
-    """Return a point of *one*, parameters by name too, that is not in *other*, if any is."""
+    """Return a point of *one*, with parameters by name, that is not in *other*, or ``None``."""
     missing = one.intersect_params(kernel.assumptions).subtract(other)
     return sample_point(missing)
 
@@ -192,8 +192,8 @@ def _bounds(
 ) -> tuple[Expr, Expr]:
     """Return the least element along an axis, and the largest extent.
 
-    Where the least one is ``max(0, 8*i - 1)``, it is counted from ``8*i - 1``: from what makes
-    the extent least. Given the loops around, *outer*, the extent may depend on sizes.
+    If the least one is ``max(0, 8*i - 1)``, elements are counted from ``8*i - 1``, the start that
+    gives the smallest extent. Given the enclosing loops, *outer*, the extent may depend on sizes.
     """
     shown = f"the least element of axis '{name}' that {what} touch"
     lower = dim_min(footprint, name)
@@ -234,7 +234,7 @@ def _sized_extent(
 
 
 def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
-    """Say how a number of elements gets a bound."""
+    """Return how to bound a number of elements."""
     ways = [
         "split the loop that is swept, and sweep the inner one",
         "name the loops around it: fetch_outer_inames in add_prefetch, precompute_outer_inames",
@@ -250,7 +250,7 @@ def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
 def _as_loops(
     footprint: Set, spare: Set | None, *, whole_box: bool, what: str
 ) -> tuple[BasicSet, BasicSet]:
-    """Return loops that hold a footprint, and what is to be stored in them.
+    """Return loops over a superset of a footprint, and the elements to store in them.
 
     One access may have any convex footprint; several together are stored in a box.
     """
@@ -266,7 +266,7 @@ def _as_loops(
         hull = answer(footprint.remove_unknown_divs().convex_hull)
     held = whole if hull is None else isl.Set.from_basic_set(hull)
     missing = answer(lambda: held.subtract(footprint))
-    #: whether there are holes: not known where isl needs too long for it
+    #: whether there are holes: unknown if isl exceeds its budget
     has_holes = None if missing is None else answer(lambda: not missing.is_empty())
     is_hull = hull is not None and has_holes is not None
     if spare is not None and not (is_hull and has_holes) and whole.is_subset(spare):

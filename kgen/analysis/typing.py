@@ -52,7 +52,7 @@ _Result: TypeAlias = Operand | Types
 
 
 class UnknownType(TypeInferenceFailure):
-    """The type of a variable that is not known yet; ``variable`` is its name."""
+    """The type of a variable that is still unknown; ``variable`` is its name."""
 
     def __init__(self, text: str, variable: str) -> None:
         super().__init__(text)
@@ -60,7 +60,7 @@ class UnknownType(TypeInferenceFailure):
 
 
 class _Typed(NamedTuple):
-    """The types of expressions, by id, and what they follow from."""
+    """The types of expressions, by id, and the types of variables that they depend on."""
 
     types: Mapping[str, NumpyType | None]
     context: tuple[Any, ...]
@@ -69,7 +69,7 @@ class _Typed(NamedTuple):
     def known_with(
         self, types: Mapping[str, NumpyType | None], context: tuple[Any, ...]
     ) -> Mapping[int, tuple[Expr, _Result]]:
-        """Return the types of expressions where variables have these *types*."""
+        """Return the types of expressions that are valid for these *types* of variables."""
         if self.context != context:
             return {}
         is_same = all(types.get(name, dtype) == dtype for name, dtype in self.types.items())
@@ -77,12 +77,12 @@ class _Typed(NamedTuple):
 
 
 class ExpressionTyper:
-    """Find the types of expressions: ``typer(expr)``, a tuple where there are several results.
+    """Find the types of expressions: ``typer(expr)``, a tuple if there are several results.
 
-    *types* are the types of variables by name, where they are better known than the kernel's
-    declarations tell. Results are kept per expression object; those that a typer has left with
-    :meth:`leave_to` hold for copies in which no variable has another type. Python numbers adapt
-    to what they are combined with (:mod:`kgen.ir.promotion`), and so do functions of such:
+    *types* are the types of variables by name, if more is known than the kernel's
+    declarations. Results are cached per expression object; those passed on by
+    :meth:`leave_to` are valid for copies in which no variable has another type. Python numbers
+    adapt to the other operands (:mod:`kgen.ir.promotion`), and so do functions of these:
     ``typer.beside(expr, dtype)`` is the type in which *expr* is computed beside a *dtype*.
     """
 
@@ -95,7 +95,7 @@ class ExpressionTyper:
         self.kernel = kernel
         self.types: Mapping[str, Operand] = {} if types is None else types
         self.find = find
-        #: The instruction that is being looked at, for messages.
+        #: The current instruction, for messages.
         self.insn: InstructionBase | None = None
         self._declared = _declared_types(kernel)
         # By id, since Product((2, a)) == Product((2.0, a)); the expression is kept alive.
@@ -107,8 +107,8 @@ class ExpressionTyper:
     def __call__(self, expr: Expr) -> Any:
         """Return the type of *expr*, or the tuple of its types.
 
-        Raises :class:`TypeInferenceFailure`; :class:`UnknownType` where that is for want of
-        the type of a variable.
+        Raises :class:`TypeInferenceFailure`; :class:`UnknownType` if the type of a variable
+        is missing.
         """
         result = self.result(expr)
         return result if isinstance(result, tuple) else settle(result)
@@ -116,7 +116,7 @@ class ExpressionTyper:
     def beside(self, expr: Expr, dtype: NumpyType) -> NumpyType:
         """Return the type in which *expr* is computed as an operand beside a *dtype*.
 
-        That is its own, unless it is made of Python numbers only: ``2.5`` beside a float64.
+        This is its own type, unless it consists only of Python numbers: ``2.5`` beside a float64.
         """
         known = self._known.get(id(expr))
         if known is not None and type(known[1]) is NumpyType:
@@ -125,12 +125,12 @@ class ExpressionTyper:
         return adapt(result, dtype) if isinstance(result, Literal) else result
 
     def leave_to(self, kernel: LoopKernel) -> None:
-        """Leave what is known of expressions to the typers of *kernel*, whose types are known."""
+        """Pass cached types on to the typers of *kernel*, whose types are known."""
         context = _context(kernel, self.find)
         kernel.keep_typed(_Typed(_declared_types(kernel), context, self._known))
 
     def forget(self) -> None:
-        """Drop what is known of expressions, after *types* have changed."""
+        """Clear the cache, after *types* have changed."""
         self._known.clear()
 
     def operand(self, expr: Expr) -> Operand:
@@ -192,7 +192,7 @@ class ExpressionTyper:
         return result
 
     def _vector_type(self, expr: Expr, types: Sequence[Operand]) -> NumpyType | None:
-        """Return the vector type of an operation, where one operand is a vector at least."""
+        """Return the vector type of an operation, if at least one operand is a vector."""
         if not self.kernel.target.has_vector_arithmetic:
             return None
         vectors = {t: n for t in types if isinstance(t, NumpyType) and (n := numbers_of(t.dtype))}
@@ -202,7 +202,7 @@ class ExpressionTyper:
             shown = " and ".join(sorted(str(vector.dtype) for vector in vectors))
             raise self.failure(f"in '{to_text(expr)}': vectors of several types, {shown}")
         ((vector, (base, count)),) = vectors.items()
-        if count == 3:  # a structure in memory, of which no language has operators
+        if count == 3:  # a structure in memory, for which no language has operators
             return None
         if isinstance(expr, p.Quotient) and base.kind != "f":
             raise self.failure(f"in '{to_text(expr)}': vectors of integers have no quotient")
@@ -231,7 +231,7 @@ class ExpressionTyper:
         return self.variable(expr.name)
 
     def variable(self, name: str) -> _Result:
-        """Return the type of a variable: its elements', where it is an array."""
+        """Return the type of a variable; for an array that of its elements."""
         kernel = self.kernel
         known = self.types.get(name) or self._declared.get(name)
         if known is not None:
@@ -337,9 +337,9 @@ class ExpressionTyper:
     def _integers(
         self, expr: Expr, operands: tuple[Expr, ...], widest: int | None = None
     ) -> _Result:
-        """Return the type of bits: numpy's where that is an integer, else the unsigned one's.
+        """Return the type of bits: numpy's if it is an integer, else the unsigned operand's.
 
-        *widest* is the operand that decides instead where numpy has no integer type.
+        *widest* is the operand that decides instead if numpy has no integer type.
         """
         for operand in operands:
             dtype = self.operand(operand)
@@ -411,7 +411,7 @@ class ExpressionTyper:
 
 
 def _function_hint(name: str, known: Collection[str]) -> str:
-    """Say how a function that is not known may have been meant."""
+    """Return a hint to the intended function for an unknown name."""
     module, _, plain = name.rpartition(".")
     if plain in known and module:
         return f"write {plain}(...), without '{module}.'"
@@ -442,7 +442,7 @@ def _find_declared_types(kernel: LoopKernel) -> Mapping[str, NumpyType | None]:
 
 
 def _context(kernel: LoopKernel, find: Any) -> tuple[Any, ...]:
-    """Return what the types of functions and of other symbols follow from."""
+    """Return the data that determine the types of functions and of other symbols."""
     return find, kernel.target, kernel.functions, kernel.substitutions, kernel.symbol_manglers
 
 
@@ -483,7 +483,7 @@ def _inherited(kind: type[Any]) -> Callable[[ExpressionTyper, Any], _Result] | N
     return None
 
 
-#: Operators that work on vectors number by number.
+#: Operators that work on vectors component by component.
 _OF_VECTORS: Final = (p.Sum, p.Product, p.Quotient)
 
 _METHODS: dict[type[Any], Callable[[ExpressionTyper, Any], _Result]] = {

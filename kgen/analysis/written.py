@@ -21,10 +21,10 @@ __all__ = ["Unwritten", "allocated_outputs", "find_unwritten", "is_read_as_writt
 
 @dataclass(frozen=True)
 class Unwritten:
-    """An array that is not proved to be written wholly.
+    """An array that is not proved to be completely written.
 
     ``element`` and ``sizes``: an element that no instruction writes, and the parameters for which
-    that is so; ``None`` where that depends on data.
+    this is so; ``None`` if that depends on data.
     """
 
     array: str
@@ -33,7 +33,7 @@ class Unwritten:
 
     @property
     def point(self) -> str | None:
-        """The element, as messages have it."""
+        """The element, formatted for messages."""
         if self.element is None:
             return None
         index = f"[{', '.join(map(str, self.element))}]" if self.element else ""
@@ -42,7 +42,7 @@ class Unwritten:
 
 
 def allocated_outputs(kernel: LoopKernel) -> tuple[ArrayArg, ...]:
-    """Return the arrays that a call allocates when it is not passed them."""
+    """Return the arrays that a call allocates if they are not passed."""
     written, read = kernel.get_written_variables(), kernel.get_read_variables()
     arrays = (arg for arg in kernel.args if isinstance(arg, ArrayArg))
     return tuple(
@@ -54,9 +54,9 @@ def allocated_outputs(kernel: LoopKernel) -> tuple[ArrayArg, ...]:
 
 
 def is_read_as_written(kernel: LoopKernel, name: str) -> bool:
-    """Tell whether the program reads array *name* as the user wrote it.
+    """Tell whether the original program, as the user wrote it, reads array *name*.
 
-    A buffer gets values that no instruction wrote, and stores them to where they were.
+    A buffer gets values that no instruction wrote, and stores them back to their elements.
     """
     written = kernel.origin or kernel
     return name in kernel.get_read_variables() and name in written.get_read_variables()
@@ -66,7 +66,7 @@ def find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
     """Return ``None`` if every element of *array* is proved to be written by each call.
 
     The types and shapes of *kernel* are known. An array that only a transformation reads may get
-    back what it had.
+    its previous values back.
     """
     if array.name in kernel.get_read_variables() and not is_read_as_written(kernel, array.name):
         return Unwritten(array.name)
@@ -99,7 +99,7 @@ def _find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
 
 
 def _elements_of(kernel: LoopKernel, footprints: Footprints, array: ArrayArg) -> Set | None:
-    """Return the elements of *array*; ``None`` where its shape is not affine in parameters."""
+    """Return the elements of *array*; ``None`` if its shape is not affine in parameters."""
     shape = array.shape
     if not isinstance(shape, tuple) or None in shape:
         return None
