@@ -14,7 +14,7 @@ from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items
 from kgen.autoscheduler.steps import Step, step
 from kgen.autoscheduler.tensors import product_on_tensor_cores
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr, is_constant, variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
@@ -34,6 +34,8 @@ VECTOR = 16
 COPIES = 16
 #: About so many elements of 32 bits are the run of a work-item, in a tile of a scan.
 RUN = 16
+#: Work-groups that keep a device busy, so that a sum needs no more than one work-item.
+MANY = 32
 #: Adjacent elements of a scan that a work-item adds up.
 EACH = 4
 #: Rows of a stencil that a work-item computes.
@@ -66,6 +68,7 @@ class OnItems:
             self.batches,
             self.product_in_tiles,
             self.transposition_in_tiles,
+            self.terms_in_tiles,
             self.sums_of_rows,
             self.rows_of_groups,
             self.rows_of_items,
@@ -255,6 +258,54 @@ class OnItems:
         yield steps
 
     # -- tiles in local memory --------------------------------------------------------------
+
+    def terms_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedule of sums whose terms need what all work-items read: in tiles."""
+        long = [name for name in nest.inner if nest.are_long(name) and nest.is_free(name)]
+        most = MANY * self.items
+        if len(loops) != 1 or len(long) != 1 or (nest.trips(loops[0]) or most) < most:
+            return
+        (i,), (j,) = loops, long
+        moving = [a for a in nest.accesses if not nest.is_uniform(a, j)]
+        if not moving or not all(nest.is_uniform(a, i) and a.index for a in moving):
+            return
+        if not all(not a.is_write and nest.is_only_read(a.array) for a in moving):
+            return
+        texts = {
+            a.array: [":" if is_constant(n) else str(n) for n in a.index or ()] for a in moving
+        }
+        if any(text.count(j) != 1 or {*text} - {j, ":"} for text in texts.values()):
+            return
+        tiles = [
+            one for array, text in texts.items() for one in self._tile(nest, array, text, i, j)
+        ]
+        yield (
+            step(split_iname, i, self.items, outer_tag="g.0", inner_tag="l.0"),
+            step(split_iname, j, self.items),
+            *tiles,
+            step(split_iname, f"{j}_inner", COPIES, inner_tag="unr"),
+        )
+
+    def _tile(self, nest: Nest, array: str, text: Sequence[str], i: str, j: str) -> Iterator[Step]:
+        """Yield the steps that fetch a row of an array for each work-item."""
+        axes = [f"{array}_{axis}" for axis in range(len(text))]
+        yield step(
+            add_prefetch,
+            f"{array}[{', '.join(text)}]",
+            [f"{j}_inner"],
+            axes,
+            default_tag=None,
+            fetch_outer_inames=",".join((*nest.around, f"{i}_outer", f"{j}_outer")),
+            temporary_name=f"{array}_tile",
+            temporary_address_space=AddressSpace.LOCAL,
+        )
+        yield step(align_temporaries, f"{array}_tile", VECTOR)
+        tags = {n: "l.0" if one == j else "unr" for n, one in zip(axes, text, strict=True)}
+        variable = nest.kernel.array_vars[array]
+        if text[-1] != j and variable.dtype.itemsize * variable.shape[-1] in (8, VECTOR):
+            is_real = variable.dtype.dtype.kind in "iuf" and variable.dtype.itemsize in (4, 8)
+            tags[axes[-1]] = "vec" if is_real and variable.shape[-1] > 1 else "unr"
+        yield step(tag_inames, tags)
 
     def transposition_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedule in which work-groups fetch by rows what is read along columns."""

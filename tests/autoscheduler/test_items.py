@@ -164,3 +164,22 @@ def test_tiles_of_a_scan_come_to_local_memory(tmp_path: Path) -> None:
     a, out = np.arange(7681, dtype=np.int32), np.zeros(7681, np.int32)
     assert HostCuda(schedule(knl), tmp_path)({"a": a, "out": out, "n": 7681}, order="any")
     np.testing.assert_array_equal(out, np.cumsum(a))
+
+
+@pytest.mark.parametrize(("n", "width"), [(300, 2), (17, 3)])
+def test_terms_of_all_pairs_come_in_tiles(n: int, width: int, opencl_queue: Any) -> None:
+    squares = "+".join(f"(p[j, {k}] - p[i, {k}])**2" for k in range(width))
+    data = [
+        lp.GlobalArg("p", np.float64, shape=f"n, {width}"),
+        lp.GlobalArg("w, out", np.float64, shape="n"),
+        ...,
+    ]
+    domain, target = "{ [i, j]: 0 <= i, j < n }", lp.PyOpenCLTarget()
+    knl = lp.make_kernel(domain, f"out[i] = sum(j, w[j]*({squares}))", data, target=target)
+    fast = lp.autoschedule(knl, GPU)
+    assert ("p_1:vec" in tags(fast)) == (width == 2)
+    rng = np.random.default_rng(0)
+    p, w = rng.random((n, width)), rng.random(n)
+    _, (out,) = fast(opencl_queue, p=p, w=w)
+    found = out.get() if hasattr(out, "get") else out
+    np.testing.assert_allclose(found, ((p[:, None] - p) ** 2).sum(2) @ w, rtol=1e-12)

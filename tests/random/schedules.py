@@ -48,7 +48,7 @@ _FINE: Mapping[object, Mapping[str, Any]] = {
         "TILE": (4, 4),
         "SQUARE": 2,
     },
-    items: {"GROUPS": 2, "BLOCK": 2},
+    items: {"GROUPS": 2, "BLOCK": 2, "MANY": 0},
     nests: {"LONG": 2},
 }
 _KINDS: tuple[Callable[[Draw], Program], ...] = (
