@@ -158,14 +158,14 @@ class _Pipeline:
         windows = {n: b.axis for n, b in self.buffers.items() if isinstance(b, Planes)}
         check_ahead(self.kernel, self.loop, self.ahead, windows)
         for insn_id, fetch in self.fetches.items():
-            self.before[insn_id], self.steady[insn_id] = self._in_time(fetch)
+            self.before[insn_id], self.steady[insn_id] = self._prologue_and_steady(fetch)
         result = self._assembled(self._commits())
         for fetch in self.fetches.values():
             if fetch.registers is not None or fetch.is_async:
                 self._check_items(result, fetch)
         return result
 
-    def _in_time(self, fetch: Fetch) -> tuple[list[Assignment], list[Assignment]]:
+    def _prologue_and_steady(self, fetch: Fetch) -> tuple[list[Assignment], list[Assignment]]:
         """Return what fetches the first tiles before the loop, and the later ones in it."""
         ahead, tiles = self.tiles_ahead, self.tiles
         before = [self._copy(fetch, tile, "prologue") for tile in tiles.first(fetch, 0, ahead)]
