@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -132,12 +133,10 @@ def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
     if any(mark in text for mark in ('"', "//", "/*")):
         text = _COMMENT.sub("", text)
     names = {*kernel.inames, *kernel.arg_dict, *kernel.temporary_variables} - target.reserved_words
-    may_be_called = [name for name in names if f"{name}(" in text or f"{name} (" in text]
-    variables = {name[::-1]: name for name in may_be_called}
-    words = _CALLED.findall(text[::-1]) if variables else []
-    called = [variables[word] for word in words if word in variables]
-    defined = [launch.function for launch in module.launches]
-    found = {name for name in set(called) if called.count(name) > defined.count(name)}
+    backwards = {name[::-1]: name for name in names}
+    called = Counter(backwards[word] for word in _CALLED.findall(text[::-1]) if word in backwards)
+    called.subtract(launch.function for launch in module.launches)
+    found = {name for name, times in called.items() if times > 0}
     directives = "\n".join([line for line in text.split("\n") if line.startswith("#")])
     found.difference_update(_FUNCTION_MACRO.findall(directives))
     for header in _INCLUDED.findall(directives):
