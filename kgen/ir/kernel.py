@@ -360,6 +360,39 @@ class LoopKernel(Digested, Taggable):
             (self.name,),
         )
 
+    def non_iname_variable_names(self) -> frozenset[str]:
+        """Return the names of arguments and temporaries."""
+        return frozenset((*self.arg_dict, *self.temporary_variables))
+
+    @property
+    def scalar_loop_args(self) -> list[str]:
+        """The arguments that bound loops.
+
+        >>> import kgen as lp
+        >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = x")
+        >>> knl.default_entrypoint.scalar_loop_args
+        ['n']
+        """
+        return sorted(self.all_params() & self.arg_dict.keys())
+
+    def all_insn_inames(self) -> dict[str, frozenset[str]]:
+        """Return the loops around each instruction, by its id."""
+        return {insn.id: insn.within_inames for insn in self.instructions}
+
+    def all_referenced_inames(self) -> frozenset[str]:
+        """Return the loops around instructions; those of reductions are none."""
+        return frozenset[str]().union(*self.all_insn_inames().values())
+
+    def all_group_names(self) -> frozenset[str]:
+        """Return the groups that instructions are in, or conflict with."""
+        return frozenset[str]().union(
+            *(insn.groups | insn.conflicts_with_groups for insn in self.instructions)
+        )
+
+    def get_group_name_generator(self) -> UniqueNameGenerator:
+        """Return a generator of names of groups that are not taken."""
+        return UniqueNameGenerator(set(self.all_group_names()))
+
     def get_var_name_generator(self) -> UniqueNameGenerator:
         """Return a generator of unused names."""
         return UniqueNameGenerator(set(self.all_variable_names()))

@@ -60,6 +60,10 @@ class Taggable:
         """Return the tags of some kind."""
         return frozenset([tag for tag in self.tags if isinstance(tag, kind)])
 
+    def tags_not_of_type(self, kind: type[Tag] | tuple[type[Tag], ...]) -> frozenset[Tag]:
+        """Return the tags that are not of some kind."""
+        return self.tags - self.tags_of_type(kind)
+
     def tagged(self: Self_, tags: ToTagSetConvertible) -> Self_:
         """Return this with one tag or several more; rejects two of a kind that is unique."""
         return self.copy(tags=check_tag_uniqueness(normalize_tags(tags) | self.tags))

@@ -107,3 +107,14 @@ def test_functions_for_each_kernel_take_kernels() -> None:
 
 def same(knl: lp.LoopKernel) -> lp.LoopKernel:
     return knl
+
+
+def test_names_of_what_a_kernel_has() -> None:
+    text = ["<> t = s[i] {id=t, groups=g}", "out[i] = t + n {id=o, dep=t, conflicts=h}"]
+    knl = lp.make_kernel("{ [i, k]: 0<=i,k<n }", text).default_entrypoint
+    assert knl.all_group_names() == {"g", "h"}
+    assert knl.get_group_name_generator()("g") == "g_0"
+    assert knl.all_insn_inames() == {"t": {"i"}, "o": {"i"}}
+    assert knl.all_referenced_inames() == {"i"}
+    assert knl.non_iname_variable_names() == {"n", "out", "s", "t"}
+    assert knl.scalar_loop_args == ["n"]

@@ -37,6 +37,7 @@ def test_tags_are_added_found_and_taken_away(at: int) -> None:
     assert tagged.tags_of_type(Marked) == {Marked("x")}
     assert tagged.tagged([Marked("y")]).tags_of_type(Marked) == {Marked("x"), Marked("y")}
     assert tagged.without_tags(Marked("x")) == plain
+    assert tagged.tags_not_of_type(Marked) == plain.tags
     assert not plain.tags_of_type(Marked)
     assert plain.without_tags(Marked("x"), verify_existence=False) == plain
     with pytest.raises(ValueError, match=r"has no tag .* that could be removed"):
