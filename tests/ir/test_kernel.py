@@ -95,11 +95,6 @@ def test_sections_that_a_kernel_does_not_have_are_not_printed() -> None:
         nested().stringify(what="domain")
 
 
-def test_loop_variables_are_integers() -> None:
-    with pytest.raises(lp.KernelError, match=r"loop variables cannot be of the type .*float32"):
-        lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 1", index_dtype="float32")
-
-
 def test_functions_for_each_kernel_take_kernels() -> None:
     with pytest.raises(lp.KernelError, match="argument of 'same' is a program or a kernel, not 3"):
         lp.for_each_kernel(same)(3)

@@ -101,7 +101,7 @@ def make_loop_kernel(
             iname_slab_increments=iname_slab_increments or {},
             options=make_options(options),
             target=target,
-            index_dtype=_index_type(index_dtype),
+            index_dtype=_index_dtype(index_dtype),
             silenced_warnings=_words(silenced_warnings),
             preambles=tuple(preambles or ()),
             preamble_generators=tuple(preamble_generators or ()),
@@ -222,6 +222,18 @@ def _settled(insn: InstructionBase, insn_id: str, within: frozenset[str]) -> Ins
 # -- settings -------------------------------------------------------------------------
 
 
+def _index_dtype(given: Any) -> NumpyType:
+    if given is None:
+        return INT32
+    found = read_type(given, "loop variables, the argument 'index_dtype'")
+    if isinstance(found, NumpyType) and found.numpy_dtype.kind == "i":
+        return found
+    raise KernelError(
+        f"loop variables are signed integers, and not of type {found}",
+        hint="index_dtype=numpy.int32, or numpy.int64 for more than 2**31 - 1 iterations",
+    )
+
+
 def _order(given: Any) -> Any:
     if given is None or given is auto:
         return given
@@ -246,19 +258,6 @@ def _priorities(given: Any) -> tuple[tuple[str, ...], ...]:
 
 def _names(given: Any) -> tuple[str, ...]:
     return tuple(n.strip() for n in (given.split(",") if isinstance(given, str) else given))
-
-
-def _index_type(given: Any) -> NumpyType:
-    """Return the type of loop variables, or raise an error: it is one of integers."""
-    if given is None:
-        return INT32
-    found = read_type(given, "loop variables, the argument 'index_dtype'")
-    if not (isinstance(found, NumpyType) and found.is_integral()):
-        raise KernelError(
-            f"loop variables cannot be of the type {found}",
-            hint="index_dtype is np.int32, np.int64 or another type of integers",
-        )
-    return found
 
 
 def _words(given: str | Iterable[str] | None) -> tuple[str, ...]:

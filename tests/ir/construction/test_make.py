@@ -546,3 +546,9 @@ def test_errors_of_parts_name_the_kernel_but_not_where_they_show_a_place() -> No
         make_loop_kernel("{ : }", "a = 1", name="mine", target=TargetBase(), options="nonsense")
     with pytest.raises(KgenError, match=r"^line 1, column 5"):
         make_loop_kernel("{ : }", "a = (1", name="mine", target=TargetBase())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint32, np.bool_, [("x", np.int32)]])
+def test_loop_variables_are_signed_integers(dtype: Any) -> None:
+    with pytest.raises(KernelError, match="loop variables are signed integers, and not of type"):
+        make("out[i] = i", "{ [i]: 0<=i<n }", index_dtype=dtype)
