@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access
 from kgen.analysis.domains import difference
 from kgen.analysis.loop_bounds import bound_writers
-from kgen.analysis.reduction_bounds import loops_of_bounds
+from kgen.analysis.reduction_bounds import computed_bounds, loops_of_bounds
 from kgen.analysis.swept import Axis, Box, box_of, first_outside, swept_footprint, valid_elements
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
@@ -57,6 +57,8 @@ class _Storing:
         self.inside = inside.union(storage.outer or ())
         #: loops that decide what reductions in the values run over
         self.bounding = loops_of_bounds(kernel, self.value, self.inside)
+        self.bounds = computed_bounds(kernel, self.value)
+        self._check_bounds_stay()
         self.swept_arguments = _swept_arguments(values, storage.sweep)
         self.free = _free_names(self.value, rule) | self.bounding.difference(self.swept_arguments)
         self.axes = axes = ordered_axes(rule, storage, self.free)
@@ -76,6 +78,17 @@ class _Storing:
         loops = self.names.of(axes)
         self.dims = [values.axis(axis, name) for axis, name in zip(axes, loops, strict=True)]
         self.window, self.box = self._window_and_box(f"the uses of '{rule.name}'")
+
+    def _check_bounds_stay(self) -> None:
+        """Reject swept loops in whose iterations bounds of reductions are computed."""
+        for insn_id in sorted(self.bounds):
+            around = self.kernel.id_to_insn[insn_id].within_inames
+            for name in sorted(around.intersection(self.storage.sweep)):
+                raise TransformError(
+                    f"iname '{name}' cannot be swept",
+                    because=f"'{insn_id}' sets what a reduction in '{self.rule.name}' runs over, "
+                    "in each of its iterations",
+                )
 
     def mentioned(self, needs: Sequence[Access]) -> frozenset[str]:
         """Return the loops that are not swept and on which the values depend."""
@@ -200,7 +213,7 @@ class _Storing:
             within_inames=self.around.union(self.loops),
             within_inames_is_final=True,
             predicates=frozenset(box.conditions),
-            depends_on=self.order.before | bound_writers(kernel, self.around),
+            depends_on=self.order.before | bound_writers(kernel, self.around) | self.bounds,
             depends_on_is_final=True,
         )
         return fill, copies

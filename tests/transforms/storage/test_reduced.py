@@ -49,3 +49,34 @@ def test_strides_that_depend_on_a_swept_loop_stay() -> None:
     (expected,), (out,) = knl()[1], lp.precompute(knl, "f", "i")()[1]
     assert expected.tolist() == [20, 16, 20, 16]
     assert np.array_equal(out, expected)
+
+
+def rows(uses: str) -> lp.TranslationUnit:
+    text = """
+    f := sum(j, v[j])
+    for i
+        <> first = start[i] {id=first}
+        <> last = start[i+1] {id=last}
+        """
+    args = [
+        lp.GlobalArg("start", np.int32, shape=4),
+        lp.GlobalArg("v", np.float64, shape="m"),
+        lp.GlobalArg("out", np.float64, shape=3),
+        ...,
+    ]
+    domains = ["{ [i,k]: 0 <= i,k < 3 }", "[first, last] -> { [j]: first <= j < last }"]
+    return lp.make_kernel(domains, text + uses, args, target=lp.ExecutableCTarget())
+
+
+def test_sums_of_rows_are_stored_where_their_bounds_are_read() -> None:
+    knl = rows("out[i] = f {dep=first:last}\nend")
+    data = {"start": np.array([0, 2, 2, 5], np.int32), "v": np.arange(5.0)}
+    assert lp.precompute(knl, "f")(**data)[1][0].tolist() == [1, 0, 9]
+    with pytest.raises(lp.TransformError, match=r"'i' cannot be swept\n.*'first' sets what"):
+        lp.precompute(knl, "f", "i")
+
+
+def test_sums_of_rows_become_no_rules_in_other_loops() -> None:
+    text = "<> t[i] = sum(j, v[j]) {id=t, dep=first:last}\nend\nout[k] = t[k] {dep=t}"
+    with pytest.raises(lp.TransformError, match="depend on 'i', which is another one there"):
+        lp.assignment_to_subst(rows(text), "t")
