@@ -441,6 +441,7 @@ class TemporaryVariable(ArrayBase):
     """A temporary, which exists only while a kernel runs.
 
     ``initializer`` (a numpy array) makes it a constant table; it is then ``read_only``.
+    ``storage_shape`` is the minimum of its storage, if that is more than *shape* needs.
 
     >>> import numpy as np
     >>> import kgen as lp
@@ -552,7 +553,10 @@ class TemporaryVariable(ArrayBase):
 
     @property
     def n_stored(self) -> int | None:
-        """The length from the first to the last element of one array; ``None`` if not a number."""
+        """The length from the first to the last element of one array; ``None`` if not a number.
+
+        It is at least what *storage_shape* requires.
+        """
         if not isinstance(self.shape, tuple) or not isinstance(self.dim_tags, tuple):
             return None
         size = 1
@@ -561,6 +565,8 @@ class TemporaryVariable(ArrayBase):
             if not isinstance(extent, int) or not isinstance(stride, int):
                 return None
             size += (extent - 1) * stride
+        if self.storage_shape and all(isinstance(extent, int) for extent in self.storage_shape):
+            size = max(size, math.prod(self.storage_shape))
         row = self.swizzle.row if self.swizzle else 1
         return -(-size // row) * row
 

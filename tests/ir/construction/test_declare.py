@@ -152,3 +152,11 @@ def test_numbers_that_nothing_explains_are_refused_when_code_is_generated() -> N
     near = scaled([lp.GlobalArg("w, a", np.float64, shape=8), lp.ValueArg("LIMITS", np.int32)])
     with pytest.raises(lp.KernelError, match="did you mean 'LIMITS'"):
         lp.generate_code_v2(lp.fix_parameters(near, SCALE=2))
+
+
+@pytest.mark.parametrize(("storage_shape", "size"), [((5, 7), 35), ((3, 4), 12), ((1, 1), 12)])
+def test_storage_may_be_larger_than_an_array(storage_shape: tuple[int, ...], size: int) -> None:
+    t = lp.TemporaryVariable("t", np.float32, (3, 4), storage_shape=storage_shape)
+    text = ["t[i, j] = i {id=t}", "out[k] = t[2 - k, 3 - k] {dep=t}"]
+    knl = lp.make_kernel("{[i, j, k]: 0<=i,k<3 and 0<=j<4}", text, [t, ...], target=lp.CTarget())
+    assert f"float t[{size}];" in lp.generate_body(knl)
