@@ -73,7 +73,7 @@ class ScanSnippets:
 
     @property
     def neutral(self) -> Expr:
-        """What is before the first element."""
+        """The value before the first element."""
         return self.combination.neutral
 
     @property
@@ -83,7 +83,7 @@ class ScanSnippets:
 
     @property
     def is_segmented(self) -> bool:
-        """Tell whether the scan begins anew at some elements."""
+        """Tell whether the scan restarts at some elements."""
         return "is_segment_start_expr" in self.texts
 
     def input(self, scope: Scope) -> tuple[Expr, ...]:

@@ -95,7 +95,7 @@ def _hints(kernel: PreparedKernel, cycle: Sequence[Wait]) -> list[str]:
 
 
 def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
-    """Return the variables for whose only writer an instruction waits."""
+    """Return the variables of which an instruction depends on their only writer."""
     insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
     if insn.depends_on_is_final:
         return []
@@ -104,13 +104,13 @@ def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
 
 
 def _reason(kernel: PreparedKernel, insn_id: str, other: str) -> str:
-    """Say why an instruction waits for another one."""
+    """Return why an instruction depends on another one."""
     read = _reads_from(kernel, insn_id, other)
     return f"the only writer of '{read[0]}', which it reads" if read else f"by its dep={other}"
 
 
 def _suggested_fix(kernel: PreparedKernel, insn_id: str, other: str, is_read: bool) -> str:
-    """Say how an instruction need not wait for another one."""
+    """Return how to remove the dependency of an instruction on another one."""
     if not is_read:
         return f"remove dep={other} from '{insn_id}', or another one of these dependencies"
     kept = ":".join(sorted(kernel.id_to_insn[insn_id].depends_on - {other}))

@@ -65,7 +65,7 @@ class Value:
         return Value(self.flow, self.at, expr)
 
     def as_affine(self) -> Map | None:
-        """Return the values of an integer that is affine in the loops around it."""
+        """Return the values of an integer that is affine in the enclosing loops."""
         memo = self.flow.affine
         if self not in memo:
             try:
@@ -117,7 +117,7 @@ class Value:
         return [(_identity(at.instances), self.operand(both))]
 
     def _initial(self, name: str, index: tuple[Expr, ...]) -> Expr:
-        """Return an expression for what an element is before anything is written."""
+        """Return an expression for the initial value of an element."""
         temporary = self.flow.temporary(name)
         if temporary is None:
             return p.Call(p.Variable(f".{name}"), index)
@@ -128,7 +128,7 @@ class Value:
         return p.Call(p.Variable(f".table {digest}"), index)
 
     def terms(self, kind: type) -> Iterator[Term]:
-        """Give the operands of an operation, with those of the same operation in their place."""
+        """Yield the operands of an operation, flattening operands of the same operation."""
         return _terms(self, kind, _identity(self.at.instances))
 
     def sources(self) -> Iterator[str]:
@@ -139,7 +139,7 @@ class Value:
             yield from (term.value.at.name for term in self.expr.terms)
 
     def shape(self) -> tuple[object, tuple[Any, ...]] | None:
-        """Return what is done, and the operands to which; ``None`` where that is not known."""
+        """Return the operation of a value, and its operands; ``None`` if unknown."""
         expr = self.expr
         value = _fraction(expr)
         if value is not None:
@@ -169,7 +169,7 @@ class Value:
 
 
 class Term(NamedTuple):
-    """An operand, or one for each instance of a loop that accumulates."""
+    """An operand, or one operand for each instance of an accumulating loop."""
 
     instances: Map
     value: Value
@@ -179,7 +179,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Accumulated:
-    """What a read gives of an element to which loops add."""
+    """The value of a read of an element that loops accumulate into."""
 
     operation: type
     terms: tuple[Term, ...]
@@ -214,7 +214,7 @@ def _terms(value: Value, kind: type, before: Map, inside: tuple[str, ...] = ()) 
 
 
 def _can_replace(cases: list[tuple[Map, Value]], before: Map, around: tuple[str, ...]) -> bool:
-    """Tell whether a read can be replaced by what was read, and is not a recurrence."""
+    """Tell whether a read can be replaced by its sources, and is not a recurrence."""
     return all(
         _keeps_apart(before, step) and not any(name in around for name in case.sources())
         for step, case in cases
@@ -222,9 +222,9 @@ def _can_replace(cases: list[tuple[Map, Value]], before: Map, around: tuple[str,
 
 
 def _keeps_apart(before: Map, step: Map) -> bool:
-    """Tell whether instances that one maps to are still different ones behind the next step.
+    """Tell whether different instances have different sources after the next step.
 
-    What is read several times is as many operands.
+    A value that is read several times counts as several operands.
     """
     if before.is_single_valued() or step.is_injective():
         return True
@@ -234,7 +234,7 @@ def _keeps_apart(before: Map, step: Map) -> bool:
 
 
 def _grouped(value: Value, kind: type, operands: Sequence[Expr]) -> Iterator[Value]:
-    """Give operands: integers of a sum as one, constant factors as one."""
+    """Yield operands, combining the integers of a sum, and constant factors."""
     parts = [value.operand(operand) for operand in operands]
     rest: list[Value] = []
     numbers: list[Expr] = []

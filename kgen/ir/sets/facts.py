@@ -11,7 +11,7 @@ __all__ = ["DomainFacts"]
 
 
 class DomainFacts:
-    """A domain of a kernel: the names of its dimensions, and what it is on some of its inames."""
+    """A domain of a kernel: the names of its dimensions, and its projections on some inames."""
 
     def __init__(self, domain: BasicSet) -> None:
         self.domain = domain
@@ -21,7 +21,7 @@ class DomainFacts:
 
     @cached_property
     def holds_always(self) -> bool:
-        """Whether its inames take some values whatever all parameters and other inames are."""
+        """Whether it is nonempty for all values of parameters and other inames."""
         return not self.params and not self.domain.is_empty()
 
     def restricted(self, inames: tuple[str, ...]) -> Set:

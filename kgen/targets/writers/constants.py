@@ -53,7 +53,7 @@ def whole_number(expr: Expr, values: Mapping[str, Expr]) -> int | None:
 
 
 def evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:
-    """Return what Python computes of *expr*; ``None`` where it cannot."""
+    """Return Python's value of *expr*; ``None`` if it has none."""
     try:
         return evaluate(expr, {**_WHOLE_FUNCTIONS, **values})
     except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):

@@ -39,9 +39,9 @@ class IndexParts:
         self.names = integers.whole_names
 
     def index(self, expr: Expr) -> Expr | None:
-        """Return what is computed of loop variables and sizes, their values put in, simplified.
+        """Return a simplified expression of loop variables and sizes, with values substituted.
 
-        ``None`` for everything else, for what users wrote, and where 32 bits may not do for it.
+        ``None`` for everything else, for the user's expressions, and if 32 bits may not suffice.
         """
         if not _is_whole(expr, self.names) or self.integers.type_of(expr) != INT32:
             return None
@@ -52,7 +52,7 @@ class IndexParts:
         return index if is_int32(found) and not has_large else None
 
     def known_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
-        """Return what a division of an index by a number is without one, if that is known."""
+        """Return an index divided by a number as an expression without division, if possible."""
         if not is_constant(expr.denominator) or self.index(expr.numerator) is None:
             return None
         index = simplify(expr, self.site.values, self.site.signs.interval)
@@ -66,7 +66,7 @@ class IndexParts:
         return index if self.integers.is_long(index) else None
 
     def _was_replaced(self, expr: Expr) -> bool:
-        """Tell whether a loop variable gets a value, or has become that of a split loop."""
+        """Tell whether a loop variable has a value, or was replaced by those of a split loop."""
         return any(
             node.name in self.site.values
             if isinstance(node, p.Variable)
@@ -75,7 +75,7 @@ class IndexParts:
         )
 
     def led_by_index(self, terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Make one of the first terms, but not of all: loop variables, sizes and numbers."""
+        """Combine the leading terms, but not all: loop variables, sizes and numbers."""
         end = 0
         while end < len(terms) - 1 and _is_whole(terms[end], self.names):
             end += 1
@@ -85,9 +85,9 @@ class IndexParts:
         return terms
 
     def is_plain(self, expr: Expr) -> bool:
-        """Tell whether *expr* is made of int32 variables of loops, sizes, axes and numbers.
+        """Tell whether *expr* consists of int32 loop variables, sizes, axes and numbers.
 
-        None of these has a value that would have to be put in, and simplified.
+        None of these has a value to substitute and simplify.
         """
         match expr:
             case int():
@@ -104,14 +104,14 @@ class IndexParts:
         return isinstance(expr, _AXES)
 
     def may_overflow(self, expr: Expr) -> bool:
-        """Tell whether loop variables and sizes are too large for 32 bits, in *expr* or before."""
+        """Tell whether *expr*, or a step of it, may need more than 32 bits."""
         if not all(_is_whole(leaf, self.names) for leaf in _without_divisions(expr)):
             return False
         return self.integers.overflows(expr) or self.integers.is_long(expr)
 
 
 def _is_whole(expr: Expr, names: Container[str]) -> bool:
-    """Tell whether an expression is made of certain variables and whole numbers."""
+    """Tell whether an expression consists of certain variables and integers."""
     todo = [expr]
     while todo:
         part = todo.pop()
@@ -126,7 +126,7 @@ def _is_whole(expr: Expr, names: Container[str]) -> bool:
 
 
 def _without_divisions(expr: Expr) -> Iterator[Expr]:
-    """Give the parts of an expression below quotients, remainders, and choices of numbers."""
+    """Yield the operands of quotients, remainders, and conditional expressions."""
     match expr:
         case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
             yield from _without_divisions(expr.numerator)
