@@ -24,16 +24,16 @@ from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["NOT_JOINED", "BodyEmitter", "Joined"]
 
-#: How many nodes are written as one, and their statements.
+#: The number of consecutive nodes that are emitted together, and their statements.
 Joined: TypeAlias = tuple[int, Sequence[cgen.Generable]]
 NOT_JOINED: Final[Joined] = 0, ()
 
 
 class BodyEmitter:
-    """Writes loops, conditions and barriers; what a ``Run`` is, subclasses say.
+    """Writes loops, conditions and barriers; subclasses write ``Run`` nodes.
 
-    Methods get the *site* at hand, and a *writer* of that or of a site around, of which
-    ``writer.at(site)`` is made where a bound or a condition has to be written.
+    Methods take the current *site*, and a *writer* for that site or an enclosing one; bounds
+    and conditions are written with ``writer.at(site)``.
     """
 
     def __init__(self, builder: ASTBuilderBase, writer: ExpressionWriter) -> None:
@@ -54,9 +54,9 @@ class BodyEmitter:
         raise NotImplementedError
 
     def _find_long_names(self, node: Node, sizes: Sizes) -> None:
-        """Note the variables of 64 bits: those that may hold more in their domain or outside of it.
+        """Record the variables that need 64 bits, for values inside or outside their domain.
 
-        As in an empty loop, or where a condition on the value follows.
+        Values outside the domain occur in empty loops, or before a condition on the value.
         """
         if isinstance(node, For | Let):
             first, stop = (node.first, node.stop) if isinstance(node, For) else (node.value, None)
@@ -69,7 +69,7 @@ class BodyEmitter:
                 self._find_long_names(child, sizes)
 
     def _type_of(self, node: For | Let) -> NumpyType:
-        """Return the type of a variable of the code; those of one name have one type."""
+        """Return the type of a variable of the code; variables of one name share one type."""
         is_long = node.name in self.writer.integers.long_names
         return INT64 if is_long else node.dtype
 
@@ -112,7 +112,7 @@ class BodyEmitter:
         return written
 
     def together(self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter) -> Joined:
-        """Return how many nodes from ``nodes[at]`` on are written as one, and their statements."""
+        """Emit nodes from ``nodes[at]`` on together; return their number and statements."""
         return NOT_JOINED
 
     def _child(
@@ -143,7 +143,7 @@ class BodyEmitter:
         return [*lines, loop]
 
     def _pragmas(self, node: For) -> list[str]:
-        """Return what the compiler is told of a loop."""
+        """Return the pragmas of a loop."""
         return loop_pragmas(
             self.kernel,
             self.writer.target,
@@ -153,13 +153,13 @@ class BodyEmitter:
         )
 
     def hides_independence(self, node: For) -> bool:
-        """Tell whether iterations are independent, which the compiler could hardly find out."""
+        """Tell whether iterations are independent in a way that the compiler can hardly prove."""
         return False
 
     def _value(
         self, writer: ExpressionWriter, value: Expr, dtype: NumpyType, prec: int = PREC_NONE
     ) -> str:
-        """Write what a loop variable becomes, or is compared to; a product may need 64 bits."""
+        """Write the value or bound of a loop variable; products in it may need 64 bits."""
         integers = writer.integers
         is_wide = dtype == INT64 and not isinstance(value, int | p.Variable)
         return integers.text(value, prec, wide=is_wide or integers.overflows(value))
@@ -175,7 +175,7 @@ class BodyEmitter:
         return self.builder.emit_if(condition, body, orelse)
 
     def _body(self, node: Node, writer: ExpressionWriter, site: EmissionSite) -> cgen.Generable:
-        """Return the statements of *node*, in braces unless there is just one."""
+        """Return the statements of *node*, in braces unless there is exactly one."""
         inner = list(self._emit(node, writer, site))
         if len(inner) == 1 and isinstance(inner[0], _SINGLE):
             return inner[0]

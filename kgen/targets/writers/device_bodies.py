@@ -33,9 +33,9 @@ from kgen.targets.writers.warpgroups import finish_previous
 
 __all__ = ["Written", "body_of"]
 
-#: Takes the id of an instruction, and statements that are written for it.
+#: A callback that takes the id of an instruction and the statements emitted for it.
 Written: TypeAlias = Callable[[str, Sequence[cgen.Generable]], None]
-#: Takes the nodes of a block, where to begin, and the writer there.
+#: A function that takes the nodes of a block, the position of the first, and the writer there.
 Joiner: TypeAlias = Callable[[tuple[Node, ...], int, ExpressionWriter], Joined]
 
 
@@ -47,7 +47,7 @@ def body_of(
 ) -> list[cgen.Generable]:
     """Return the declarations at the top of a device function and the statements below.
 
-    *written* is told which statements are written for which instruction, in their order.
+    *written* is called with each instruction and its statements, in the order of emission.
     """
     has_lanes = bool(simd_loops_in(function.body))
     top: list[cgen.Generable] = [
@@ -64,27 +64,28 @@ def body_of(
 
 
 class _DeviceEmitter(BodyEmitter):
-    """Writes the body of a device function, whose runs are instructions."""
+    """Writes the body of a device function, whose ``Run`` nodes are instructions."""
 
     def __init__(
         self, builder: ASTBuilderBase, writer: ExpressionWriter, written: Written | None
     ) -> None:
         super().__init__(builder, writer)
         self.written = written
-        #: the arrays of lanes that instructions set in place of what is stored past the cache
+        #: by instruction, the element of an array of lanes that it sets instead of its
+        #: streaming store
         self.lanes: Mapping[str, str] = {}
         self.has_streams = False
         self.has_waits = any(insn.tags_of_type(CopyWaitTag) for insn in self.kernel.instructions)
         self.has_look_backs = writer.target.looks_back and any(
             insn.tags_of_type(LookBackTag) for insn in self.kernel.instructions
         )
-        #: loops whose products go on in the next iteration; what waits for them behind such a loop
+        #: loops whose products continue during the next iteration, and the waits after these loops
         self.with_overlap: frozenset[int] = frozenset()
         self.overlapping: list[cgen.Generable] | None = None
         self.joiners = list(self._joiners())
 
     def _joiners(self) -> Iterator[Joiner]:
-        """Give what writes several nodes as one, for what the kernel has."""
+        """Yield the functions that emit several nodes together, for the features of the kernel."""
         inames = self.kernel.inames
         if self.has_waits:
             yield self._waits_together
@@ -112,14 +113,14 @@ class _DeviceEmitter(BodyEmitter):
         return super()._emit(node, writer, site)
 
     def _waits(self, node: Node) -> list[InstructionBase]:
-        """Return the instructions of *node*, where they do nothing but wait for copies."""
+        """Return the instructions of *node* if all of them only wait for copies."""
         if any(isinstance(each, Barrier) for each in nodes_in(node)):
             return []
         insns = [self.kernel.id_to_insn[run.insn_id] for run in runs_in(node)]
         return insns if all(insn.tags_of_type(CopyWaitTag) for insn in insns) else []
 
     def _look_back(self, node: Node) -> LookBackTag | None:
-        """Return the look-back that a node is, but for conditions around it."""
+        """Return the look-back that a node implements, ignoring conditions around it."""
         if not self.has_look_backs or isinstance(node, If):
             return None
         return look_back_of(self.kernel, node)
@@ -127,7 +128,7 @@ class _DeviceEmitter(BodyEmitter):
     def _looking_back(
         self, nodes: Sequence[Node], tag: LookBackTag, writer: ExpressionWriter, site: EmissionSite
     ) -> cgen.Generable:
-        """Return what a look-back is: not the loop that it is in the tree."""
+        """Return the code of a look-back, which replaces its loop in the tree."""
 
         def combined(node: Node) -> list[cgen.Generable]:
             self.has_look_backs = False
@@ -155,7 +156,7 @@ class _DeviceEmitter(BodyEmitter):
     def _tensors(
         self, runs: Sequence[Run], meanwhile: tuple[Node, ...], writer: ExpressionWriter
     ) -> list[cgen.Generable]:
-        """Return steps of tensor cores, all of one instruction, and what is done meanwhile."""
+        """Return the tensor-core steps of one instruction, and the code that overlaps with them."""
         insn_id = runs[0].insn_id
         inames = self.kernel.id_to_insn[insn_id].within_inames
         begun, finished = tensor_statements(
@@ -172,7 +173,7 @@ class _DeviceEmitter(BodyEmitter):
     def _noted(
         self, insn_id: str, statements: Iterable[cgen.Generable]
     ) -> Iterable[cgen.Generable]:
-        """Return the statements of an instruction, after they are noted."""
+        """Record the statements of an instruction, and return them."""
         if self.written is not None:
             statements = list(statements)
             self.written(insn_id, statements)
@@ -203,7 +204,7 @@ class _DeviceEmitter(BodyEmitter):
     def _past_cache(
         self, node: For, writer: ExpressionWriter, stores: list[StreamedStore]
     ) -> list[cgen.Generable]:
-        """Return a loop over lanes, and behind it what stores them past the cache."""
+        """Return a loop over lanes, followed by the streaming stores of these lanes."""
         self.lanes = {each.insn_id: each.element for each in stores}
         lines = [*(each.array for each in stores), *super()._for(node, writer)]
         self.lanes = {}
@@ -221,7 +222,7 @@ class _DeviceEmitter(BodyEmitter):
         return NOT_JOINED
 
     def _waits_together(self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter) -> Joined:
-        """Return one wait for copies in place of several."""
+        """Return one wait for copies in place of several consecutive ones."""
         waits = list(takewhile(bool, map(self._waits, nodes[at:])))
         if not waits:
             return NOT_JOINED
@@ -239,7 +240,7 @@ class _DeviceEmitter(BodyEmitter):
     def _tensors_together(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
     ) -> Joined:
-        """Return the steps of tensor cores of one instruction, and what is done meanwhile."""
+        """Emit the tensor-core steps of one instruction, and the code that overlaps with them."""
         steps = _steps_from(nodes, at)
         if not steps:
             return NOT_JOINED
@@ -264,7 +265,7 @@ class _DeviceEmitter(BodyEmitter):
 
 
 def _steps_from(nodes: Sequence[Node], at: int) -> list[Run]:
-    """Return the steps of tensor cores from ``nodes[at]`` on, those of one instruction."""
+    """Return the tensor-core steps of one instruction that begin at ``nodes[at]``."""
     steps: list[Run] = []
     for node in nodes[at:]:
         if not isinstance(node, Run) or not node.over:

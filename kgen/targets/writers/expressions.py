@@ -61,15 +61,15 @@ from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["ExpressionWriter"]
 
-#: The longest product that stands for a power, and how many operands its base may have.
+#: The largest exponent written as a product, and the most operands that its base may have.
 _UNROLLED_POWERS: Final = 4
 _OPERANDS_OF_BASE: Final = 8
-#: The helpers for powers of what is better not written more than once.
+#: The helper functions for powers of bases that should be evaluated only once.
 _POWERS: Final = {2: "square", 3: "cube", 4: "fourth_power"}
-#: Operations whose result may leave the range of a type narrower than int.
+#: Operations whose result may exceed the range of a type narrower than int.
 _CHANGING: Final = (p.Sum, p.Product, p.LeftShift, p.BitwiseNot)
 _BYTE: Final = NumpyType(np.dtype(np.uint8))
-#: Of operators that get parentheses as soon as they are operands: their ranks surprise in C.
+#: The precedence of operators that are always parenthesized as operands, to avoid surprises in C.
 _LOOSE: Final = PREC_NONE + 1
 
 
@@ -77,9 +77,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     """Writes the expressions of one kernel.
 
     ``rec(expr, prec, beside)`` is the text of *expr* as an operand of an operator of
-    precedence *prec*; Python numbers in it adapt to the type *beside*. Its type in C is that
-    which the typer gives, ``typer.beside(expr, beside)``, and operands are cast where C would
-    compute in another type than numpy.
+    precedence *prec*; Python numbers in it adapt to the type *beside*. The C expression has the
+    type ``typer.beside(expr, beside)``; operands are cast where C would compute in another type
+    than numpy.
     """
 
     def __init__(self, kernel: DeviceKernel, target: CFamilyLanguage, preamble: Preamble) -> None:
@@ -91,14 +91,14 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         ranges = Ranges.of(kernel)
         self.integers = IntegerWriter(target, self.site, ranges, preamble, self._plain, self.typer)
         self.accesses = AccessWriter(kernel, self.integers, self.site)
-        #: Of Python numbers beside a type, but for 0 and -0.0: the text, and its precedence.
+        #: The text and precedence of each Python number beside a type, except 0 and -0.0.
         self._numbers: dict[tuple[type[Any], Any, NumpyType], tuple[str, int]] = {}
         self._type_names: dict[NumpyType, str] = {}
         self._base: Self | None = None
         self._statements: dict[frozenset[str], Self] = {}
 
     def at(self, site: EmissionSite) -> Self:
-        """Return what writes the expressions at *site*, as this does at its own."""
+        """Return the writer of the expressions at another site."""
         if site is self.site:
             return self
         if site.values:
@@ -111,7 +111,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def statement(
         self, site: EmissionSite, inames: frozenset[str], values: Mapping[str, Expr]
     ) -> Self:
-        """Return what writes a statement at *site*: inside of *inames*, which have *values*."""
+        """Return the writer of a statement at *site*, inside *inames* with the given *values*."""
         writer = self._statements.get(inames) if site is self.site else None
         if writer is None:
             writer = self.at(site.statement(inames))
@@ -120,10 +120,10 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return writer._with_values(values) if values else writer
 
     def _with_values(self, values: Mapping[str, Expr]) -> Self:
-        """Give loop variables values; subscripts and bounds are written with those put in."""
+        """Return a writer that substitutes *values* for loop variables in subscripts and bounds."""
         writer = self._new(self.site.with_values(values))
         writer.accesses = self.accesses.at(writer.site, self.integers)
-        writer._base = self  # as long as its integers are written
+        writer._base = self  # keeps the base alive: its integer writer only refers to it weakly
         return writer
 
     def _new(self, site: EmissionSite) -> Self:
@@ -132,25 +132,25 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return writer
 
     def for_function(self, function: DeviceFunction | None) -> Self:
-        """Return what writes the expressions of a function; ``None`` is the host's."""
+        """Return the writer of the expressions of a function; ``None`` means the host function."""
         return self
 
     def divergent(self, site: EmissionSite, *conditions: Expr) -> EmissionSite:
-        """Return the site of what runs whenever, or as often as, *conditions* at *site* say."""
+        """Return the site of statements whose guards or trip counts are *conditions* at *site*."""
         return site
 
     @property
     def calls(self) -> CallWriter:
-        """What writes calls."""
+        """The writer of calls."""
         return CallWriter(self)
 
     @property
     def indices(self) -> IndexParts:
-        """What finds indices in expressions."""
+        """The finder of index parts of expressions."""
         return IndexParts(self.integers, self.site)
 
     def __call__(self, expr: Expr, prec: int, beside: NumpyType) -> str:
-        """Write *expr*; what has no method of its own goes the longer way."""
+        """Write *expr*; types without a method of their own use the slower general dispatch."""
         method = getattr(self, getattr(expr, "mapper_method", "map_foreign"), None)
         if method is None:
             return super().__call__(expr, prec, beside)
@@ -162,24 +162,24 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     # -- entry ----------------------------------------------------------------------------
 
     def declared_type(self, name: str, dtype: NumpyType) -> str:
-        """Return the type with which a variable of the code is declared."""
+        """Return the type with which a variable of the generated code is declared."""
         return self.type_name(dtype)
 
     def place(self, expr: Expr, value: Expr, dtype: NumpyType) -> str:
-        """Write where *value* is assigned to, a place of type *dtype*."""
+        """Write the left-hand side of an assignment of *value*, of type *dtype*."""
         return self.rec(expr, PREC_NONE, dtype)
 
     def streamed(self, place: Expr, value: Expr, dtype: NumpyType) -> str | None:
-        """Write a store past the cache; ``None`` where the language has none for that place."""
+        """Write a streaming store; ``None`` if the language has none for this left-hand side."""
         texts = self.rec(place, PREC_NONE, dtype), self.assigned(value, dtype)
         return f"{self.target.streaming_store}(&{texts[0]}, {texts[1]})"
 
     def operand_of_atomic(self, expr: Expr, dtype: NumpyType) -> str:
-        """Write what every work-item passes to an atomic function."""
+        """Write the operand that a work-item passes to an atomic function."""
         return self.converted(expr, dtype, PREC_NONE)
 
     def type_name(self, dtype: NumpyType) -> str:
-        """Return the name of a type, whose headers the code then needs."""
+        """Return the name of a type, and record the headers that it needs."""
         name = self._type_names.get(dtype)
         if name is None:
             self.preamble.seen_dtypes.add(dtype)
@@ -190,8 +190,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return name
 
     def assigned(self, expr: Expr, dtype: NumpyType) -> str:
-        """Write *expr* to be assigned to a variable of type *dtype*, which converts numbers."""
-        if dtype.kind == "V" and is_constant(expr):  # where a reduction starts
+        """Write *expr* as the right-hand side of an assignment, which converts to *dtype*."""
+        if dtype.kind == "V" and is_constant(expr):  # the initial value of a reduction
             return self._vector_of(expr, dtype)
         own = self.own_type(expr, dtype)
         if own.is_complex() or dtype.is_complex():
@@ -208,7 +208,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.rec(expr, PREC_UNARY if is_cut else PREC_NONE, dtype)
 
     def _vector_of(self, number: Any, dtype: NumpyType) -> str:
-        """Write a vector all of whose numbers are *number*."""
+        """Write a vector whose components all equal *number*."""
         numbers, vector = numbers_of(dtype.dtype), self.target.vector_of(dtype.dtype)
         assert numbers is not None
         assert vector is not None
@@ -220,7 +220,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.truth(expr, PREC_NONE)
 
     def truth(self, expr: Expr, prec: int) -> str:
-        """Write *expr* as an operand of which only matters whether it is true."""
+        """Write *expr* as an operand in a boolean context: any nonzero value is true."""
         own = self.own_type(expr, INT32)
         if own.is_integral():
             return self.rec(expr, prec, INT32)
@@ -229,7 +229,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def own_type(self, expr: Expr, beside: NumpyType) -> NumpyType:
         """Return the type of the text of *expr* beside a type.
 
-        What is computed of real numbers beside a complex one stays real: ``2.0f / 3.0f * z``.
+        Operations on real numbers stay real beside a complex one: ``2.0f / 3.0f * z``.
         """
         if beside.kind != "c" or (is_constant(expr) and not isinstance(expr, _REAL)):
             return self.typer.beside(expr, beside)
@@ -242,15 +242,15 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self.cast(expr, self.own_type(expr, wanted), wanted, prec)
 
     def text_type(self, expr: Expr, own: NumpyType) -> NumpyType:
-        """Return the type that the language gives to the text of *expr*, which is of type *own*.
+        """Return the type of the text of *expr* in the target language; its kgen type is *own*.
 
-        The digits of an integer are an int where they fit, whatever type the number has.
+        An integer literal that fits has the type int, whatever the type of the number.
         """
         value = integer_constant(expr) if own.is_integral() else None
         return own if value is None else digits_type(value, own)
 
     def exact(self, expr: Expr, wanted: NumpyType, prec: int) -> str:
-        """Write *expr* as an operand that is a *wanted* to the compiler, too."""
+        """Write *expr* as an operand whose type is *wanted* in the target language, too."""
         value = integer_constant(expr) if wanted.is_integral() else None
         if value is None or is_promoted_to_int(wanted) or digits_type(value, wanted) == wanted:
             return self.converted(expr, wanted, prec)
@@ -278,7 +278,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return parenthesized(f"({name}) {text}", PREC_UNARY, prec)
 
     def _plain(self, expr: Expr, prec: int) -> str:
-        """Write what stands in an integer expression, whose variables have got their values."""
+        """Write a part of an integer expression in which loop variables are already substituted."""
         return self.rec(expr, prec, INT32)
 
     # -- leaves ---------------------------------------------------------------------------
@@ -324,9 +324,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return name
 
     def _value(self, variable: p.Variable, value: Expr, prec: int) -> str:
-        """Write the value that a loop variable has, in its type."""
+        """Write the value of a loop variable, in the variable's type."""
         dtype = self.typer(variable)
-        if dtype == INT64:  # which what it is computed from may not be, such as axes
+        if dtype == INT64:  # its operands, such as hardware axes, may be narrower
             return self.integers.text(value, prec, wide=True)
         if not self.integers.overflows(value):
             return self.integers.text(value, prec)
@@ -342,7 +342,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return self.site.texts[expr]
         if expr.index == ():
             name = assignee_name(expr)
-            if name not in self.kernel.array_vars:  # x[()] of a number
+            if name not in self.kernel.array_vars:  # x[()] where x is a scalar
                 return self.map_variable(p.Variable(name), enclosing_prec, beside)
         return self._element(expr)
 
@@ -354,7 +354,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self._element(expr)
 
     def _element(self, access: p.Subscript | LinearSubscript) -> str:
-        """Write an element; in lanes that of a ``bool`` as a byte, of which gcc makes vectors."""
+        """Write an element; in lanes, a ``bool`` is written as a byte, which gcc can vectorize."""
         text = self.accesses.element(access)
         name = assignee_name(access)
         if not self.site.in_lanes or self.kernel.array_vars[name].dtype != BOOL8:
@@ -383,9 +383,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     # -- arithmetic -----------------------------------------------------------------------
 
     def _number(self, expr: Expr, result: NumpyType) -> int | None:
-        """Return the value of whole numbers that are computed beside others, as Python has it.
+        """Return the value of an expression of Python integers only, computed as in Python.
 
-        ``1 // 3`` is 0.0 beside a real number.
+        Beside a real number, for example, ``1 // 3`` is 0.0.
         """
         if result.is_integral() or not isinstance(self.typer.operand(expr), Literal):
             return None
@@ -412,7 +412,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
         if len(rest) == 1 and isinstance(first, float) and first == 1:
             parts, rest = [("", rest[0])], []
-        only = None if rest else result  # 1.0*i is a real number, though i is none
+        only = None if rest else result  # 1.0*i is real although i is an integer
         return chain_text(self, parts, result, PREC_PRODUCT, enclosing_prec, first_as=only)
 
     def map_quotient(self, expr: p.Quotient, enclosing_prec: int, beside: NumpyType) -> str:
@@ -480,7 +480,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if isinstance(exponent, int | np.integer) and abs(int(exponent)) <= _UNROLLED_POWERS:
             is_real = not result.is_integral()
             exponent = int(exponent)
-            # of a complex 0, functions for powers make what is no number
+            # for a complex 0, the power functions return NaN
             is_cheap = abs(exponent) == 1 or result.is_complex()
             is_cheap = is_cheap or _count_operands(expr.base) <= _OPERANDS_OF_BASE
             if is_cheap and (exponent > 0 or (is_real and exponent < 0)):
@@ -674,7 +674,7 @@ _WHOLE = (int, *_AXES)
 
 
 def _unnested(expr: p.Sum) -> tuple[Expr, ...]:
-    """Return the terms of a sum that may be nested to the left as deep as it is long."""
+    """Return the terms of a sum, flattening sums nested on the left, without recursion."""
     tails: list[tuple[Expr, ...]] = []
     children: tuple[Expr, ...] = expr.children
     while isinstance(children[0], p.Sum):
@@ -684,9 +684,9 @@ def _unnested(expr: p.Sum) -> tuple[Expr, ...]:
 
 
 def _count_operands(expr: Expr) -> int:
-    """Count the operands of sums and products, which a compiler computes but once.
+    """Count the operands of sums and products, which a compiler evaluates only once.
 
-    Whatever is not a variable, an element or a number counts as more than enough.
+    Anything but a variable, an element or a number counts as more than the limit.
     """
     if isinstance(expr, _CHAINS):
         return sum(map(_count_operands, expr.children))

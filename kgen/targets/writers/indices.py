@@ -42,12 +42,13 @@ from kgen.targets.writers.site import EmissionSite
 
 __all__ = ["IntegerWriter", "negated", "parenthesized", "signed_terms"]
 
-#: Writes what is no integer arithmetic: elements of arrays, calls; (expression, precedence).
+#: Writes expressions other than integer arithmetic, such as array elements and calls, given
+#: the expression and the precedence of the enclosing operator.
 Fallback: TypeAlias = Callable[[Expr, int], str]
 
 
 def parenthesized(text: str, own: int, enclosing: int) -> str:
-    """Put *text* in parentheses if its operator binds less than the one around it."""
+    """Put *text* in parentheses if its operator binds less tightly than the enclosing one."""
     return f"({text})" if enclosing > own else text
 
 
@@ -59,12 +60,12 @@ def negated(text: str) -> str:
 _INTEGERS = (int, np.integer)
 _NUMBERS = (int, float)
 
-#: Subscripts that nothing is computed for: they are as wide as they are.
+#: Subscripts without arithmetic, which keep the width of their type.
 _VALUES = (p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
 
 
 def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
-    """Split off the signs of the terms of a sum: ``(is negative, what is left)``."""
+    """Split off the signs of the terms of a sum: pairs ``(is negative, unsigned term)``."""
     terms = []
     for child in children:
         if isinstance(child, p.Product):
@@ -90,16 +91,16 @@ def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
 
 
 def _is_number(expr: Expr) -> bool:
-    """Tell whether *expr* is made of numbers alone, such as those put in for variables."""
+    """Tell whether *expr* consists of numbers only, for example after a substitution."""
     if isinstance(expr, p.Sum | p.Product):
         return all(map(_is_number, expr.children))
     return isinstance(expr, _INTEGERS)
 
 
 def _has_split_group(index: Expr) -> bool:
-    """Tell whether one group index is in a sum beside what its loop was split into.
+    """Tell whether a sum has a group index and another part of the loop that it was split from.
 
-    As in ``3200*gid(0) + 100*i + j``, which is ``100*(32*gid(0) + i) + j``.
+    For example ``3200*gid(0) + 100*i + j``, which is ``100*(32*gid(0) + i) + j``.
     """
     terms = [_scaled(term) for term in index.children] if isinstance(index, p.Sum) else []
     groups = [factor for factor, term in terms if isinstance(term, GroupHardwareAxisIndex)]
@@ -108,7 +109,7 @@ def _has_split_group(index: Expr) -> bool:
 
 
 def _scaled(term: Expr) -> tuple[int, Expr]:
-    """Return the constant factor of a term, and the other one."""
+    """Return the constant factor of a term, and the remaining factor."""
     match term:
         case p.Product((int(factor), other)):
             return factor, other
@@ -124,9 +125,9 @@ def _is_long_value(arg: ArrayArg | ValueArg) -> bool:
 class IntegerWriter:
     """Writes integer expressions for one function.
 
-    ``long_names`` are the variables of 64 bits. With *wide* the text is computed in 64 bits:
-    the first factor of each product is cast, and the first term of each sum. The terms behind
-    that are not where *ranges* proves that they fit.
+    ``long_names`` are the variables of 64 bits. With *wide*, expressions are computed in 64
+    bits: the first factor of each product and the first term of each sum are cast. Further
+    terms of a sum are not cast if *ranges* proves that they fit in 32 bits.
     """
 
     def __init__(
@@ -143,27 +144,27 @@ class IntegerWriter:
         self.sizes = site.sizes
         self.ranges = ranges
         self.preamble = preamble
-        self._fallback = WeakMethod(fallback)  # which keeps this
+        self._fallback = WeakMethod(fallback)  # weak: its owner refers to this writer
         self.type_of = type_of
         self.long_names = {arg.name for arg in ranges.kernel.args if _is_long_value(arg)}
-        #: Loop variables and sizes, and whether they are int32 where they are not found to be long.
+        #: Loop variables and sizes, which may be int32.
         self.whole_names = ranges.kernel.all_inames() | ranges.kernel.all_params()
         self._are_int32: dict[str, bool] = {}
-        #: How the index of the work-item is written, along each axis.
+        #: The text of the work-item's index along each axis.
         self.local_index = target.local_index
-        #: How the number of the work-group is.
+        #: The text of the work-group's index along each axis.
         self.group_index = target.group_index
         self._texts: dict[str, str] = {}
 
     def at(self, site: EmissionSite, fallback: Fallback) -> IntegerWriter:
-        """Return the same for another site."""
+        """Return the same writer for another site."""
         writer = IntegerWriter.__new__(IntegerWriter)
         writer.__dict__.update(self.__dict__, signs=site.signs, sizes=site.sizes)
         writer._fallback = WeakMethod(fallback)
         return writer
 
     def _other(self, expr: Expr, prec: int) -> str:
-        """Write what is no operation on integers."""
+        """Write an expression other than integer arithmetic."""
         fallback = self._fallback()
         assert fallback is not None
         return fallback(expr, prec)
@@ -173,7 +174,7 @@ class IntegerWriter:
         if isinstance(expr, _INTEGERS):
             text = integer_text(self.target, int(expr))
             return parenthesized(text, PREC_UNARY if expr < 0 else PREC_CALL, prec)
-        if wide and _is_number(expr):  # which takes no cast
+        if wide and _is_number(expr):  # literals take no cast
             return self.text(int(evaluate(expr)), prec)
         method = _METHODS.get(type(expr))
         if method is not None:
@@ -204,27 +205,27 @@ class IntegerWriter:
         return parenthesized("".join(parts), PREC_SUM, prec)
 
     def _casts(self, terms: list[tuple[bool, Expr]]) -> list[bool]:
-        """Tell which terms of a sum are computed in 64 bits, for the sum to be."""
+        """Tell which terms must be computed in 64 bits so that the sum is."""
         products = [self._may_overflow(term) for _, term in terms]
         casts = [
             is_long or self.overflows(term)
             for is_long, (_, term) in zip(products, terms, strict=True)
         ]
         if not any(products[:2]) and not any(self._is_long_name(term) for _, term in terms[:2]):
-            # one long operand makes a sum long; a number takes no cast
+            # one operand of 64 bits makes the sum 64 bits wide; literals take no cast
             casts[next((at for at, (_, term) in enumerate(terms) if not _is_number(term)), 0)] = (
                 True
             )
         return casts
 
     def subscript(self, index: Expr, *, fits: bool) -> str:
-        """Write the number of an element; that *fits* in 32 bits if no element is beyond."""
+        """Write the linear index of an element; *fits* means that all indices fit in 32 bits."""
         return self.text(index, wide=self._is_wide(index, fits))
 
     def _is_wide(self, index: Expr, fits: bool) -> bool:
-        """Tell whether a subscript, or a step on the way to it, may be too large for 32 bits.
+        """Tell whether a subscript or an intermediate result may exceed 32 bits.
 
-        As in ``13*i - 13*n + j``, where ``i`` and ``n`` are large, and close to each other.
+        For example ``13*i - 13*n + j``, where ``i`` and ``n`` are large and nearly equal.
         """
         if isinstance(index, _VALUES):
             return False
@@ -236,21 +237,21 @@ class IntegerWriter:
         return not fits or self.overflows(index) or self._has_large_product(index)
 
     def _has_large_product(self, index: Expr) -> bool:
-        """Tell whether a term may be too large although the sum fits: one may be negative."""
+        """Tell whether a term may overflow although the sum fits, as terms may be negative."""
         terms = index.children if isinstance(index, p.Sum) else ()
         terms = tuple(term for term in terms if not is_constant(term))
         found = [self.ranges.interval(term) for term in terms]
         if len(terms) < 2 or all(each.is_at_least(0) for each in found):
-            return False  # none is larger than the index
+            return False  # no term is larger than the index
         return any(
             isinstance(term, p.Product) and each.count is not None and not is_int32(each)
             for term, each in zip(terms, found, strict=True)
         )
 
     def overflows(self, expr: Expr) -> bool:
-        """Tell whether something on the way to *expr* may be too large for 32 bits.
+        """Tell whether an intermediate result of *expr* may exceed 32 bits.
 
-        As in ``(n + m) / 2 - n``, where ``n`` and ``m`` are large. What data decides is as said.
+        For example ``(n + m) / 2 - n``, with large ``n`` and ``m``. Data have their types' ranges.
         """
         return self.sizes.has_large_steps(expr)
 
@@ -258,7 +259,7 @@ class IntegerWriter:
         return isinstance(term, p.Product) and not self.ranges.fits(term)
 
     def is_int32_index(self, name: str) -> bool:
-        """Tell whether a loop variable, or a size, is int32 unless it is found to be long."""
+        """Tell whether a loop variable or size is int32, unless it is known to need 64 bits."""
         found = self._are_int32.get(name)
         if found is None:
             is_index = name in self.whole_names and name not in self.ranges.kernel.array_vars
@@ -316,7 +317,7 @@ class IntegerWriter:
     def _either(self, expr: p.If, prec: int, wide: bool) -> str:
         if not wide:
             return self._other(expr, prec)
-        if _is_number(expr.then) and _is_number(expr.else_):  # which take no cast
+        if _is_number(expr.then) and _is_number(expr.else_):  # literals take no cast
             return self._leaf(self._other(expr, PREC_UNARY), prec, True)
         condition = self._other(expr.condition, PREC_LOGICAL_OR)
         then = self.text(expr.then, PREC_LOGICAL_OR, wide=True)
@@ -324,7 +325,7 @@ class IntegerWriter:
         return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, prec)
 
     def _other_operation(self, expr: Expr, prec: int, wide: bool) -> str:
-        """Write a function, a power or an operation on bits, of 64 bits where steps need these."""
+        """Write a function, power or bitwise operation, in 64 bits if any step needs them."""
         if self.overflows(expr):
             expr = _Widener(self)(expr)
             wide = wide and self.type_of(expr) != INT64
@@ -343,7 +344,7 @@ class IntegerWriter:
         return result
 
     def _of_type(self, expr: Expr, dtype: NumpyType) -> str:
-        """Write an argument of an overloaded function, which must have the right type."""
+        """Write an argument of an overloaded function, with exactly the type *dtype*."""
         is_long = dtype == INT64
         if self.overflows(expr):
             return self.text(expr, wide=True)
@@ -364,7 +365,7 @@ class IntegerWriter:
         return INT64 if wide or self.is_long(expr) or self.overflows(expr) else INT32
 
     def is_long(self, expr: Expr) -> bool:
-        """Tell whether *expr* has 64 bits, or something in it."""
+        """Tell whether *expr* or a part of it has 64 bits."""
         match expr:
             case p.Variable():
                 return expr.name in self.long_names or self.type_of(expr).itemsize > 4
@@ -408,9 +409,9 @@ class IntegerWriter:
 
 
 class _Widener(IdentityMapper):
-    """Casts sizes and loop variables in operations that have a step beyond 32 bits.
+    """Casts sizes and loop variables in operations whose intermediate results may exceed 32 bits.
 
-    What has none keeps its type, such as the arguments of a function within.
+    Other operations keep their types, such as those in arguments of functions.
     """
 
     def __init__(self, integers: IntegerWriter) -> None:
@@ -427,7 +428,7 @@ class _Widener(IdentityMapper):
         return p.Call(expr.function, tuple(map(self.rec, expr.parameters)))
 
     def map_subscript(self, expr: p.Subscript) -> Expr:
-        return expr  # which is written on its own
+        return expr  # subscripts are written separately
 
 
 _Method: TypeAlias = Callable[[IntegerWriter, Any, int, bool], str]
