@@ -106,8 +106,13 @@ def test_two_loops_are_fused_exactly_where_that_is_right(seed: int) -> None:
     if not can_be_scheduled(knl):
         return
     pair = rng.sample(loops, 2)
-    fused = lp.rename_inames_in_batch(knl, {"f": pair})
-    may = can_be_scheduled(fused) and is_right(fused, program)
+    try:
+        fused = lp.rename_inames_in_batch(knl, {"f": pair})
+    except lp.KgenError:
+        may = False  # test_fused_loops_compute_the_same has those that are candidates
+    else:
+        may = can_be_scheduled(fused)
+        assert not may or is_right(fused, program), program
     assert (len(lp.get_kennedy_unweighted_fusion_candidates(knl, pair)) == 1) == may, program
 
 

@@ -10,14 +10,14 @@ from pytools.graph import CycleError, compute_topological_order
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.domains import difference
-from kgen.analysis.instances import Instances, relate, relate_sides
+from kgen.analysis.instances import Instances
+from kgen.analysis.merging import meeting_backward
 from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Expr, Reduction, WalkMapper
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
 from kgen.ir.unit import TranslationUnit, kernel_of
 from kgen.transforms.loops.inames import connected
@@ -356,9 +356,5 @@ class _Nest:
         self, a: Access, b: Access, loops: tuple[str, str], shared: frozenset[str]
     ) -> bool:
         """Tell whether *b* in an iteration meets *a* in one that comes after it."""
-        around = tuple(sorted(shared))
-        both, _ = self.instances.meeting(a, b, (loops[0], *around), (loops[1], *around))
-        for iname in around:
-            both = relate_sides(both, iname, "eq_set")
-        later = relate(both, Side.SECOND.of(loops[1]), Side.FIRST.of(loops[0]), "lt_set")
+        later, _ = meeting_backward(self.instances, a, b, [loops], shared)
         return not later.is_empty()

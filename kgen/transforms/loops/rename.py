@@ -10,7 +10,9 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.analysis.domains import copy_dims, difference, domains_without, drop_dims, rename_params
+from kgen.analysis.merging import check_order_kept
 from kgen.errors import TransformError
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -139,7 +141,8 @@ def rename_iname(
         for j                     end j
           b[j] = 1
 
-    Raises :class:`TransformError` for a name that is in use, and for loops that differ.
+    Raises :class:`TransformError` for a name that is in use, for loops that differ, and if an
+    iteration of one loop would need a later iteration of the other.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", ["a[i] = 0", "b[j] = 1"])
@@ -225,6 +228,7 @@ def _rename_into(
             f"instruction '{insn.id}' uses both '{old}' and '{new}'",
             because="one loop cannot take the place of two",
         )
+    _check_order(kernel, old, new, matches)
     change = Replacement({old: p.Variable(new)}, (new,))
     new_domains = partial(_merged_domains, kernel, old, new)
     result = replace_inames(kernel, change, matches, new_domains=new_domains)
@@ -322,6 +326,18 @@ def _merged_domains(
         else:
             result.append(domain)
     return tuple(result)
+
+
+def _check_order(kernel: LoopKernel, old: str, new: str, matches: InstructionTest) -> None:
+    """Reject fusing loops when an iteration of one needs a later one of the other."""
+    moved = [i for i in kernel.instructions if old in i.within_inames and matches(i)]
+    there = [i for i in kernel.instructions if new in i.within_inames]
+    orders = [
+        (ancestors(kernel, then) & {str(insn.id) for insn in before}, {str(then.id)}, (loops,))
+        for before, after, loops in ((moved, there, (old, new)), (there, moved, (new, old)))
+        for then in after
+    ]
+    check_order_kept(kernel, [order for order in orders if order[0]])
 
 
 def _check_same_loops(before: LoopKernel, after: LoopKernel, old: str, new: str) -> None:

@@ -14,6 +14,7 @@ from kgen.analysis.domains import (
     intersect_domains,
     rename_params,
 )
+from kgen.analysis.merging import check_order_kept
 from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, ValueArg
@@ -54,7 +55,8 @@ def fuse_kernels(
           end i                  end i                         c[i] = b[i] + 1
 
     Raises :class:`TransformError` for loops, arguments, rules or tags that have the same name and
-    differ; for loops, with a point.
+    differ; for loops, with a point. Also for data that flow from a later iteration of a merged
+    loop.
 
     >>> from kgen.frontend import make_kernel
     >>> one = make_kernel("{ [i]: 0<=i<n }", "b[i] = 2*a[i]", name="first")
@@ -79,6 +81,7 @@ def fuse_kernels(
         fused = _fuse(fused, part)
     fused = _with_flow(fused.copy(name=name), renamed, flow).copy(origin=None)
     check_well_formed(fused)
+    _check_order(fused, renamed, flow)
     table: dict[str, Any] = {name: CallableKernel(fused)}
     for program in kernels:
         if isinstance(program, TranslationUnit):
@@ -88,6 +91,18 @@ def fuse_kernels(
     return TranslationUnit(
         callables_table=table, entrypoints=frozenset({name}), target=fused.target
     )
+
+
+def _check_order(fused: LoopKernel, parts: Sequence[LoopKernel], flow: Sequence[Flow]) -> None:
+    """Reject loops that become one although an iteration needs a later one of another kernel."""
+    orders = []
+    for name, first, then in flow:
+        for writer in _writers(parts[first], name):
+            for user in _users(parts[then], name):
+                shared = fused.id_to_insn[writer].within_inames
+                shared &= fused.id_to_insn[user].within_inames
+                orders.append(({writer}, {user}, [(iname, iname) for iname in sorted(shared)]))
+    check_order_kept(fused, orders)
 
 
 def _read_flow(item: Flow, parts: Sequence[LoopKernel]) -> Flow:

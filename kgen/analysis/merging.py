@@ -1,0 +1,86 @@
+"""Whether loops can be one: no iteration may need a later one of the loop that ran before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.dependences import describe_violation
+from kgen.analysis.instances import Instances, relate, relate_sides
+from kgen.errors import TransformError
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.sets.dims import Set
+from kgen.ir.sets.names import Side
+from kgen.ir.tags import ConcurrentTag
+
+__all__ = ["check_order_kept", "meeting_backward"]
+
+#: Ids of instructions that ran before others, these, and the loops of each that become one.
+Order = tuple[Collection[str], Collection[str], Sequence[tuple[str, str]]]
+
+
+def meeting_backward(
+    instances: Instances,
+    first: Access,
+    then: Access,
+    merged: Sequence[tuple[str, str]],
+    shared: Collection[str],
+) -> tuple[Set, bool]:
+    """Return where *then* meets *first* in an iteration that comes after it, once loops are one.
+
+    :arg merged: pairs of a loop of *first* and one of *then*; with several, an iteration is
+        later if it is in one of them, and earlier in none, so that it is in any order of these
+    :arg shared: the loops around both, in the same iteration of which they are
+    """
+    around = tuple(sorted(shared))
+    ones, others = (tuple(pair[side] for pair in merged) for side in (0, 1))
+    both, is_exact = instances.meeting(first, then, (*ones, *around), (*others, *around))
+    for iname in around:
+        both = relate_sides(both, iname, "eq_set")
+    same = both
+    for one, other in merged:
+        both = relate(both, Side.SECOND.of(other), Side.FIRST.of(one), "le_set")
+        same = relate(same, Side.SECOND.of(other), Side.FIRST.of(one), "eq_set")
+    return both.subtract(same), is_exact
+
+
+def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
+    """Reject loops that become one although an iteration needs, certainly, a later one.
+
+    Parallel loops are left out: barriers keep the order of their iterations.
+
+    :arg kernel: the kernel in which instructions ran one after the other
+    """
+    instances = Instances(kernel, has_axes=False)
+    accesses = list(collect_accesses(kernel))
+    for earlier, later, loops in orders:
+        merged = [pair for pair in loops if not any(kernel.has_tag(n, ConcurrentTag) for n in pair)]
+        if not merged:
+            continue
+        for first, then in _conflicts(accesses, earlier, later):
+            of = kernel.id_to_insn
+            shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
+            shared = shared.difference(*merged)
+            found, is_exact = meeting_backward(instances, first, then, merged, shared)
+            if is_exact and not found.is_empty():
+                raise TransformError(
+                    f"the loops over {' and '.join(dict.fromkeys(merged[0]))} cannot be one: "
+                    f"iterations of '{then.insn_id}' need later ones of '{first.insn_id}'",
+                    kernel=kernel.name,
+                    point=describe_violation(kernel, found, first, then),
+                    hint="leave the loops apart; or tag them first, if their iterations are to "
+                    "run at once, with barriers",
+                )
+
+
+def _conflicts(
+    accesses: Sequence[Access], earlier: Collection[str], later: Collection[str]
+) -> Iterator[tuple[Access, Access]]:
+    """Yield the pairs of accesses to one array, one of which writes it."""
+    for first in accesses:
+        if first.insn_id not in earlier:
+            continue
+        for then in accesses:
+            is_conflict = then.array == first.array and (first.is_write or then.is_write)
+            if is_conflict and then.insn_id in later:
+                yield first, then

@@ -1,0 +1,53 @@
+"""Whether loops can be one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from kgen.errors import TransformError
+
+
+def _two(read: str) -> lp.TranslationUnit:
+    text = f"b[i] = b[i] + 1 {{id=w}}\no[j] = b[{read}] {{id=r, dep=w}}"
+    arrays = [lp.GlobalArg("b, o", np.float64, shape="8")]
+    return lp.make_kernel("{ [i, j]: 0 <= i, j < 8 }", text, arrays, target=lp.ExecutableCTarget())
+
+
+@pytest.mark.parametrize("read", ["7 - j", "(j + 4) % 8"])
+def test_loops_that_read_later_iterations_are_not_renamed_into_one(read: str) -> None:
+    with pytest.raises(TransformError, match=r"'r' need later ones of 'w'"):
+        lp.rename_iname(_two(read), "j", "i", existing_ok=True)
+    with pytest.raises(TransformError, match="loops over"):
+        lp.rename_inames(_two(read), ["i", "j"], "k")
+
+
+@pytest.mark.parametrize("read", ["j", "j // 2"])
+def test_loops_that_read_earlier_iterations_are_renamed_into_one(read: str) -> None:
+    knl = _two(read)
+    fused = lp.rename_iname(knl, "j", "i", existing_ok=True)
+    (_, before), (_, after) = (k(b=np.arange(8.0)) for k in (knl, fused))
+    assert all(map(np.array_equal, before, after))
+
+
+def test_parallel_loops_become_one_and_have_a_barrier() -> None:
+    knl = lp.rename_iname(lp.tag_inames(_two("7 - j"), "i:l.0, j:l.0"), "j", "i", existing_ok=True)
+    _, (b, o) = knl(b=np.arange(8.0))
+    assert o.tolist() == b[::-1].tolist() == list(range(8, 0, -1))
+
+
+def _fused(read: str) -> lp.TranslationUnit:
+    arrays = [lp.GlobalArg("b", np.float64, shape="8")]
+    domain, target = "{ [i]: 0 <= i < 8 }", lp.ExecutableCTarget()
+    one = lp.make_kernel(domain, "b[i] = b[i] + 1", arrays, target=target)
+    arrays = [*arrays, lp.GlobalArg("o", np.float64, shape="8")]
+    two = lp.make_kernel(domain, f"o[i] = b[{read}]", arrays, target=target)
+    return lp.fuse_kernels([one, two], data_flow=[("b", 0, 1)])
+
+
+def test_data_flow_from_later_iterations_is_rejected() -> None:
+    with pytest.raises(TransformError, match="the loops over i cannot be one"):
+        _fused("7 - i")
+    _, (_, o) = _fused("i // 2")(b=np.arange(8.0))
+    assert o.tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
