@@ -1,4 +1,4 @@
-"""Whether loops can be one: no iteration may need a later one of the loop that ran before."""
+"""Merging loops: no iteration may need a later iteration of the loop that ran before."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import describe_violation
 from kgen.analysis.instances import Instances, relate, relate_sides
 from kgen.errors import TransformError
+from kgen.ir.expr import flatten_sum, variable_names
+from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.names import Side
@@ -45,9 +47,9 @@ def meeting_backward(
 
 
 def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
-    """Reject loops that become one although an iteration needs, certainly, a later one.
+    """Reject merged loops in which an iteration provably needs a later one.
 
-    Parallel loops are left out: barriers keep the order of their iterations.
+    Parallel loops are exempt: barriers keep the order of their accesses.
 
     :arg kernel: the kernel in which instructions ran one after the other
     """
@@ -57,7 +59,7 @@ def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
         merged = [pair for pair in loops if not any(kernel.has_tag(n, ConcurrentTag) for n in pair)]
         if not merged:
             continue
-        for first, then in _conflicts(accesses, earlier, later):
+        for first, then in _conflicts(kernel, accesses, earlier, later):
             of = kernel.id_to_insn
             shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
             shared = shared.difference(*merged)
@@ -74,13 +76,29 @@ def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
 
 
 def _conflicts(
-    accesses: Sequence[Access], earlier: Collection[str], later: Collection[str]
+    kernel: LoopKernel,
+    accesses: Sequence[Access],
+    earlier: Collection[str],
+    later: Collection[str],
 ) -> Iterator[tuple[Access, Access]]:
-    """Yield the pairs of accesses to one array, one of which writes it."""
+    """Yield the pairs of accesses to one array, one of which writes it, unless both add to it."""
     for first in accesses:
         if first.insn_id not in earlier:
             continue
         for then in accesses:
             is_conflict = then.array == first.array and (first.is_write or then.is_write)
-            if is_conflict and then.insn_id in later:
+            if not is_conflict or then.insn_id not in later:
+                continue
+            if not (_adds(kernel, first) and _adds(kernel, then)):
                 yield first, then
+
+
+def _adds(kernel: LoopKernel, access: Access) -> bool:
+    """Tell whether an access is part of ``x = x + ...``: such sums may be added in any order."""
+    insn = kernel.id_to_insn[access.insn_id]
+    if not isinstance(insn, Assignment) or access.array not in insn.assignee_var_names():
+        return False
+    rest = [term for term in flatten_sum(insn.expression) if term != insn.assignee]
+    return len(rest) + 1 == len(flatten_sum(insn.expression)) and access.array not in (
+        variable_names(*rest)
+    )

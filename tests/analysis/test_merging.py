@@ -51,3 +51,15 @@ def test_data_flow_from_later_iterations_is_rejected() -> None:
         _fused("7 - i")
     _, (_, o) = _fused("i // 2")(b=np.arange(8.0))
     assert o.tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_sums_of_two_loops_are_added_in_any_order() -> None:
+    text = "<> acc = 0 {id=z}\nacc = acc + a[i] {id=p, dep=z}\nacc = acc + 2*a[j] {id=q, dep=p}"
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i, j < 8 }",
+        f"{text}\no = acc {{dep=q}}",
+        [lp.GlobalArg("a", np.float64, shape=8), lp.GlobalArg("o", np.float64, shape=()), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    _, (o,) = lp.rename_iname(knl, "j", "i", existing_ok=True)(a=np.arange(8.0))
+    assert o == 3 * 28
