@@ -1,4 +1,4 @@
-"""Scans (prefix sums) of arrays from expressions in C, called like pyopencl's and pycuda's."""
+"""Scans (prefix sums) of arrays given by C expressions, with the API of pyopencl and pycuda."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["ExclusiveScanKernel", "GenericScanKernel", "InclusiveScanKernel"]
 
 
 class GenericScanKernel(Tunable):
-    """Scans the values of an expression of elements, and runs a statement on each result.
+    """Scans the values of an expression of array elements, and runs a statement on each result.
 
     :arg context: optional, a pyopencl context; the arrays of a call determine where it runs
     :arg dtype: the type in which values are combined
@@ -247,10 +247,10 @@ class GenericScanKernel(Tunable):
         return self._call(args, **options) if done is None else done[0]
 
     def _like_before(self, args: tuple[Any, ...]) -> Any:
-        """Make a call that is like the one before; return ``None`` if it is not."""
+        """Repeat the previous call with other arguments; return ``None`` if their kinds differ."""
         try:
             return None if self._shortcut is None else self._shortcut(args)
-        except InvocationError:  # other arrays are not like those of the call before
+        except InvocationError:  # the arrays differ in kind from those of the previous call
             return None
 
     def _call(
@@ -326,7 +326,7 @@ class GenericScanKernel(Tunable):
         return result
 
     def _new_outputs(self, place: Place, given: Sequence[str], like: Any) -> dict[str, Any]:
-        """Return the arrays that a call makes, like its first one."""
+        """Return the arrays that a call allocates, of the kind of its first argument."""
         return {
             one.name: new_array(place, like, like.shape, one.dtype)
             for one in self.signature.arrays
@@ -334,7 +334,7 @@ class GenericScanKernel(Tunable):
         }
 
     def _fitted(self, name: str, array: Any, size: int) -> Any:
-        """Return an array with one axis; of an array of which each element is used, its first."""
+        """Return an array with one axis, cut to *size* elements if accesses are elementwise."""
         found = flat(array)
         if found is None:
             raise InvocationError(
@@ -465,7 +465,7 @@ class _ScanOfArray(GenericScanKernel):
     def _scanned(
         self, place: Place, given: dict[str, Any], axis: int | None, more: dict[str, Any]
     ) -> Any:
-        """Return the scan of an array; into the other one, if there is one."""
+        """Return the scan of an array, stored in the output array if one was passed."""
         source, target = given["input_ary"], given.get("output_ary")
         if target is source and axis is not None:
             del given["output_ary"]

@@ -1,4 +1,4 @@
-"""Tuples and maps that kernels hold: constant, but easily joined and copied to what is not."""
+"""Immutable tuples and maps of kernels, with the usual operations for changed copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ P = TypeVar("P")
 
 
 class Parts(tuple[P, ...]):
-    """Domains, instructions or arguments of a kernel: a tuple to which lists can be added.
+    """Domains, instructions or arguments of a kernel: a tuple that can be joined with lists.
 
     Slices are lists, which can be changed and passed to ``kernel.copy``.
 
@@ -42,7 +42,7 @@ class Parts(tuple[P, ...]):
 
 
 class Joinable(tuple[P, ...]):
-    """Nestings of loops, outer loops first, or words: a tuple, which sets can be joined with.
+    """Loop nestings, outer loops first, or words: a tuple with a union ``|`` with sets.
 
     >>> Joinable([("i", "j")]) | {("j", "k"), ("i", "j")}
     (('i', 'j'), ('j', 'k'))
@@ -57,7 +57,7 @@ class Joinable(tuple[P, ...]):
 
 
 class Table(constantdict[str, P]):
-    """What a kernel holds by name: constant, and copied to a dict that can be changed.
+    """Objects of a kernel by name: an immutable map whose copies are ordinary dicts.
 
     >>> changed = Table({"a": 1}).copy()
     >>> changed["b"] = 2

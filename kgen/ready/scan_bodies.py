@@ -61,7 +61,7 @@ class ScanBody:
         return p.Variable(name)
 
     def _scan(self) -> Iterator[InstructionBase]:
-        """Yield what scans: all before an element, or with it."""
+        """Yield the instructions of the inclusive or exclusive scan."""
         combination = self.snippets.combination
         result = self._temporary(
             "kgen_before" if self.is_exclusive else "item", self.snippets.dtype
@@ -75,7 +75,7 @@ class ScanBody:
             yield CallInstruction((result, flag), reduction, id="scan")
 
     def _items(self) -> Iterator[InstructionBase]:
-        """Yield what finds the results of an element and of the one before it."""
+        """Yield the instructions that read the results of an element and the preceding one."""
         if not self.is_exclusive:
             return
         snippets = self.snippets
@@ -93,7 +93,7 @@ class ScanBody:
         yield Assignment(self._temporary("prev_item", snippets.dtype), before, id="prev_item")
 
     def _outputs(self) -> Iterator[InstructionBase]:
-        """Yield what stores the results, in memory of their own or where the snippet says."""
+        """Yield the instructions that store the results, in separate arrays or by the snippet."""
         snippets = self.snippets
         if self.stores_results:
             for name in snippets.stored():
@@ -109,7 +109,7 @@ class ScanBody:
 
 
 class TiledScanBody(ScanBody):
-    """The instructions of a scan that tiles of elements in local memory hold."""
+    """The instructions of a scan with tiles of elements in local memory."""
 
     def __init__(self, snippets: ScanSnippets, tiling: Tiling, *, stores_results: bool) -> None:
         self.scan = TiledScan(
@@ -124,7 +124,7 @@ class TiledScanBody(ScanBody):
         return insn if isinstance(insn, BarrierInstruction) else super()._inside(insn)
 
     def _scan(self) -> Iterator[InstructionBase]:
-        """Yield what leaves the results in the tile."""
+        """Yield the instructions that leave the results in the tile."""
         yield from self.scan.instructions()
 
     def _items(self) -> Iterator[InstructionBase]:
@@ -155,5 +155,5 @@ class TiledScanBody(ScanBody):
 
 
 def races(program: Program, indices: Indices) -> list[str]:
-    """Return the warnings of stores to elements other than x[i], which C leaves to its writer."""
+    """Return the warnings of races to disable, for stores to elements other than x[i]."""
     return [f"write_race({name})" for name in program.scattered(indices.element)]

@@ -1,4 +1,4 @@
-"""The snippets of a scan: what it combines, and what it stores."""
+"""The C snippets of a scan: its input, its combination and its output statement."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _RESULTS: Final = frozenset(["item", "prev_item", "last_item"])
 
 
 class ScanSnippets:
-    """The texts of a scan in C, with its arguments; ``uses`` are the results that it stores.
+    """The C snippets of a scan, with its arguments; ``uses`` are the results that it stores.
 
-    ``stores_results``: the output statement needs all results in memory of their own, since it
-    overwrites what is scanned, or uses the last one.
+    ``stores_results``: the output statement needs all results in arrays of their own, since it
+    overwrites the input, or uses the last result.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ScanSnippets:
         self._check()
 
     def _check(self) -> None:
-        """Find what the output statement uses, and reject what does not exist."""
+        """Find the results that the output statement uses, and reject unknown names."""
         scope = self.with_results(self.signature.scope(Indices(self.signature.size)))
         program = read_statements(self.texts["output_statement"], "output_statement", scope, ["i"])
         self.uses = frozenset(_RESULTS.intersection(program.read))
@@ -78,7 +78,7 @@ class ScanSnippets:
 
     @property
     def is_exclusive(self) -> bool:
-        """Tell whether what is before an element is stored."""
+        """Tell whether the scan stores preceding results."""
         return "prev_item" in self.uses
 
     @property
@@ -135,7 +135,7 @@ class ScanSnippets:
         ).read_dependency_names()
 
     def stored(self) -> tuple[str, ...]:
-        """Return the results that have memory of their own."""
+        """Return the results that have arrays of their own."""
         names = []
         if self.uses & {"item", "last_item"} or not self.uses:
             names.append("kgen_item")
@@ -147,7 +147,7 @@ class ScanSnippets:
 def _read_fetches(
     signature: Signature, fetches: Iterable[tuple[str, str, int]]
 ) -> tuple[tuple[str, str, int], ...]:
-    """Return the values that a scan fetches, or reject what is no such value."""
+    """Return the fetched values of a scan; rejects malformed ones."""
     arrays = {one.name for one in signature.arrays}
     found = []
     for name, array, offset in fetches:

@@ -13,7 +13,7 @@ __all__ = ["Wait", "cycle_error"]
 
 
 class Wait(NamedTuple):
-    """An instruction that waits for another one; the loops, beside each other, that they are in."""
+    """An instruction that waits for another one, and the sibling loops that contain them."""
 
     insn_id: str
     other: str
@@ -22,7 +22,7 @@ class Wait(NamedTuple):
 
 
 def cycle_error(kernel: PreparedKernel, cycle: Sequence[Wait]) -> DependencyCycleFound:
-    """Return the error of items each of which waits for the next one, the last for the first."""
+    """Return the error for a cycle: each item waits for the next, the last one for the first."""
     first = cycle[0]
     names = [_item(first.loop, first.insn_id)]
     names += [_item(wait.other_loop, wait.other) for wait in cycle]
@@ -44,7 +44,7 @@ def cycle_error(kernel: PreparedKernel, cycle: Sequence[Wait]) -> DependencyCycl
 
 
 def _held_in_loops(cycle: Sequence[Wait]) -> list[tuple[str, str]]:
-    """Return what waits in a loop, although other instructions of it come first."""
+    """Return (loop, waiting instruction) where the cycle needs another instruction of the loop."""
     return [
         (wait.loop, wait.insn_id)
         for wait, before in zip(cycle, [cycle[-1], *cycle[:-1]], strict=True)
@@ -55,7 +55,7 @@ def _held_in_loops(cycle: Sequence[Wait]) -> list[tuple[str, str]]:
 def _hints_of_loops(
     kernel: PreparedKernel, cycle: Sequence[Wait], held: Sequence[tuple[str, str]]
 ) -> list[str]:
-    """Say how instructions can be in other loops."""
+    """Return fixes that move instructions to other loops."""
     hints = []
     plain = [wait.other for wait in cycle if wait.other_loop is None]
     loops = [wait.other_loop for wait in cycle if wait.other_loop is not None]
@@ -75,7 +75,7 @@ def _hints_of_loops(
 
 
 def _hints(kernel: PreparedKernel, cycle: Sequence[Wait]) -> list[str]:
-    """Say how one of the instructions need not wait: one that is before what it waits for."""
+    """Return fixes that drop a dependency, preferably one on a later instruction."""
     order = {insn_id: at for at, insn_id in enumerate(kernel.id_to_insn)}
     against = sorted(cycle, key=lambda wait: order[wait.insn_id] - order[wait.other])
     by_reading = [wait for wait in against if _reads_from(kernel, wait.insn_id, wait.other)]
@@ -95,7 +95,7 @@ def _hints(kernel: PreparedKernel, cycle: Sequence[Wait]) -> list[str]:
 
 
 def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
-    """Return the variables of which an instruction depends on their only writer."""
+    """Return the variables that an instruction reads and whose only writer it waits for."""
     insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
     if insn.depends_on_is_final:
         return []
@@ -104,13 +104,13 @@ def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
 
 
 def _reason(kernel: PreparedKernel, insn_id: str, other: str) -> str:
-    """Return why an instruction depends on another one."""
+    """Return why an instruction waits for another one."""
     read = _reads_from(kernel, insn_id, other)
     return f"the only writer of '{read[0]}', which it reads" if read else f"by its dep={other}"
 
 
 def _suggested_fix(kernel: PreparedKernel, insn_id: str, other: str, is_read: bool) -> str:
-    """Return how to remove the dependency of an instruction on another one."""
+    """Return the fix that drops the dependency of an instruction on another one."""
     if not is_read:
         return f"remove dep={other} from '{insn_id}', or another one of these dependencies"
     kept = ":".join(sorted(kernel.id_to_insn[insn_id].depends_on - {other}))
@@ -125,7 +125,7 @@ def _item(loop: str | None, insn_id: str) -> str:
 
 
 def _described(kernel: PreparedKernel, loop: str | None, insn_id: str) -> str:
-    """Name an instruction, whether it is a barrier, and the loop that it is in."""
+    """Describe an instruction: its id, whether it is a barrier, and its loop."""
     insn = kernel.id_to_insn[insn_id]
     text = f"'{insn_id}'"
     if isinstance(insn, BarrierInstruction):

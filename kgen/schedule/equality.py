@@ -1,7 +1,7 @@
-"""Proofs that two scheduled kernels compute the same, for all sizes, by tracing values backwards.
+"""Equivalence proofs of two scheduled kernels for all sizes, by tracing values backwards.
 
 From the final elements of arguments, both kernels are traced to the last writes, and
-to the operands of those: the method of Shashidhar (2005) and Verdoolaege, Janssens and Bruynooghe
+to their operands: the method of Shashidhar (2005) and Verdoolaege, Janssens and Bruynooghe
 (2009). The result is a relation: pairs of instances, one of each kernel, whose values are
 equal. Operands of sums and products, and accumulated values of loops, are matched one to one in
 any order. If a recurrence leads back to a pair of statements, the pair is assumed to be
@@ -43,16 +43,16 @@ __all__ = ["Unproved", "find_unproved"]
 #: The maximum number of compared pairs of values, and the maximum depth.
 _MOST = 4_000
 _DEPTH = 120
-#: The maximum number of quotients in pairs that are tested for being one to one.
+#: The maximum number of quotients in relations that are tested for being injective both ways.
 _FEW_QUOTIENTS = 16
-#: How often the guess for a recurrence may be changed.
+#: The maximum number of changes of the guess for a recurrence.
 _GUESSES = 4
 #: Idempotent operations, for which repeated operands do not matter.
 _IDEMPOTENT = (p.Max, p.Min, p.LogicalAnd, p.LogicalOr, p.BitwiseAnd, p.BitwiseOr)
 
 
 class Unproved(NamedTuple):
-    """Why two kernels are not proved equal, and small sizes for which they are not."""
+    """Why two kernels are not proved equal, with small sizes for which the proof fails."""
 
     reason: str
     sizes: Mapping[str, int] = constantdict()
@@ -61,9 +61,9 @@ class Unproved(NamedTuple):
 def find_unproved(
     before: tuple[LoopKernel, Schedule], now: tuple[LoopKernel, Schedule], *, has_axes: bool
 ) -> Unproved | None:
-    """Return why two kernels are not proved to leave equal values in their arguments.
+    """Return why two kernels are not proved to store equal values in their arguments.
 
-    ``None`` if it is proved, for all data and all sizes that the assumptions of both allow.
+    ``None`` if this is proved for all data and all sizes that the assumptions of both allow.
     """
     kernels = before[0], now[0]
     sizes = sorted(frozenset[str]().union(*map(sizes_of, kernels)))
@@ -80,13 +80,13 @@ def find_unproved(
 
 @dataclass(eq=False)
 class _Guess:
-    """Pairs of instances whose values are assumed equal while that is being proved."""
+    """Pairs of instances whose values are assumed equal during the proof by induction."""
 
     pairs: Map
     depth: int
     #: the number of steps back in time so far
     n_steps: int
-    #: the pairs are the first ones requested, which rarely suffice
+    #: whether the pairs are those requested first, which rarely suffice
     is_first: bool
     asked: Map | None = None
     is_used: bool = False
@@ -169,7 +169,7 @@ class _Comparer:
         try:
             found = self._same(left, right, pairs)
             check_cost(pairs, found)
-            return pairs if is_subset(pairs, found) else found  # with as few quotients as it had
+            return pairs if is_subset(pairs, found) else found  # pairs may have fewer quotients
         finally:
             self.depth -= 1
             self.n_steps -= is_earlier
@@ -226,7 +226,7 @@ class _Comparer:
             self.leans_on = min(around, self.leans_on)
 
     def _by_induction(self, key: tuple[Value, Value], pairs: Map) -> Map:
-        """Compare operands, with a guess for what this pair of values asks of itself."""
+        """Compare operands, with a guess for the recursive requests of this pair of values."""
         guessed = pairs
         for number in range(_GUESSES):
             guess = self.guesses[key] = _Guess(
@@ -276,7 +276,7 @@ class _Comparer:
     # -- operands in any order ---------------------------------------------------------------
 
     def _matched(self, kind: type, left: list[Term], right: list[Term], pairs: Map) -> Map:
-        """Return the *pairs* whose operands can be matched, one to one."""
+        """Return the *pairs* whose operands can be matched one to one."""
         mine = [compose(pairs.domain_map(), term.instances) for term in left]
         theirs = [compose(pairs.range_map(), term.instances) for term in right]
         rest = list(mine), list(theirs)
@@ -309,7 +309,7 @@ class _Comparer:
         return pairs.coalesce()
 
     def _one_to_one(self, pairs: Map, left: Value, right: Value) -> Map:
-        """Return *pairs* ``{ X -> [y -> z] }``, or some, in which y and z are unique for each X.
+        """Return a subset of *pairs* ``{ X -> [y -> z] }`` that matches y and z uniquely per X.
 
         If operands are equal in several iterations, those of the same original
         loop iteration are paired.
@@ -320,7 +320,7 @@ class _Comparer:
         return pairs if _is_one_to_one(pairs) else isl.Map.empty(pairs.get_space())
 
     def _same_iterations(self, left: Value, right: Value) -> Map:
-        """Return the pairs of instances in one iteration of the loops as they were written."""
+        """Return the pairs of instances in the same iteration of the original loops."""
         space = left.at.instances.get_space().map_from_domain_and_range(
             right.at.instances.get_space()
         )
@@ -343,12 +343,12 @@ class _Comparer:
 
 
 def _inside(pairs: Map, left: Value, right: Value) -> Map:
-    """Return the pairs of which there are both instances."""
+    """Return the pairs whose instances both exist."""
     return pairs.intersect_domain(left.at.instances).intersect_range(right.at.instances)
 
 
 def _couples(left: list[Term], right: list[Term]) -> Iterator[tuple[int, int, bool]]:
-    """Give which operands to compare, those at like places first.
+    """Yield the positions of operands to compare, equal positions first.
 
     Accumulated values are first compared in equal iterations, marked with *True*.
     """

@@ -23,7 +23,7 @@ from kgen.schedule.tree import Loop, LoopKind, Node, Run, sequence
 
 @dataclass(eq=False)
 class _Body:
-    """A loop body (or the whole kernel) while it is put together.
+    """A loop body, or the whole kernel, during construction.
 
     An item is an instruction, by id, or the body of a loop directly inside.
     """
@@ -41,41 +41,42 @@ class _Item:
     key: _Key
     order: int
     priority: int
-    #: what it comes after, and for which instruction waiting for which
+    #: the items that must precede it, each with the pair of instructions that requires this
     after: dict[_Key, tuple[str, str]] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
 
     @property
     def loop(self) -> str | None:
-        """The loop that it is, if it is one."""
+        """The loop variable, if the item is a loop."""
         return None if isinstance(self.key, str) else self.key.iname
 
 
 @dataclass(frozen=True)
 class GlobalBarrier:
-    """A point where all work-items of the device wait: the launch ends."""
+    """A point where all work-items of the device synchronize: the launch ends."""
 
     insn_id: str
 
 
 @dataclass(frozen=True)
 class LaunchLoop:
-    """A loop with global barriers inside, which the host runs."""
+    """A loop that contains global barriers and therefore runs on the host."""
 
     iname: str
     children: tuple[Item, ...]
 
 
-#: What stands in a body that the host may have to run.
+#: An element of a body that the host may have to run.
 Item: TypeAlias = Node | GlobalBarrier | LaunchLoop
 
 
 def order_kernel(kernel: PreparedKernel, *, sequential_axes: bool) -> tuple[Item, ...]:
-    """Put loops and instructions in order; return the children of the outermost body.
+    """Order loops and instructions; return the children of the outermost body.
 
-    A dependency acts inside the loops that both instructions share. Ties go by priority of
-    the instruction, then by program order. *sequential_axes*: hardware axes are loops too.
+    A dependency acts inside the loops that both instructions share. Ties are broken by the
+    instructions' priority, then by program order. With *sequential_axes*, hardware axes are
+    loops, too.
 
     Raises :class:`DependencyCycleFound`, :class:`ScheduleError`.
     """
@@ -142,7 +143,7 @@ def _connect(kernel: PreparedKernel, home: dict[str, _Body], outside: dict[str, 
 
 
 def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
-    """Make the ordered nodes of a body, consecutive alike instructions in one block."""
+    """Return the ordered nodes of a body, with consecutive similar instructions in one block."""
     result: list[Item] = []
     block: list[InstructionBase] = []
 
@@ -270,7 +271,7 @@ def _entry(item: _Item) -> tuple[int, int, _Key]:
 
 
 class _GroupCounts:
-    """Which instruction groups have begun and not ended."""
+    """Tracks the instruction groups that have begun but not ended."""
 
     def __init__(self, items: Mapping[_Key, _Item]) -> None:
         self.total: dict[str, int] = {}

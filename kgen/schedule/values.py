@@ -1,6 +1,6 @@
-"""Values of expressions, for all instances of statements: cases, operands, what is done.
+"""Values of expressions for all instances of statements: cases, operators, operands.
 
-These are what :mod:`kgen.schedule.equality` compares.
+:mod:`kgen.schedule.equality` compares these values.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Value:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is what another instance wrote, not a part of one instance's own."""
+        """Whether it is the whole value that a statement writes, not a subexpression of it."""
         return self.expr is self.at.value
 
     @property
     def operation(self) -> type | None:
-        """The operation whose operands may be in any order, if it is one."""
+        """The outermost operation if it is commutative and associative, else ``None``."""
         if isinstance(self.expr, Accumulated):
             return self.expr.operation
         return operands_of(self.expr)[0]
@@ -76,10 +76,10 @@ class Value:
         return memo[self]
 
     def cases(self) -> list[tuple[Map, Value]] | None:
-        """Return what it is, case by case: what was read, or a side of a condition.
+        """Return the value by cases: the writes that a read gets, or branches of a conditional.
 
-        The cases are disjoint; each has a map from the instances of the value. ``None`` for what
-        has operands.
+        The cases are disjoint; each has a map from the instances of the value. ``None`` for
+        values with operands.
         """
         memo: dict[Value, list[tuple[Map, Value]] | None] = self.flow.cases
         if self not in memo:
@@ -117,29 +117,29 @@ class Value:
         return [(_identity(at.instances), self.operand(both))]
 
     def _initial(self, name: str, index: tuple[Expr, ...]) -> Expr:
-        """Return an expression for the initial value of an element."""
+        """Return an expression for the value of an element before any write."""
         temporary = self.flow.temporary(name)
         if temporary is None:
             return p.Call(p.Variable(f".{name}"), index)
-        if temporary.initializer is None:  # no value is the same as this
+        if temporary.initializer is None:  # equal to no other value
             return p.Call(p.Variable(f".undefined {self.flow.side} {name}"), ())
         table = np.ascontiguousarray(temporary.initializer)
         digest = sha256(f"{table.dtype}{table.shape}".encode() + table.tobytes()).hexdigest()
         return p.Call(p.Variable(f".table {digest}"), index)
 
     def terms(self, kind: type) -> Iterator[Term]:
-        """Yield the operands of an operation, flattening operands of the same operation."""
+        """Yield the operands of an operation; nested equal operations are flattened."""
         return _terms(self, kind, _identity(self.at.instances))
 
     def sources(self) -> Iterator[str]:
-        """Give the statements whose values it is made of at once, if it was read."""
+        """Yield the statements whose values a read gets directly."""
         if self.is_whole:
             yield self.at.name
         if isinstance(self.expr, Accumulated):
             yield from (term.value.at.name for term in self.expr.terms)
 
     def shape(self) -> tuple[object, tuple[Any, ...]] | None:
-        """Return the operation of a value, and its operands; ``None`` if unknown."""
+        """Return the operator and its operands; ``None`` for unknown operators."""
         expr = self.expr
         value = _fraction(expr)
         if value is not None:
@@ -169,24 +169,27 @@ class Value:
 
 
 class Term(NamedTuple):
-    """An operand, or one operand for each instance of an accumulating loop."""
+    """An operand, or one operand per instance of an accumulating loop."""
 
     instances: Map
     value: Value
-    #: these instances ran before those that they are operands for
+    #: whether these instances run before the instances that use them as operands
     is_earlier: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Accumulated:
-    """The value of a read of an element that loops accumulate into."""
+    """A read of an element that loops accumulate to."""
 
     operation: type
     terms: tuple[Term, ...]
 
 
 def _terms(value: Value, kind: type, before: Map, inside: tuple[str, ...] = ()) -> Iterator[Term]:
-    """Give the operands of a value behind *before*, which is an operand *inside* of statements."""
+    """Yield the operands of a value, related to its user by *before*.
+
+    *inside* are the statements whose values have been replaced by their operands so far.
+    """
     if before.is_empty():
         return
     if isinstance(value.expr, Accumulated):
@@ -214,7 +217,7 @@ def _terms(value: Value, kind: type, before: Map, inside: tuple[str, ...] = ()) 
 
 
 def _can_replace(cases: list[tuple[Map, Value]], before: Map, around: tuple[str, ...]) -> bool:
-    """Tell whether a read can be replaced by its sources, and is not a recurrence."""
+    """Tell whether a read can be replaced by the values it gets, and is not a recurrence."""
     return all(
         _keeps_apart(before, step) and not any(name in around for name in case.sources())
         for step, case in cases
@@ -222,7 +225,7 @@ def _can_replace(cases: list[tuple[Map, Value]], before: Map, around: tuple[str,
 
 
 def _keeps_apart(before: Map, step: Map) -> bool:
-    """Tell whether different instances have different sources after the next step.
+    """Tell whether *step* maps different operand instances of one user to different instances.
 
     A value that is read several times counts as several operands.
     """
@@ -234,7 +237,7 @@ def _keeps_apart(before: Map, step: Map) -> bool:
 
 
 def _grouped(value: Value, kind: type, operands: Sequence[Expr]) -> Iterator[Value]:
-    """Yield operands, combining the integers of a sum, and constant factors."""
+    """Yield operands, with the integers of a sum, or constant factors, combined into one."""
     parts = [value.operand(operand) for operand in operands]
     rest: list[Value] = []
     numbers: list[Expr] = []
@@ -274,7 +277,7 @@ def _is_neutral(expr: Any, kind: type) -> bool:
     return value is not None and NEUTRAL[kind] is not None and value == NEUTRAL[kind]
 
 
-#: The operands of expressions that have nothing else.
+#: The fields of operands, for expressions whose fields are all operands.
 _PARTS: Final[Mapping[type, tuple[str, ...]]] = {
     p.If: ("condition", "then", "else_"),
     p.Quotient: ("numerator", "denominator"),

@@ -1,4 +1,4 @@
-"""Operands joined by operators as C text: sums, products, quotients, real and complex."""
+"""Sums, products and quotients of real and complex operands as C text."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def chain_text(
     *,
     first_as: NumpyType | None = None,
 ) -> str:
-    """Write operands, each with the operator before it; the first one's is ``-`` or none.
+    """Write operands, each preceded by its operator; the first one has ``-`` or none.
 
-    They are computed from left to right, with casts where C would combine two of them in another
-    type than numpy.
+    The text is evaluated from left to right, with casts where C would combine two operands in
+    another type than numpy.
 
     *own_prec* is the precedence of the operators; *first_as* the type that the first
     operand is cast to.
@@ -77,7 +77,7 @@ def _of_vectors(
     own_prec: int,
     prec: int,
 ) -> str:
-    """Write operations of vectors and numbers; these have the type of the vectors' numbers."""
+    """Write operations of vectors and numbers; numbers have the vectors' element type."""
     numbers = numbers_of(result.dtype)
     assert numbers is not None
     base = NumpyType(numbers[0])
@@ -195,16 +195,16 @@ def _is_element(operand: Operand) -> bool:
 
 
 def _is_index(operand: Operand, done: NumpyType) -> bool:
-    """Tell whether an operand is a variable, such as that of a loop, added to integers."""
+    """Tell whether an operand is a variable, such as a loop variable, added to integers."""
     is_variable = isinstance(operand.expr, p.Variable)
     return is_variable and operand.own.is_integral() and done.is_integral()
 
 
 def _step(done: NumpyType, wanted: NumpyType, result: NumpyType) -> NumpyType:
-    """Return the type of *done* combined with an operand, on the way to *result*.
+    """Return the type of a partial result of type *done* combined with the next operand.
 
-    An integer does not widen what ``1j`` has made complex: ``1j*f4*i4`` is complex64. Bits
-    stay integers: ``u8 & i8`` is uint64.
+    An integer does not widen a complex partial result: ``1j*f4*i4`` is complex64. Results of
+    bitwise operations stay integers: ``u8 & i8`` is uint64.
     """
     if done is wanted is result and result.kind != "b":
         return result

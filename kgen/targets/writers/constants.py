@@ -1,4 +1,4 @@
-"""Values of expressions that numbers decide, with the values of loop variables put in."""
+"""Constant expressions: their values after substituting the values of loop variables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kgen.ir.expr import Expr, TypeCast, TypedLiteral, variable_names
 
 __all__ = ["decided", "evaluated", "integer_constant", "whole_number"]
 
-#: Functions whose values for whole numbers are whole numbers.
+#: Functions that map integers to integers.
 _WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
 
 
 def decided(condition: Expr, values: Mapping[str, Expr]) -> bool | None:
-    """Tell what a condition is that numbers and the *values* of loop variables decide."""
+    """Return whether a condition holds, if substituting *values* makes it constant."""
     match condition:
         case p.Comparison():
             left, right = (
@@ -44,7 +44,7 @@ def decided(condition: Expr, values: Mapping[str, Expr]) -> bool | None:
 
 
 def whole_number(expr: Expr, values: Mapping[str, Expr]) -> int | None:
-    """Return the number that *expr* is, with the *values* of loop variables put in."""
+    """Return the integer that *expr* equals after substituting *values*, else ``None``."""
     names = variable_names(expr)
     if not all(isinstance(values.get(name), int) for name in names):
         return None
@@ -53,7 +53,7 @@ def whole_number(expr: Expr, values: Mapping[str, Expr]) -> int | None:
 
 
 def evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:
-    """Return Python's value of *expr*; ``None`` if it has none."""
+    """Return the value of *expr*, computed in Python; ``None`` if it is not constant."""
     try:
         return evaluate(expr, {**_WHOLE_FUNCTIONS, **values})
     except (ArithmeticError, TypeError, UnknownVariableError, UnsupportedExpressionError):
@@ -61,7 +61,7 @@ def evaluated(expr: Expr, values: Mapping[str, Expr]) -> Any:
 
 
 def integer_constant(expr: Expr) -> int | None:
-    """Return the value of an integer, with or without a type; ``None`` for other expressions."""
+    """Return the value of an integer literal, typed or not; ``None`` for other expressions."""
     match expr:
         case TypedLiteral() | TypeCast():
             value = expr.value if isinstance(expr, TypedLiteral) else expr.child

@@ -1,4 +1,4 @@
-"""Indices in expressions of data: what loop variables, sizes and numbers are computed to."""
+"""Index parts of data expressions: arithmetic on loop variables, sizes and numbers only."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ _WHOLE: Final = (int, *_AXES)
 
 
 class IndexParts:
-    """Finds indices in expressions at a *site*, which :class:`IntegerWriter` is to write."""
+    """Finds the index parts of expressions at a *site*; :class:`IntegerWriter` writes them."""
 
     def __init__(self, integers: IntegerWriter, site: EmissionSite) -> None:
         self.integers, self.site = integers, site
         self.names = integers.whole_names
 
     def index(self, expr: Expr) -> Expr | None:
-        """Return a simplified expression of loop variables and sizes, with values substituted.
+        """Return an index expression with values substituted, simplified.
 
-        ``None`` for everything else, for the user's expressions, and if 32 bits may not suffice.
+        ``None`` for other expressions, for indices that transformations left unchanged, and for
+        those that may exceed 32 bits.
         """
         if not _is_whole(expr, self.names) or self.integers.type_of(expr) != INT32:
             return None
@@ -52,21 +53,21 @@ class IndexParts:
         return index if is_int32(found) and not has_large else None
 
     def known_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
-        """Return an index divided by a number as an expression without division, if possible."""
+        """Return a division of an index by a constant, if simplification removes the division."""
         if not is_constant(expr.denominator) or self.index(expr.numerator) is None:
             return None
         index = simplify(expr, self.site.values, self.site.signs.interval)
         return None if has_division(index) else index
 
     def long_quotient(self, expr: p.FloorDiv | p.Remainder) -> Expr | None:
-        """Return a division, by a number, of loop variables and sizes that may need 64 bits."""
+        """Return the division of an index by a constant, simplified, if it needs 64 bits."""
         if not is_constant(expr.denominator) or not _is_whole(expr.numerator, self.names):
             return None
         index = simplify(expr, self.site.values, self.site.signs.interval)
         return index if self.integers.is_long(index) else None
 
     def _was_replaced(self, expr: Expr) -> bool:
-        """Tell whether a loop variable has a value, or was replaced by those of a split loop."""
+        """Tell whether a loop variable has a value to substitute, or comes from a split loop."""
         return any(
             node.name in self.site.values
             if isinstance(node, p.Variable)
@@ -75,7 +76,7 @@ class IndexParts:
         )
 
     def led_by_index(self, terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Combine the leading terms, but not all: loop variables, sizes and numbers."""
+        """Combine the leading terms that are an index into one term; the last term stays apart."""
         end = 0
         while end < len(terms) - 1 and _is_whole(terms[end], self.names):
             end += 1
@@ -87,7 +88,7 @@ class IndexParts:
     def is_plain(self, expr: Expr) -> bool:
         """Tell whether *expr* consists of int32 loop variables, sizes, axes and numbers.
 
-        None of these has a value to substitute and simplify.
+        None of these has a value that must be substituted and simplified.
         """
         match expr:
             case int():
@@ -104,7 +105,7 @@ class IndexParts:
         return isinstance(expr, _AXES)
 
     def may_overflow(self, expr: Expr) -> bool:
-        """Tell whether *expr*, or a step of it, may need more than 32 bits."""
+        """Tell whether an index expression or an intermediate result may exceed 32 bits."""
         if not all(_is_whole(leaf, self.names) for leaf in _without_divisions(expr)):
             return False
         return self.integers.overflows(expr) or self.integers.is_long(expr)
@@ -126,7 +127,7 @@ def _is_whole(expr: Expr, names: Container[str]) -> bool:
 
 
 def _without_divisions(expr: Expr) -> Iterator[Expr]:
-    """Yield the operands of quotients, remainders, and conditional expressions."""
+    """Yield the operands of nested quotients, remainders and conditionals between numbers."""
     match expr:
         case p.FloorDiv() | p.Remainder() | TruncQuotient() | TruncRemainder():
             yield from _without_divisions(expr.numerator)
