@@ -12,17 +12,17 @@ from kgen.runtime.wrapper import WrapperBuilder
 
 __all__ = ["BoundCall", "Calls", "RecordingBuilder"]
 
-#: What makes each launch, and its arguments.
+#: For each launch, the function that makes it, and its arguments.
 Calls = list[tuple[Any, tuple[Any, ...]]]
 
 
 class BoundCall:
     """The launches of a call, with its arguments: ``bound = executor.bind(a=x, out=y)``.
 
-    ``bound()`` makes them again, with what the arrays contain then, and checks nothing. On CUDA
+    ``bound()`` repeats the launches without checks, on the current contents of the arrays. On CUDA
     it takes a stream of any library, and with ``event=True`` returns an event. On OpenCL it takes a
     queue and ``wait_for``, and returns the event of the last launch.
-    ``outputs`` are the arrays that are written, by name.
+    ``outputs`` are the written arrays, by name.
 
     >>> import numpy as np
     >>> import kgen as lp
@@ -49,7 +49,7 @@ class BoundCall:
 
 
 class RecordingBuilder(WrapperBuilder):
-    """Builds wrappers that note in ``calls`` what launches they would make."""
+    """Builds wrappers that record in ``calls`` the launches that they would make."""
 
     def __init__(self, calls: Calls, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -62,7 +62,7 @@ class RecordingBuilder(WrapperBuilder):
             )
 
     def make_result(self, event: ast.expr) -> ast.stmt:
-        """Return all variables as the event: the memory of temporaries is among them."""
+        """Return all variables instead of an event, to keep the memory of temporaries alive."""
         return super().make_result(call(self.known("locals", locals)))
 
     def through_host(self, /, *positional: Any, **arguments: Any) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Code that options ask to print, to write to a file, or to let the user edit."""
+"""Options that print code, write it to a file, or let the user edit it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["shown_and_edited", "write_text"]
 
 
 def shown_and_edited(source: str, options: Options, entrypoint: str) -> str:
-    """Return the code to compile, after the wishes of options to see or to edit it."""
+    """Show or edit the code as the options request; return the code to compile."""
     if options.write_code:
         coloured = options.allow_terminal_colors and sys.stdout.isatty()
         to_terminal = options.write_code is True and coloured
@@ -40,7 +40,7 @@ def write_text(where: Any, text: str) -> None:
 
 
 def _edited(where: Any, source: str, entrypoint: str) -> str:
-    """Return *source* from an editor, or the file *where*, which has it when it is new."""
+    """Return *source* as edited in an editor or in the file *where*, created with *source*."""
     if where is True:
         return _from_editor(source, entrypoint)
     with _file_of_an_option(where) as path:
@@ -51,7 +51,7 @@ def _edited(where: Any, source: str, entrypoint: str) -> str:
 
 @contextlib.contextmanager
 def _file_of_an_option(name: str) -> Iterator[Path]:
-    """Give the file of that name; what the system says of it becomes an error of the call."""
+    """Yield the path of that name; errors of the operating system become errors of the call."""
     try:
         yield Path(name)
     except (OSError, UnicodeError) as err:
@@ -62,7 +62,7 @@ def _file_of_an_option(name: str) -> Iterator[Path]:
 
 
 def _from_editor(source: str, entrypoint: str) -> str:
-    """Return what the user makes of *source* in the editor that EDITOR names."""
+    """Return *source* after the user edited it in the editor named by EDITOR."""
     command = os.environ.get("EDITOR", "")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{entrypoint}.c"

@@ -46,16 +46,16 @@ __all__ = ["Entry", "ExecutorBase", "reject_group_size", "remember"]
 Dtypes = dict[str, np.dtype[Any]]
 _Key = tuple[frozenset[tuple[str, np.dtype[Any]]], FreeLayout]
 _USUAL = FreeLayout()
-#: Python's numbers, whose types numpy knows.
+#: Python's number types, which numpy converts to types of its own.
 _PYTHON = (bool, int, float, complex)
-#: Types of most arguments, which are no arrays of other libraries.
+#: The types of most arguments; values of these types are not arrays of other libraries.
 _USUAL_TYPES: Final = frozenset({*_PYTHON, np.ndarray, type(None)})
 Executor = TypeVar("Executor", bound="ExecutorBase")
 
 #: Kinds of numpy types that arguments have: numbers, and structures of them for vectors.
 _KINDS = "biufcV"
 
-#: Executors that a program keeps: one for each entry point and device, within reason.
+#: The maximum number of executors that a program caches, one per entry point and device.
 N_REMEMBERED = 16
 
 
@@ -68,11 +68,11 @@ class Entry:
 
 
 def _suits(host: HostProgram, dtypes: Mapping[str, np.dtype[Any]]) -> bool:
-    """Tell whether arguments of these types are what the code was generated for."""
+    """Tell whether the code was generated for arguments of these types."""
     return all(host.by_name[n].dtype == dtype for n, dtype in dtypes.items())
 
 
-#: Names that no variable of Python has.
+#: Names of Python's constants, which variables cannot have.
 _CONSTANTS: Final = ("None", "True", "False", "__debug__")
 
 
@@ -98,14 +98,14 @@ class ExecutorBase:
     array([0., 2., 4.])
     """
 
-    #: Arguments of every call, before the kernel's own and beside them.
+    #: The arguments of every call besides the kernel's own: positional ones, then keywords.
     positional: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
-    #: The arrays that wrappers take.
+    #: The array types that wrappers take.
     own_arrays: ClassVar[tuple[type, ...]] = (np.ndarray,)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make the class of the new executor, and it."""
+        """Return a new executor, the instance of a new class."""
         own = {"__doc__": cls.__doc__, "__module__": cls.__module__}
         return super().__new__(type(cls.__name__, (cls,), own))
 
@@ -128,7 +128,7 @@ class ExecutorBase:
         caches.in_memory.add(self)
 
     def _check_names(self) -> None:
-        """Reject arguments that have the name of something else in every call."""
+        """Reject kernel arguments whose names are reserved for arguments of every call."""
         taken = {*self.positional, *self.optional, "entrypoint", *_CONSTANTS}
         for name in (arg.name for arg in self._bundles.arguments):
             if name in taken or name.startswith(PREFIX):
@@ -140,13 +140,13 @@ class ExecutorBase:
                 )
 
     def _call_with(self, invoke: Callable[..., Any]) -> None:
-        """Let calls of this executor be calls of *invoke*."""
+        """Make calls of this executor run *invoke*."""
         if self._bundles:
             invoke = self._bundles.wrap(invoke, self._output_names)
         type(self).__call__ = staticmethod(invoke)  # type: ignore[method-assign]
 
     def _output_names(self) -> tuple[str, ...]:
-        """Return the names of what the code returns, which is the same for all types."""
+        """Return the names of the outputs, which are the same for all types."""
         _, host = next(iter(self._generated.values()))
         return tuple(arg.name for arg in host.outputs)
 
@@ -162,7 +162,7 @@ class ExecutorBase:
         """Run the kernel; return ``event, outputs``.
 
         Sizes that follow from arrays, and arrays that are only written, may be left out.
-        Raises :class:`kgen.errors.InvocationError` where an argument is missing or unfit.
+        Raises :class:`kgen.errors.InvocationError` if an argument is missing or invalid.
         """
         return self._choose(*args, **kwargs)
 
@@ -186,7 +186,7 @@ class ExecutorBase:
         return BoundCall(self.launcher(calls, *args), outputs, kept)
 
     def recorded(self, /, *args: Any, **kwargs: Any) -> tuple[Mapping[str, Any], Any]:
-        """Record the launches of a call; return its outputs by name, and what the launches use."""
+        """Record the launches of a call; return its outputs by name, and the memory they use."""
         kept, results = self(*args, **kwargs)
         names = (arg.name for arg in next(iter(self._generated.values()))[1].outputs)
         outputs = results if isinstance(results, dict) else dict(zip(names, results, strict=True))
@@ -207,7 +207,7 @@ class ExecutorBase:
     # -- for the backends -------------------------------------------------------------------
 
     def compile(self, module: Module, source: str) -> Any:
-        """Compile *source*, or load it from disk; return what a wrapper calls."""
+        """Compile *source*, or load it from disk; return the object that wrappers call."""
         raise NotImplementedError
 
     def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
@@ -215,7 +215,7 @@ class ExecutorBase:
         raise NotImplementedError
 
     def recording(self, calls: Calls) -> ExecutorBase:
-        """Return an executor that records in *calls* what this one would launch."""
+        """Return an executor that records in *calls* the launches that this one would make."""
         raise NotImplementedError
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
@@ -258,7 +258,7 @@ class ExecutorBase:
     # -- choice of code ------------------------------------------------------------------
 
     def _choose(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the call with the code for its types, which becomes what runs first next time."""
+        """Run the call with the code for its types, which the next call will try first."""
         if self.positional and not args and kwargs.keys() >= {*self.positional}:
             args = tuple(kwargs.pop(name) for name in self.positional)
         foreign = self._foreign(kwargs)
@@ -288,12 +288,12 @@ class ExecutorBase:
                     f"the memory of argument '{arg.name}', a {kind}, cannot be used: {error}",
                     hint="pass a copy of it",
                 )
-            if found is not None:  # a number may be in an array without axes
+            if found is not None:  # a scalar may be passed as an array without axes
                 views[arg.name] = found[()] if isinstance(arg, ValueArg) else found
         return views
 
     def _as_passed(self, results: Any, passed: Mapping[str, Any]) -> Any:
-        """Return the results of a call, with arrays of other libraries as they were *passed*."""
+        """Return the results of a call, with the *passed* arrays of other libraries for views."""
         if isinstance(results, dict):
             return {name: passed.get(name, value) for name, value in results.items()}
         _, host = next(iter(self._generated.values()))
@@ -301,7 +301,7 @@ class ExecutorBase:
         return tuple(passed.get(n, value) for n, value in zip(names, results, strict=True))
 
     def _view(self, value: Any, given: Mapping[str, Any]) -> Any:
-        """Return an array of another library as one of those that wrappers take, or ``None``.
+        """Return an array of another library as a view of a type that wrappers take, or ``None``.
 
         *given* are all arguments of the call.
         """
@@ -319,7 +319,7 @@ class ExecutorBase:
         self._prepare(arguments, *self._types_of(arguments))
 
     def _prepare(self, given: Mapping[str, Any], inputs: Dtypes, outputs: Dtypes) -> Entry:
-        """Let the next call begin with the code for some types."""
+        """Generate the code for some types, which the next call will try first."""
         with self._lock:
             try:
                 entry = self._entry_for(inputs, outputs)
@@ -330,9 +330,9 @@ class ExecutorBase:
         return entry
 
     def _types_of(self, given: Mapping[str, Any]) -> tuple[Dtypes, Dtypes]:
-        """Return the types of the untyped inputs, and of those that are only written.
+        """Return the types of untyped inputs, and of untyped arguments that are only written.
 
-        Loop bounds are of the kernel's index type, whatever integer the caller has. Python
+        Loop bounds have the kernel's index type, whatever integer type the caller passes. Python
         numbers have the types that numpy gives to them.
         """
         inputs: Dtypes = {}
@@ -357,9 +357,9 @@ class ExecutorBase:
     def _entry_for(self, inputs: Dtypes, outputs: Dtypes) -> Entry:
         """Return the code for some types.
 
-        The types of outputs mostly follow from those of inputs; where they do not, or differ,
-        they choose the code as well. So a call that leaves an output out and one that passes
-        it share their code.
+        The types of outputs usually follow from those of inputs. If they do not, or differ from
+        the inferred ones, they select the code as well. So calls with and without an output
+        share their code.
         """
         if outputs:
             with contextlib.suppress(TypeInferenceFailure):
@@ -371,9 +371,9 @@ class ExecutorBase:
         return entry
 
     def _relayout(self, dtypes: Dtypes, free: FreeLayout, /, *args: Any, **kwargs: Any) -> Any:
-        """Run a call whose arrays have other strides or offsets, with code for any of those.
+        """Run a call whose arrays have other strides or offsets, with code for any layout.
 
-        The code for the usual layouts stays what runs first.
+        Calls still try the code for the usual layouts first.
         """
         given = {name: value for name, value in kwargs.items() if name not in self.optional}
         with self._lock:
@@ -481,12 +481,12 @@ class ExecutorBase:
         self._reject(f"array argument '{arg.name}' is missing", hint=hint)
 
     def _explain(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Reject what is wrong with a call that failed, if anything is."""
+        """Raise the error that explains a failed call, if its arguments are wrong."""
         self._check_call(args, kwargs)
         CallChecker(host).check({n: v for n, v in kwargs.items() if n not in self.optional})
 
     def _recover(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run a call that failed if it has arrays of other libraries; else raise why it did."""
+        """Rerun a failed call if it has arrays of other libraries; else raise its error."""
         if self._foreign(kwargs):
             return self._choose(*args, **kwargs)
         if not isinstance(sys.exception(), KgenError):
@@ -494,7 +494,7 @@ class ExecutorBase:
         raise  # noqa: PLE0704
 
     def _check_kind(self, arg: ArrayArg | ValueArg, value: Any) -> None:
-        """Reject a number for an array, an array for a number, masks and swapped bytes."""
+        """Reject numbers for arrays, arrays for numbers, masked arrays and swapped byte orders."""
         reject_masked(self._reject, **{arg.name: value})
         if isinstance(arg, ArrayArg) and not hasattr(value, "strides"):
             self._reject(
@@ -514,7 +514,7 @@ class ExecutorBase:
             )
 
     def _blame_numbers(self, given: Mapping[str, Any], failure: TypeInferenceFailure) -> None:
-        """Reject a number that is missing, where inference needed its type."""
+        """Reject a missing number whose type is needed by type inference."""
         for name, arg in self._untyped.items():
             number = given.get(name)
             is_blamed = isinstance(arg, ValueArg) and f"'{name}'" in str(failure)
@@ -526,10 +526,10 @@ class ExecutorBase:
 
 
 def remember(memo: dict[Any, Any], key: Any, make: Callable[[], Executor]) -> Executor:
-    """Return the executor that *memo* has for *key*, made now if it is new.
+    """Return the executor that *memo* has for *key*, created on first use.
 
-    The memo is a program's. It keeps the newest executors only, so that contexts and devices
-    that are done with are let go.
+    The memo belongs to a program. It keeps only the newest executors, so that unused contexts
+    and devices are released.
     """
     executor: Executor | None = memo.get(key)
     if executor is None:
@@ -540,7 +540,7 @@ def remember(memo: dict[Any, Any], key: Any, make: Callable[[], Executor]) -> Ex
 
 
 def reject_group_size(launch: Launch, limit: int) -> None:
-    """Reject work-groups that the device has no room for."""
+    """Reject work-groups that are larger than the device allows."""
     if math.prod(launch.locals) > limit:
         raise CodegenError(
             f"work-groups of {math.prod(launch.locals)} work-items {launch.locals} are too "

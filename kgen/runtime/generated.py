@@ -30,9 +30,9 @@ from kgen.targets.module import Module
 
 __all__ = ["Generated", "GeneratedCode", "code_of", "own_identity"]
 
-#: How many modules a process keeps.
+#: The maximum number of modules that a process caches.
 N_KEPT: Final = 256
-#: What decides on code besides kgen: sets, expressions, syntax trees, types.
+#: The packages besides kgen that determine code: for sets, expressions, syntax trees, types.
 _PARTS: Final = ("islpy", "pymbolic", "cgen", "numpy")
 _Content: TypeAlias = tuple[Module, tuple[tuple[str, type[Warning]], ...]]
 _Dtypes: TypeAlias = frozenset[tuple[str, np.dtype[Any]]]
@@ -40,9 +40,9 @@ _Dtypes: TypeAlias = frozenset[tuple[str, np.dtype[Any]]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Generated:
-    """A module, and what executors in this process have made of it for their callers.
+    """A module, with the results that executors in this process derive from it for callers.
 
-    What calls must satisfy and the code of wrappers follow from the program and the caller's types.
+    The conditions on calls and the code of wrappers follow from the program and the caller's types.
     """
 
     module: Module
@@ -54,9 +54,9 @@ class Generated:
 class GeneratedCode:
     """The modules that a process has generated, by the content of program and types.
 
-    They are on disk as well, as JSON: what is read cannot run code. Code that depends on
-    functions and classes of a user's own, whose content is more than their text, is shared by
-    nobody.
+    They are cached on disk as well, as JSON, so that reading them cannot run code. Code that
+    depends on functions and classes of a user is not shared, since their behaviour depends on
+    more than their text.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class GeneratedCode:
         self._lock = threading.Lock()
 
     def clear(self) -> None:
-        """Forget all code of this process."""
+        """Drop all code of this process."""
         with self._lock:
             self._found.clear()
 
@@ -75,9 +75,9 @@ class GeneratedCode:
         entrypoint: str,
         dtypes: Mapping[str, np.dtype[Any]],
     ) -> Generated:
-        """Return the code of an entry point for some types, generated if it is new.
+        """Return the code of an entry point for some types, generated on first use.
 
-        The warnings of its generation are given each time.
+        The warnings of its generation are issued each time.
         """
         if not _is_kgen_alone(unit):
             return Generated(module=generate_module(unit, entrypoint, dtypes, for_calls=True))
@@ -135,7 +135,7 @@ def _to_disk(disk: DiskCache, key: str, found: _Content) -> None:
         text = encode(found)
         if encode(decode(text)) == text:
             disk.store(_disk_key(key), text.encode())
-    except CodecError:  # what another process could not read
+    except CodecError:  # another process could not read it
         pass
 
 
@@ -145,7 +145,7 @@ def _disk_key(key: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def own_identity() -> str:
-    """Describe all that makes the code of kgen: its files, and what it is built on."""
+    """Describe everything that determines kgen's code: its files, and the packages it uses."""
     package = Path(__file__).parent.parent
     files = sorted(package.rglob("*.py"))
     texts = (part for file in files for part in (str(file.relative_to(package)), file.read_bytes()))
@@ -153,11 +153,11 @@ def own_identity() -> str:
     return content_key(sys.version, *parts, *texts)
 
 
-# -- what a program holds of a user's own -----------------------------------------------------
+# -- user-defined functions and classes in programs -------------------------------------------
 
 
 def _is_kgen_alone(unit: TranslationUnit) -> bool:
-    """Tell whether the code of a program follows from its content and kgen."""
+    """Tell whether the content of a program and kgen alone determine its code."""
     others = (v for v in unit.callables_table.values() if not isinstance(v, CallableKernel))
     return all(map(_is_own, (unit.target, *others))) and all(map(_has_own_parts, unit.kernels()))
 

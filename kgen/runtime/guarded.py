@@ -1,4 +1,4 @@
-"""Arrays between guard zones, which detect writes outside of the arguments."""
+"""Arrays between guard zones, which detect writes outside the arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 __all__ = ["MARK", "ZONE", "Guarded", "is_marked", "on_host"]
 
-#: The bytes of a zone, a multiple of what sub-buffers begin at; and what each of them is.
+#: The size of a zone in bytes, a multiple of the alignment of sub-buffers, and the fill byte.
 ZONE: Final = 4096
 MARK: Final = 0xC5
 _ALIGNMENT: Final = 64
@@ -18,19 +18,19 @@ _ALIGNMENT: Final = 64
 
 @dataclass(frozen=True)
 class Guarded:
-    """An array on a device; ``is_intact()`` tells whether nothing was written beside it."""
+    """An array on a device; ``is_intact()`` tells whether its guard zones are unchanged."""
 
     array: Any
     is_intact: Callable[[], bool]
 
 
 def is_marked(*zones: np.ndarray[Any, Any]) -> bool:
-    """Tell whether zones are as they were made."""
+    """Tell whether guard zones still have their initial contents."""
     return all(bool((zone == MARK).all()) for zone in zones)
 
 
 def on_host(value: np.ndarray[Any, Any]) -> Guarded:
-    """Copy an array of numpy's; without zones where its elements do not lie side by side.
+    """Copy a numpy array, with guard zones if it is contiguous.
 
     >>> copy = on_host(np.arange(3.0))
     >>> copy.array, copy.is_intact()

@@ -1,4 +1,4 @@
-"""Buffering: array elements that are updated in a temporary, and written back."""
+"""Buffering: array elements are read and written in a temporary, and written back."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _read_or_none(given: Any, what: str, default: Expr) -> Expr | None:
 
 @dataclass(frozen=True)
 class _Region:
-    """New loops over the elements of a box: the elements, and where they are in the buffer."""
+    """New loops over the elements of a box, and the positions of the elements in the buffer."""
 
     box: Box
     inames: tuple[str, ...]  # of axes that are longer than 1
@@ -201,7 +201,7 @@ class _Buffer:
 
     @cached_property
     def outer(self) -> frozenset[str]:
-        """The loops around the buffer: those around all uses that are not swept."""
+        """The loops around the buffer: those around all uses, without the swept loops."""
         around = frozenset.intersection(*(user.within_inames for user in self.users))
         return around.difference(self.sweep)
 
@@ -215,7 +215,7 @@ class _Buffer:
     def _order(
         self, init: Expr | None, store: Expr | None
     ) -> tuple[frozenset[str], frozenset[str]]:
-        """Return what filling in waits for, and which instructions wait for writing back."""
+        """Return the instructions before the initialization, and those after the write-back."""
         kernel = self.kernel
         before_users = frozenset[str]().union(*(ancestors(kernel, u) for u in self.users))
         used = {*variable_names(init), *variable_names(store)} - {"base", "buffer"}
@@ -244,7 +244,7 @@ class _Buffer:
 
     @cached_property
     def _inside(self) -> frozenset[str]:
-        """The loops that the buffer lives through."""
+        """The loops inside the lifetime of the buffer."""
         around = (loops_around(self.kernel, access) for access in self.accesses)
         return frozenset[str]().union(*around) - self.outer
 
@@ -269,7 +269,7 @@ class _Buffer:
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
-        """The accesses that go to the buffer."""
+        """The accesses that the buffer replaces."""
         found = Footprints.of(self.kernel).accesses.get(self.array, ())
         mine = tuple(access for access in found if access.insn_id in self.ids)
         for access in mine:
@@ -283,7 +283,7 @@ class _Buffer:
     def _region(
         self, accesses: Sequence[Access], word: str, names: Callable[[str], str]
     ) -> _Region:
-        """Return new loops over what some accesses touch."""
+        """Return new loops over the footprint of some accesses."""
         what = f"the uses of '{self.array}'"
         index = accesses[0].index
         assert index is not None
@@ -296,10 +296,10 @@ class _Buffer:
         kept = [dim.name for dim, n in zip(dims, box.extents, strict=True) if n != 1]
         return _Region(box, tuple(kept))
 
-    # -- what is written ---------------------------------------------------------------------
+    # -- written elements --------------------------------------------------------------------
 
     def _require_written(self, *, is_stored: bool) -> None:
-        """Reject a buffer that is not filled in, unless all that leaves it was written to it."""
+        """Reject an uninitialized buffer unless its elements are written before they are used."""
         for user in self.users:
             before = ancestors(self.kernel, user) - {user.id}
             reads = self._accesses_of({str(user.id)}, is_write=False)
@@ -314,9 +314,9 @@ class _Buffer:
     def _require_covered(
         self, used: Sequence[Access], ids: Collection[str], around: frozenset[str], use: str
     ) -> None:
-        """Require of what is used in the loops *around* that instructions surely write it there.
+        """Require that instructions certainly write the *used* elements inside the loops *around*.
 
-        Each of them runs before in every iteration of the loops that it shares with the use.
+        Each of these writes precedes the use in every iteration of the loops that they share.
         """
         if not used:
             return
@@ -341,12 +341,12 @@ class _Buffer:
         )
 
     def _always_writes(self, access: Access) -> bool:
-        """Tell whether a write is known exactly: under no condition on data, by no call."""
+        """Tell whether a write is known exactly: without conditions on data, and not by a call."""
         insn = self.kernel.id_to_insn[access.insn_id]
         _, is_exact = Footprints.of(self.kernel).domain(access.place)
         return is_exact and not mentions_of(*insn.assignees).swept
 
-    # -- the change --------------------------------------------------------------------------
+    # -- the transformation ------------------------------------------------------------------
 
     def put_in(self, init: Expr | None, store: Expr | None) -> LoopKernel:
         """Return the kernel with the buffer."""
@@ -400,14 +400,14 @@ class _Buffer:
     def _elements(
         self, region: _Region, at: Callable[[p.Variable, Index], Expr]
     ) -> tuple[Expr, Expr]:
-        """Return an element in the loops of a region: of the array, and *at* its buffer."""
+        """Return an element in the loops of a region: of the array, and of the buffer by *at*."""
         array = p.Variable(self.array)
         return subscript(array, region.element()), at(array, region.element())
 
     def _move(
         self, region: _Region, insn_id: str, place: Expr, value: Expr, waits: frozenset[str]
     ) -> Assignment:
-        """Return what sets all elements of a region."""
+        """Return the instruction that sets all elements of a region."""
         return Assignment(
             place,
             value,
@@ -420,7 +420,7 @@ class _Buffer:
         )
 
     def _temporary(self, name: str, filled: _Region) -> TemporaryVariable:
-        """Return the buffer, which has room for a region."""
+        """Return the declaration of the buffer, large enough for a region."""
         return TemporaryVariable(
             name,
             dtype=self.kernel.array_vars[self.array].dtype,
@@ -435,7 +435,7 @@ class _Buffer:
         stores: Mapping[str, Assignment],
         last: frozenset[str],
     ) -> list[InstructionBase]:
-        """Put the new instructions before the first use and behind the last one."""
+        """Return the instructions, the new ones before the first use and after the last one."""
         result: list[InstructionBase] = []
         left = len(self.users)
         for insn in self.kernel.instructions:

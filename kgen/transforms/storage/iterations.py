@@ -28,12 +28,12 @@ from kgen.transforms.select import require_iname
 
 __all__ = ["at_iteration", "iterations_of", "known_of", "later", "require_sequential"]
 
-#: The iteration that an instruction is about, in sets.
+#: The name of an instruction's iteration in sets.
 _ITERATION: Final = Side.BETWEEN.of("tile")
 
 
 def require_sequential(kernel: LoopKernel, loop: str, what: str) -> None:
-    """Reject a loop that is unknown or parallel, and so cannot be what it is wanted for."""
+    """Reject an unknown or parallel loop; *what* describes its intended use."""
     require_iname(kernel, loop)
     if kernel.has_tag(loop, ConcurrentTag):
         (tag,) = kernel.iname_tags_of_type(loop, ConcurrentTag)
@@ -45,7 +45,7 @@ def require_sequential(kernel: LoopKernel, loop: str, what: str) -> None:
 
 
 def known_of(kernel: LoopKernel, inames: Collection[str]) -> Set:
-    """Return the values that some loops take together, as a named set."""
+    """Return the joint values of some loops as a named set."""
     names = sorted(inames, key=kernel.iname_order.__getitem__)
     domain = to_named(kernel.domain_of(tuple(names)))
     return domain.intersect_params(kernel.assumptions.params())
@@ -54,9 +54,9 @@ def known_of(kernel: LoopKernel, inames: Collection[str]) -> Set:
 def iterations_of(
     kernel: LoopKernel, loop: str, around: Collection[str], insn: InstructionBase
 ) -> Set:
-    """Return the iterations of a loop in which *insn* runs, given those of the loops around it.
+    """Return the iterations of a loop in which *insn* runs, in terms of the loops around it.
 
-    Raises :class:`TransformError` where they are no neighbours.
+    Raises :class:`TransformError` if they are not consecutive.
     """
     values = known_of(kernel, {*around, loop}).gist(known_of(kernel, around)).coalesce()
     if len(disjoint_parts(values)) > 1:
@@ -70,12 +70,12 @@ def iterations_of(
 
 
 def later(values: Set, loop: str, count: int) -> Set:
-    """Return iterations of a loop, each *count* later."""
+    """Return the iterations of a loop shifted by *count*."""
     return at_iteration(values, loop, p.Sum((p.Variable(loop), -count)))
 
 
 def at_iteration(values: Set, loop: str, iteration: Expr) -> Set:
-    """Put an iteration in the place of a loop's variable in a named set."""
+    """Substitute an iteration for a loop variable in a named set."""
     values = with_params(values, (loop,))
     moved = with_params(rename_param(values, loop, _ITERATION), variable_names(iteration))
     return project_out_params(bound(moved, _ITERATION, iteration), (_ITERATION,))

@@ -42,7 +42,7 @@ from kgen.transforms.storage.stages import Buffers, Planes, Stages, planes_of
 __all__ = ["pipeline"]
 
 
-#: Buffers of a temporary, more than any memory near a processor has room for.
+#: The maximum number of buffers of a temporary, more than fit in any on-chip memory.
 _MOST_STAGES: Final = 1024
 
 
@@ -58,19 +58,19 @@ def pipeline(
     """Fetch tiles of a sequential loop iterations ahead of their use: software pipelining.
 
     Each temporary gets an axis of *stages* buffers, ``tile[loop % stages]``. The first *ahead*
-    tiles are fetched before the loop; each iteration fetches the one that is used *ahead*
-    iterations later, as long as there is one, and needs one barrier. Where
-    work-items share the tiles, an iteration stores what the one before it has loaded to registers,
-    and loads the next tile before it computes: loads are under way while work-items compute.
+    tiles are fetched before the loop; each iteration fetches the tile that is used *ahead*
+    iterations later, if there is one, and needs one barrier. If work-items share the tiles, an
+    iteration stores the tile that the previous iteration loaded to registers, and loads the next
+    one before it computes, so that loads overlap with computation.
 
-    :arg loop: a loop that is not parallel, the iterations of which are neighbours; it may be that
-        of a reduction. It may have any number of iterations, less than *stages* too.
-    :arg stages: the number of buffers; with 1 the kernel stays as it is
-    :arg fetches: temporaries that are filled in the loop, as :func:`add_prefetch` does, or
+    :arg loop: a sequential loop without gaps between its iterations, possibly of a reduction. It
+        may have any number of iterations, even fewer than *stages*.
+    :arg stages: the number of buffers; 1 leaves the kernel unchanged
+    :arg fetches: temporaries that are filled in the loop, as by :func:`add_prefetch`, or
         the instructions that fill them; by default all those that can be filled ahead. A window
         (``add_prefetch(..., window=loop)``) gets more planes instead of an axis of buffers
-    :arg ahead: how many iterations ahead tiles are fetched, ``stages - 1`` by default. With less,
-        products of warpgroups (:func:`tensorize`) go on until those of the next iteration begin
+    :arg ahead: how many iterations ahead tiles are fetched, ``stages - 1`` by default. With fewer,
+        products of warpgroups (:func:`tensorize`) continue until those of the next iteration begin
 
     ::
 
@@ -83,13 +83,13 @@ def pipeline(
                                              b[k] = f(t[k % 3])
                                            end k
 
-    The loops that fetch get their axes of work-items now, by the tags that other loops have: tag
-    those first. The names of what is added end in ``_prologue`` and ``_load``, the registers are
+    The loops that fetch are assigned to axes of work-items now, depending on the tags of other
+    loops: tag those first. New names end in ``_prologue`` and ``_load``; the registers are
     called ``<temporary>_ahead``.
 
     Raises :class:`TransformError` for a loop that is parallel or has gaps, for a temporary that is
-    also written elsewhere, or read outside of the loop or before it is filled, and where what is
-    fetched is written in the loop: with two iterations as an example.
+    also written elsewhere, or read outside the loop or before it is filled, and, with two
+    iterations as an example, if the loop writes fetched elements.
 
     Source: M. Lam, Software Pipelining, PLDI 1988, for prologue, steady state and epilogue, and for
     the copies of variables that different iterations have in use.
@@ -126,7 +126,7 @@ def pipeline(
 
 
 class _Commits(NamedTuple):
-    """What ends groups of copies, before the loop and in it."""
+    """The instructions that commit groups of copies, before the loop and in it."""
 
     before: list[InstructionBase]
     steady: list[InstructionBase]
@@ -144,12 +144,12 @@ class _Pipeline:
         self.users = users_of(kernel)
         self.fetches = fetches_of(kernel, loop, arrays, names)
         self.buffers = {name: _buffers_of(kernel, loop, name, stages) for name in arrays}
-        #: how many iterations ahead the loop fetches what is in memory
+        #: how many iterations ahead the loop reads each tile from memory
         self.ahead = {name: ahead + bool(f.registers) for name, f in self.fetches.items()}
         self.tiles = TileLoops(kernel, loop, names, self.users)
-        #: the loops through which registers are written and read, by the names of the old ones
+        #: by instruction, maps from the fetch's loops to their copies that access the registers
         self.copies: dict[str, list[Mapping[str, str]]] = {}
-        #: what fetches the first tiles, and the later ones, by the instruction that there was
+        #: the instructions that fetch the first tiles, and the later ones, by original instruction
         self.before: dict[str, list[Assignment]] = {}
         self.steady: dict[str, list[Assignment]] = {}
 
@@ -165,8 +165,8 @@ class _Pipeline:
                 self._check_items(result, fetch)
         return result
 
-    def _prologue_and_steady(self, fetch: Fetch) -> tuple[list[Assignment], list[Assignment]]:
-        """Return what fetches the first tiles before the loop, and the later ones in it."""
+    def _in_time(self, fetch: Fetch) -> tuple[list[Assignment], list[Assignment]]:
+        """Return the fetches of the first tiles before the loop, and of later ones in it."""
         ahead, tiles = self.tiles_ahead, self.tiles
         before = [self._copy(fetch, tile, "prologue") for tile in tiles.first(fetch, 0, ahead)]
         if fetch.is_async:
@@ -179,9 +179,9 @@ class _Pipeline:
         return before, [self._store(fetch, tiles.ahead(fetch, ahead)), load]
 
     def _check_items(self, kernel: LoopKernel, fetch: Fetch) -> None:
-        """Reject loops over work-items that start elsewhere for tiles that are loaded and stored.
+        """Reject work-item loops whose lower bounds differ between the loaded and stored tile.
 
-        A work-item would store what another one has loaded.
+        Otherwise, a work-item would store elements that another one loaded.
         """
         for name in (n for n in fetch.own if self.kernel.has_tag(n, LocalInameTagBase)):
             starts = {
@@ -202,29 +202,29 @@ class _Pipeline:
     # -- instructions -----------------------------------------------------------------------------
 
     def _copy(self, fetch: Fetch, tile: Tile, suffix: str = "") -> Assignment:
-        """Return what fetches a tile to its buffer."""
+        """Return the instruction that fetches a tile to its buffer."""
         return self._made(fetch, tile, suffix, self._buffer(fetch), fetch.insn.expression)
 
     def _store(self, fetch: Fetch, tile: Tile) -> Assignment:
-        """Return what stores a tile that is in registers."""
+        """Return the instruction that stores a tile from registers to its buffer."""
         return self._made(fetch, tile, "", self._buffer(fetch), self._registers(fetch))
 
     def _load(self, fetch: Fetch, tile: Tile, suffix: str) -> Assignment:
-        """Return what loads a tile to registers."""
+        """Return the instruction that loads a tile to registers."""
         return self._made(fetch, tile, suffix, self._registers(fetch), fetch.insn.expression)
 
-    # -- copies that go on ------------------------------------------------------------------------
+    # -- asynchronous copies ----------------------------------------------------------------------
 
     def _wait(self, fetch: Fetch) -> Assignment:
-        """Return what waits for the copies of the tile that an iteration uses."""
+        """Return the wait for the copies of the tile that an iteration uses."""
         buffer = self._buffer(fetch)
         wait = self._made(fetch, self.tiles.ahead(fetch, 0), "wait", buffer, buffer)
         return wait.copy(tags=frozenset((CopyWaitTag(self.tiles_ahead - 1),)))
 
     def _commits(self) -> _Commits:
-        """Return what ends the groups of copies before the loop, and in each iteration.
+        """Return the commits of groups of copies before the loop, and in each iteration.
 
-        There are as many groups before as there are tiles ahead, if the loop is shorter, too.
+        Before the loop there are always *ahead* groups, even if the loop has fewer iterations.
         """
         fetches = [fetch for fetch in self.fetches.values() if fetch.is_async]
         if not fetches:
@@ -266,7 +266,7 @@ class _Pipeline:
         return subscript(p.Variable(fetch.registers.name), fetch.index)
 
     def _made(self, fetch: Fetch, tile: Tile, suffix: str, place: Expr, value: Expr) -> Assignment:
-        """Return a fetch with the loops and the expressions for a tile."""
+        """Return a fetch of a tile, with copies of its loops and expressions for the tile."""
         insn = fetch.insn
         copies, conditions = self.tiles.copies(fetch, tile, suffix)
         if suffix != "prologue" or fetch.is_async:
@@ -289,7 +289,7 @@ class _Pipeline:
     # -- the kernel -------------------------------------------------------------------------------
 
     def _assembled(self, commits: _Commits) -> LoopKernel:
-        """Return the kernel with all that has been made in the place of the fetches."""
+        """Return the kernel with the new instructions in place of the fetches."""
         kernel = self.kernel
         loops = {name for fetch in self.fetches.values() for name in fetch.own}
         gone = {name for name in loops if self.users[name] <= self.fetches.keys()}
@@ -322,7 +322,7 @@ class _Pipeline:
         )
 
     def _slabs(self) -> dict[str, tuple[int, int]]:
-        """Give the last iterations, for which there are no later tiles, a loop of their own."""
+        """Peel the last iterations, which have no later tiles to fetch."""
         slabs = dict(self.kernel.iname_slab_increments)
         if self.kernel.has_tag(self.loop, InameImplementationTag):
             return slabs
@@ -330,7 +330,7 @@ class _Pipeline:
         return {**slabs, self.loop: (first, max(last, *self.ahead.values()))}
 
     def _instructions(self, mapper: ArrayAccessMapper, commits: _Commits) -> list[InstructionBase]:
-        """Return the instructions, those for all tiles where the first fetch was."""
+        """Return the instructions; new ones are placed where the first fetch was."""
         before = [insn for insns in self.before.values() for insn in insns]
         fills = [insns[0] for insns in self.steady.values()]
         loads = [insn for insns in self.steady.values() for insn in insns[1:]]
@@ -355,7 +355,7 @@ class _Pipeline:
         return result
 
     def _ordered(self, insn_id: str, groups: Set[str]) -> list[Assignment]:
-        """Return what is made of a fetch, with what each waits for: *groups* of copies, too."""
+        """Return the replacements of a fetch, with dependencies, also on *groups* of copies."""
         insn = self.fetches[insn_id].insn
         others = insn.depends_on - self.fetches.keys()
         fetches = insn.depends_on & self.fetches.keys()
@@ -369,7 +369,7 @@ class _Pipeline:
         return [one.copy(no_sync_with=self._apart(one)) for one in made]
 
     def _copies(self, names: Iterable[str]) -> frozenset[str]:
-        """Return instructions with all that has been made of those that fetch."""
+        """Return the ids of instructions, with fetches replaced by their replacements."""
         made = {name: (*self.before[name], *self.steady[name]) for name in self.fetches}
         return frozenset(
             copy
@@ -382,5 +382,5 @@ class _Pipeline:
 
 
 def _buffers_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Buffers:
-    """Return what takes the place of a temporary: more planes of a window, or copies of it."""
+    """Return the buffers that replace a temporary: more planes of a window, or copies of it."""
     return planes_of(kernel, loop, name, stages) or Stages(loop, stages)

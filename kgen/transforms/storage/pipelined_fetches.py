@@ -1,4 +1,4 @@
-"""What a pipeline fetches ahead: instructions that fill temporaries in a sequential loop."""
+"""Fetches of a pipeline: instructions that fill temporaries in a sequential loop."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ __all__ = ["Fetch", "fetches_of", "fills_of", "find_fetches", "rejected", "users
 
 @dataclass(frozen=True)
 class Fetch:
-    """An instruction that fills a temporary, and the loops that are different for each tile."""
+    """An instruction that fills a temporary, and the loops that differ from tile to tile."""
 
     insn: Assignment
     array: str
     own: tuple[str, ...]
-    #: the iterations of the pipelined loop, given those of the loops around it
+    #: the iterations of the pipelined loop, in terms of the loops around it
     tiles: dims.Set
-    #: the registers that hold a tile on its way, and their subscripts, where there are any
+    #: the registers that hold a tile between load and store, and their subscripts, if any
     registers: TemporaryVariable | None = None
     index: Index = ()
 
     @property
     def is_async(self) -> bool:
-        """Whether work-items go on while a tile is copied, and wait for it later."""
+        """Whether the tile is copied asynchronously, with a later wait."""
         return bool(self.insn.tags_of_type(AsyncCopyTag))
 
 
 def find_fetches(
     kernel: LoopKernel, loop: str, given: str | Iterable[str] | None
 ) -> tuple[str, ...]:
-    """Return the temporaries that are meant."""
+    """Return the temporaries that *fetches* selects."""
     if given is None:
         names = _fetched_in(kernel, loop)
         if not names:
@@ -81,7 +81,7 @@ def find_fetches(
 
 
 def _fetched_in(kernel: LoopKernel, loop: str) -> tuple[str, ...]:
-    """Return the temporaries that the loop fills for others in it, with what comes from outside."""
+    """Return the temporaries that the loop fills from outside arrays for other instructions."""
     inside = [i for i in kernel.instructions if loop in inames_used(kernel, i)]
     written = {name for insn in inside for name in insn.assignee_var_names()}
     found = []
@@ -103,7 +103,7 @@ def _arrays_read(kernel: LoopKernel, insns: Iterable[InstructionBase]) -> frozen
 def fills_of(kernel: LoopKernel, loop: str, name: str) -> tuple[Assignment, ...]:
     """Return the instructions that fill a temporary; rejects those that cannot run ahead.
 
-    What fills a window before the loop stays there.
+    Instructions that fill a window before the loop are left out.
     """
     found = []
     may_be_before = is_window(kernel, loop, name)
@@ -137,7 +137,7 @@ def rejected(
 
 
 def users_of(kernel: LoopKernel) -> dict[str, set[str]]:
-    """Return the instructions in each loop, and those that reduce over it."""
+    """Return, for each loop, the instructions inside it and those that reduce over it."""
     found: dict[str, set[str]] = {name: set() for name in kernel.inames}
     for insn in kernel.instructions:
         for name in inames_used(kernel, insn):
@@ -148,7 +148,7 @@ def users_of(kernel: LoopKernel) -> dict[str, set[str]]:
 def fetches_of(
     kernel: LoopKernel, loop: str, arrays: Iterable[str], names: UniqueNameGenerator
 ) -> dict[str, Fetch]:
-    """Return, by its id, each instruction that fills one of *arrays*; *names* is for registers."""
+    """Return the fetches of *arrays* by instruction id; *names* makes names of registers."""
     fills = {name: fills_of(kernel, loop, name) for name in arrays}
     chosen = frozenset(str(insn.id) for insns in fills.values() for insn in insns)
     bounding = kernel.with_outer_inames(frozenset((loop,)))
@@ -160,7 +160,7 @@ def fetches_of(
 
 @dataclass(frozen=True)
 class _Finder:
-    """Finds what is fetched in a loop."""
+    """Finds the fetches of a loop."""
 
     kernel: LoopKernel
     loop: str
@@ -173,7 +173,7 @@ class _Finder:
     chosen: frozenset[str]
 
     def fetch(self, insn: Assignment, array: str) -> Fetch:
-        """Find the loops of a fetch that are different for each tile, and its registers."""
+        """Find the loops of a fetch that differ from tile to tile, and its registers."""
         kernel = self.kernel
         own = tuple(
             name
@@ -203,7 +203,7 @@ class _Finder:
         return Fetch(insn, array, own, tiles, registers, index)
 
     def _is_around(self, insn: Assignment, array: str, name: str) -> bool:
-        """Tell whether a loop around a fetch is the same for all tiles; rejects one in the way."""
+        """Tell whether a loop around a fetch is common to all tiles; rejects loops in between."""
         kernel, loop = self.kernel, self.loop
         if kernel.has_tag(name, GroupInameTag) or name in self.bounding:
             return True
@@ -224,7 +224,7 @@ class _Finder:
         return False
 
     def _is_prior(self, name: str) -> bool:
-        """Tell whether a loop around the same instructions is said to be around the loop."""
+        """Tell whether a loop with the same instructions has priority over the pipelined one."""
         return self.users[self.loop] <= self.users[name] and any(
             {name, self.loop} <= set(chain) and chain.index(name) < chain.index(self.loop)
             for chain in self.kernel.loop_priority
@@ -237,7 +237,7 @@ class _Finder:
         return bool(alone.is_subset(both))
 
     def _range(self, insn: Assignment, name: str) -> tuple[int, int]:
-        """Return the least value of a loop, and the number of values, which are registers."""
+        """Return the least value of a loop, and its trip count, the number of registers."""
         found = self.kernel.get_iname_bounds(name).interval
         if found.low is None or found.count is None:
             raise TransformError(
@@ -248,7 +248,7 @@ class _Finder:
         return found.low, found.count
 
     def _require_alone(self, insn: Assignment) -> None:
-        """Reject other copies that go on: waits count all groups of copies of a work-item."""
+        """Reject other asynchronous copies: waits count all groups of copies of a work-item."""
         others = [
             i.id
             for i in self.kernel.instructions

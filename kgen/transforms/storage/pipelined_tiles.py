@@ -1,4 +1,4 @@
-"""The loops of a pipeline: over its first tiles, and copies of those that fetch one."""
+"""The loops of a pipeline: prologues over the first tiles, and copies of the loops of fetches."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from kgen.transforms.storage.pipelined_fetches import Fetch
 
 __all__ = ["Tile", "TileLoops"]
 
-#: Registers of a work-item are named one by one, in unrolled loops, up to this number of them.
+#: Loops over the registers of a work-item are unrolled up to this number of registers.
 _MAX_UNROLLED: Final = 64
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Which tile is meant in a loop, which runs over *known*."""
+    """The tile that is fetched in an iteration of a loop whose values are *known*."""
 
     loop: str
     value: Expr
@@ -49,7 +49,7 @@ class Tile:
 
 
 class TileLoops:
-    """Makes the loops that a pipeline adds, which are in ``inames``, ``domains`` and ``nests``."""
+    """Makes the loops that a pipeline adds; collects ``inames``, ``domains`` and ``nests``."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class TileLoops:
         self.inames: dict[str, Iname] = {}
         self.domains: list[BasicSet] = []
         self.nests: list[tuple[str, ...]] = []
-        #: over which tiles, from which to which
+        #: the loops over first tiles made so far, with their tiles and range
         self._first: list[tuple[Set, int, int, list[Tile]]] = []
 
     def ahead(self, fetch: Fetch, count: int) -> Tile:
@@ -71,7 +71,7 @@ class TileLoops:
         return Tile(self.loop, value, fetch.tiles)
 
     def first(self, fetch: Fetch, skipped: int, count: int) -> list[Tile]:
-        """Return the first *count* tiles, without the *skipped* first ones, in new loops."""
+        """Return tiles *skipped* up to *count* from the start, in new loops."""
         for tiles, *numbers, found in self._first:
             if numbers == [skipped, count] and tiles.is_equal(fetch.tiles):
                 return found
@@ -87,7 +87,7 @@ class TileLoops:
         return found
 
     def missing(self, fetch: Fetch, count: int) -> list[str]:
-        """Make loops over those of the first *count* tiles that a shorter loop does not have."""
+        """Make loops over those of the first *count* tiles that are missing in a short loop."""
         loop, tiles = self.loop, fetch.tiles
         first = tiles.subtract(later(tiles, loop, 1))
         wanted = [later(first, loop, number) for number in range(1, count)]
@@ -101,9 +101,9 @@ class TileLoops:
     def copies(
         self, fetch: Fetch, tile: Tile, suffix: str
     ) -> tuple[dict[str, str], frozenset[Expr]]:
-        """Make the loops of a fetch for a tile, by the names of the old ones.
+        """Copy the loops of a fetch for a tile; return the new names by the old ones.
 
-        Returns conditions as well, where the loops do not say already which tiles there are.
+        Also return the conditions for the tile to exist that the loops do not imply.
         """
         kernel = self.kernel
         copies = {name: self._name(fetch, name, suffix) for name in fetch.own}
@@ -123,17 +123,17 @@ class TileLoops:
         return copies, frozenset(conditions_of(reached))
 
     def _values(self, domain: BasicSet, fetch: Fetch, tile: Tile, copies: Mapping[str, str]) -> Set:
-        """Return what a domain says of the loops of a fetch for a tile."""
+        """Return the constraints of a domain on the loops of a fetch, for a tile."""
         outer = [name for name in dim_names(domain) if name not in copies]
         inside = [name for name in outer if name not in fetch.insn.within_inames]
         domain = drop_dims(domain, inside)
         values = at_iteration(to_named(domain), self.loop, tile.value)
-        if len(outer) > len(inside):  # the loops around say the same
+        if len(outer) > len(inside):  # enclosing loops imply the constraints without the copies
             values = _given(values, to_named(drop_dims(domain, copies)))
         return rename_params(values, {old: new for old, new in copies.items() if old != new})
 
     def _name(self, fetch: Fetch, name: str, suffix: str) -> str:
-        """Return the name of a copy: that of the loop itself, where nothing else uses it."""
+        """Return the name of a copy: the loop's own name if nothing else uses it."""
         if not suffix and self.users[name] == {fetch.insn.id}:
             return name
         return str(self.names(f"{name}_{suffix}" if suffix else name))
@@ -145,12 +145,12 @@ class TileLoops:
         return tags | {UnrollTag()} if is_plain and prod(shape) <= _MAX_UNROLLED else tags
 
     def _add_loops(self, tags: Mapping[str, frozenset[Tag]], values: Set) -> None:
-        """Add loops that take *values* together."""
+        """Add loops with the joint values *values*."""
         domain = as_basic_set(from_named(values.coalesce(), tuple(tags)))
         self.domains.append(project_out_unused_params(domain))
         self.inames.update((name, Iname(name, some)) for name, some in tags.items())
 
 
 def _given(values: Set, known: Set) -> Set:
-    """Leave out what is known; of values that do not occur nothing, since isl may then say less."""
+    """Drop known constraints, unless the set is then empty: isl's gist may lose constraints."""
     return values if values.is_disjoint(known) else values.gist(known)

@@ -1,4 +1,4 @@
-"""Access sites: uses of values that are precomputed, and their replacement."""
+"""Access sites: uses of precomputed values, and their replacement."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["SiteRewriter", "Values", "with_rules_kept"]
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """Values of a kernel to store, of a rule or an array, and the sites that are to read them.
+    """Values of a rule or an array that a kernel will store, and the sites that will read them.
 
-    ``rule`` has them by position: a rule of the kernel, or ``a_fetch_rule(i) := a[i]``, which
-    only says what is fetched. ``name`` is what instructions mention, the rule or the array; the
-    subscripts of ``sites`` go by the arguments of the rule, and use no rules themselves.
-    ``rule_stays`` where the kernel uses the rule at other places as well.
+    ``rule`` defines the values by position: a rule of the kernel, or ``a_fetch_rule(i) := a[i]``
+    for fetches of an array. Instructions refer to ``name``, the rule or the array. The subscripts
+    of ``sites`` are arguments of the rule, and use no rules themselves. ``rule_stays`` if the
+    kernel uses the rule at other places, too.
 
-    Uses that are *given* say what to store in place of the sites; ``None`` in one is all that is
-    *valid*: conditions by argument. *has_more* says that there is a value wherever it is valid,
-    which may be stored even if nothing uses it.
+    If uses are *given*, they determine the values to store instead of the sites; ``None`` in a use
+    stands for all *valid* arguments, conditions by argument. With *has_more*, values are defined
+    for all valid arguments, and may be stored even if nothing uses them.
     """
 
     kernel: LoopKernel
@@ -47,7 +47,7 @@ class Values:
     unexpanded: LoopKernel | None = None
 
     def axis(self, argument: str, name: str) -> Axis:
-        """Return the axis along an argument, with the conditions on it, which is called *name*."""
+        """Return the axis along an argument, called *name*, with the conditions on it."""
         renamed = {argument: p.Variable(name)}
         return Axis(name, tuple(substitute(c, renamed) for c in self.valid.get(argument, ())))
 
@@ -62,7 +62,7 @@ class Values:
         return all(names.isdisjoint(r.arguments) for r in changed if r != self.rule)
 
     def position(self, axes: Sequence[str], operands: Index) -> Index:
-        """Return where a use is along the axes of the storage: arguments, or swept inames."""
+        """Return the position of a use along the axes of the storage: arguments or swept inames."""
         arguments = self.rule.arguments
         if len(operands) != len(arguments):
             what = (
@@ -78,7 +78,7 @@ class Values:
         return tuple(replace(s, index=self.position(axes, s.index or ())) for s in self.sites)
 
     def given_accesses(self, axes: Sequence[str]) -> tuple[Access, ...]:
-        """Return what the given uses stand for, in all loops that they name."""
+        """Return the accesses of the given uses, in all loops that they name."""
         found = []
         order = self.kernel.iname_order
         for operands in self.given:
@@ -93,7 +93,7 @@ class Values:
     ) -> Values:
         """Leave out the sites that *given* does not cover in each iteration of loops in *outer*.
 
-        Where it covers none, all stay, for whoever asks for more than one of them.
+        If it covers none, all sites stay, so that later checks report them.
         """
         dims = [self.axis(axis, f"{axis}'") for axis in axes]
         stored = swept_footprint(self.kernel, given, outer, dims)
@@ -104,7 +104,7 @@ class Values:
                 return False
             try:
                 used = swept_footprint(self.kernel, [access], outer, plain)
-            except TransformError:  # a subscript that is not affine
+            except TransformError:  # a subscript is not affine
                 return False
             return first_outside(self.kernel, used, stored) is None
 
@@ -115,12 +115,12 @@ class Values:
 
 
 def with_rules_kept(kernel: LoopKernel, expanded: LoopKernel) -> LoopKernel | None:
-    """Return the kernel with those rules that are gone in *expanded*, if any are."""
+    """Return *kernel* if *expanded* lacks some of its rules, else ``None``."""
     return None if kernel.substitutions == expanded.substitutions else kernel
 
 
 class SiteRewriter(ArrayAccessMapper):
-    """Rewrites the uses of a rule, or the reads of an array, at the sites of values only."""
+    """Rewrites the uses of a rule, or reads of an array, only at the sites of values."""
 
     def __init__(self, values: Values, rewrite: Rewrite, mentioned: Collection[str]) -> None:
         super().__init__(values.kernel, {values.name: rewrite}, keep_linear=True)
@@ -143,7 +143,7 @@ class SiteRewriter(ArrayAccessMapper):
         return {name: self._in_rule(rule) for name, rule in self.written.substitutions.items()}
 
     def _in_rule(self, rule: SubstitutionRule) -> SubstitutionRule:
-        """Return a rule whose uses of the values, all of which are sites, are rewritten."""
+        """Return a rule with its uses of the values rewritten; all of them must be sites."""
         if not self.all_uses or rule.name in self.names:
             return rule
         expression = self(rule.expression)

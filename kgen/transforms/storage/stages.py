@@ -23,18 +23,18 @@ __all__ = ["Buffers", "Planes", "Stages", "is_window", "planes_of"]
 
 
 class Buffers(Protocol):
-    """Where a temporary has room for tiles of several iterations."""
+    """The storage of tiles of several iterations in one temporary."""
 
     def place(self, index: Index) -> Index:
-        """Return where the element is that had the subscripts *index*."""
+        """Return the new subscripts of the element that had the subscripts *index*."""
 
     def declared(self, variable: TemporaryVariable) -> TemporaryVariable:
-        """Return the temporary with room for all of them."""
+        """Return the temporary, enlarged for all tiles."""
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Copies of a whole tile along a new first axis, one for each iteration in turn."""
+    """Copies of a whole tile along a new first axis; iterations use them cyclically."""
 
     loop: str
     count: int
@@ -100,11 +100,12 @@ def is_window(kernel: LoopKernel, loop: str, name: str) -> bool:
 
 
 def planes_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Planes | None:
-    """Return the planes that a window needs to be filled ahead; ``None`` for what is no window.
+    """Return the planes that a window needs to be filled ahead; ``None`` if it is not a window.
 
     A window is a temporary that has one axis with subscripts ``e % planes`` only. An iteration
-    fills planes that are up to *lead* ahead of one that it reads. Filled ``stages - 1`` iterations
-    earlier, they are further ahead, and none may come to be where another is still read.
+    fills planes that are up to *lead* ahead of one that it reads. If they are filled
+    ``stages - 1`` iterations earlier, they are further ahead, and none may overwrite a plane
+    that is still read.
 
     Raises :class:`TransformError` for a window that is used otherwise.
     """
@@ -137,7 +138,7 @@ def planes_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Planes |
 
 
 def _circular_axis(variable: TemporaryVariable, accesses: Sequence[Access]) -> int | None:
-    """Return the axis whose subscripts are all remainders by its extent."""
+    """Return the axis whose subscripts are all remainders modulo its extent."""
     shape = variable.shape if isinstance(variable.shape, tuple) else ()
     for axis, extent in enumerate(shape):
         parts = [None if a.index is None else a.index[axis] for a in accesses]
@@ -147,7 +148,7 @@ def _circular_axis(variable: TemporaryVariable, accesses: Sequence[Access]) -> i
 
 
 def _plane(access: Access, axis: int) -> Expr:
-    """Return the number of the plane of an access, which is that in the array behind a window."""
+    """Return the plane that an access refers to, as numbered in the array before the remainder."""
     assert access.index is not None
     part = access.index[axis]
     assert isinstance(part, p.Remainder)
@@ -155,7 +156,7 @@ def _plane(access: Access, axis: int) -> Expr:
 
 
 def _step(loop: str, plane: Expr) -> int | None:
-    """Return by how much a plane moves in each iteration; ``None`` where that is not the same."""
+    """Return by how much a plane moves per iteration; ``None`` if this is not constant."""
     terms = linear_form(plane).terms
     steps = [factor for factor, atom in terms if atom == p.Variable(loop)]
     others = variable_names(*(atom for _, atom in terms if atom != p.Variable(loop)))
@@ -171,7 +172,7 @@ def _rejected(name: str, loop: str, because: str) -> TransformError:
 
 
 def _outermost(variable: TemporaryVariable) -> FixedStrideArrayDimTag | ComputedStrideArrayDimTag:
-    """Return the layout of an axis along which a whole temporary is one step."""
+    """Return the layout of a new axis whose stride is the size of the whole temporary."""
     tags = variable.dim_tags
     levels = [getattr(tag, "layout_nesting_level", None) for tag in tags]
     known = [level for level in levels if level is not None]
@@ -192,7 +193,7 @@ def _outermost(variable: TemporaryVariable) -> FixedStrideArrayDimTag | Computed
 
 
 def _unit(variable: TemporaryVariable) -> int:
-    """Return a number of elements: all buffers start where vectors of them are aligned."""
+    """Return the number of elements to which buffers are padded, to align vectors in them."""
     lanes: list[int] = [
         1 << (extent - 1).bit_length()
         for tag, extent in zip(variable.dim_tags, variable.shape, strict=True)

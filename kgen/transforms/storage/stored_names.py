@@ -1,4 +1,4 @@
-"""The storage of precomputed values: the axes and name of the temporary, and its loops' names."""
+"""The storage of precomputed values: axes and name of the temporary, and names of its loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Storage", "StoredNames", "ordered_axes"]
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """Where values go, and how they are computed; see :func:`precompute`."""
+    """Where values are stored, and how they are computed; see :func:`precompute`."""
 
     sweep: tuple[str, ...]
     axes: tuple[str | int, ...] | None = None
@@ -70,7 +70,7 @@ def ordered_axes(rule: SubstitutionRule, storage: Storage, free: frozenset[str])
 
 
 class StoredNames:
-    """The names of what is added: loops, temporary, instruction."""
+    """The names of the new loops, temporary and instruction."""
 
     def __init__(self, values: Values, storage: Storage) -> None:
         self.kernel = kernel = values.kernel
@@ -91,7 +91,7 @@ class StoredNames:
 
     @property
     def space(self) -> Any:
-        """The address space of the temporary; ``auto`` where it is not said."""
+        """The address space of the temporary; ``auto`` if not given."""
         found = self.kernel.temporary_variables.get(self.temporary)
         known = self.storage.address_space
         if known is None:
@@ -111,9 +111,9 @@ class StoredNames:
         return [*given, *made]
 
     def declared(self, extents: tuple[Expr, ...], loops: tuple[str, ...]) -> TemporaryVariable:
-        """Return the temporary of a size; an existing one must have it already, or none.
+        """Return the temporary with the given extents; an existing one must have these or none.
 
-        Axes of a new one are called like the *loops* along them, where the user gives names.
+        Axes of a new one are named after the *loops* along them, if the user names these.
         """
         storage = self.storage
         found = self.kernel.temporary_variables.get(self.temporary)
