@@ -41,8 +41,8 @@ Index: TypeAlias = tuple[Expr, ...]
 
 InsnT = TypeVar("InsnT", bound=InstructionBase)
 
-#: Returns what stands in the place of an access: the variable, tagged or not, and its subscripts,
-#: which are rewritten already.
+#: Returns the replacement of an access, given the variable, tagged or not, and its rewritten
+#: subscripts.
 Rewrite: TypeAlias = Callable[[p.Variable, Index], Expr]
 
 
@@ -89,7 +89,7 @@ class ArrayAccessMapper(NameMapper):
         return insn.with_transformed_expressions(self, **changes)
 
     def change_reads(self, insn: InsnT, **changes: Any) -> InsnT:
-        """Return an instruction with what it reads rewritten, the places that it writes not."""
+        """Return an instruction with its reads rewritten, but not its writes."""
         self.where = f"instruction '{insn.id}'"
         places = {id(lhs) for lhs in insn.assignees}
         return insn.with_transformed_expressions(
@@ -98,7 +98,7 @@ class ArrayAccessMapper(NameMapper):
         )
 
     def change_rule(self, rule: SubstitutionRule) -> SubstitutionRule:
-        """Return a rule with its accesses rewritten; its arguments are no arrays."""
+        """Return a rule with its accesses rewritten; its arguments are not arrays."""
         if self.names.isdisjoint(rule.free_names):
             return rule
         visible = {n: f for n, f in self.rewrites.items() if n not in rule.arguments}
@@ -195,7 +195,7 @@ def reject_bounds(kernel: LoopKernel, names: Collection[str]) -> None:
 
 
 def reject_elements_by_number(kernel: LoopKernel, old: ArrayBase, new: ArrayBase) -> None:
-    """Reject another layout of an array whose elements are accessed by their number in storage."""
+    """Reject layout changes of an array whose elements are accessed by linear index."""
     if not isinstance(old.shape, tuple) or old.dim_tags == new.dim_tags:
         return
     names = {old.name, *kernel.substitutions}

@@ -35,7 +35,7 @@ class GuardTag(Tag):
 
 @dataclass(frozen=True)
 class _Guard:
-    """A subscript to look at: where it is evaluated, and what it must be less than."""
+    """A subscript to check: where it is evaluated, and its upper bound."""
 
     access: Access
     axis: int
@@ -91,7 +91,7 @@ class _Guarder:
         return self.kernel.copy(instructions=tuple(changed), temporary_variables=temporaries)
 
     def _in_order(self) -> list[Access]:
-        """Return all accesses; those inside of subscripts before those that use them."""
+        """Return all accesses; those inside subscripts precede the accesses that use them."""
         accesses = [a for some in self.footprints.accesses.values() for a in some]
         return sorted(accesses, key=_nesting)
 

@@ -218,7 +218,7 @@ def _read_axes(
 
 
 def _find_increments(kernel: LoopKernel, name: str) -> dict[str | None, tuple[Expr, ...]]:
-    """Return what each instruction adds to *name*, as terms; rejects what does otherwise."""
+    """Return the terms that each instruction adds to *name*; rejects other assignments."""
     found: dict[str | None, tuple[Expr, ...]] = {}
     for insn in kernel.instructions:
         if isinstance(insn, CInstruction) and name in insn.read_variables:
@@ -291,7 +291,7 @@ class _Collector:
 
 
 def _axis_names(insn: InstructionBase, axes: tuple[int, ...]) -> dict[str, Expr]:
-    """Return what stands for the loop variables that are subscripts of what *insn* writes."""
+    """Return the replacements of the loop variables in the subscripts that *insn* writes to."""
     (assignee,) = insn.assignees
     index = index_of(assignee)
     return {

@@ -127,7 +127,7 @@ class _Hoister(IdentityMapper):
 def _divided(
     terms: Iterable[Expr], test: Callable[[Expr], bool]
 ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """Return the factors of which *test* is true, and the others."""
+    """Return the factors that satisfy *test*, and the others."""
     parts: tuple[list[Expr], list[Expr]] = ([], [])
     for term in terms:
         parts[not test(term)].append(term)
@@ -214,7 +214,7 @@ def _only_sum(
 def _rule(
     kernel: LoopKernel, name: str, arguments: Sequence[Any], body: Expr
 ) -> tuple[SubstitutionRule, tuple[Expr, ...]]:
-    """Return the rule of a product, and what is passed to it."""
+    """Return the rule for a product, and the arguments of its use."""
     given = tuple(parse(one) if isinstance(one, str) else one for one in arguments)
     fresh, parameters = new_names(kernel), list[str]()
     for argument in given:

@@ -42,7 +42,7 @@ def simplify_indices(kernel: LoopKernel) -> LoopKernel:
 
 
 class _IndexMapper(IdentityMapper):
-    """Simplifies subscripts; knows the loops around the expression that it is at."""
+    """Simplifies subscripts; keeps track of the loops around the current expression."""
 
     def __init__(self, kernel: LoopKernel, footprints: Footprints, inames: frozenset[str]) -> None:
         super().__init__()

@@ -155,7 +155,7 @@ def _rule_of(
 def _check_use(
     kernel: LoopKernel, writer: Assignment, reader: InstructionBase, rule: SubstitutionRule
 ) -> None:
-    """Reject a place where the rule would not have the value that was assigned."""
+    """Reject a use where the rule would not have the assigned value."""
     read = mentions_of(rule.expression).variables.keys() - set(rule.arguments)
     missing = sorted((read & kernel.inames.keys()) - reader.within_inames)
     if missing:
@@ -185,7 +185,7 @@ def _check_use(
 def _check_reductions(
     kernel: LoopKernel, writer: Assignment, reader: InstructionBase, rule: SubstitutionRule
 ) -> None:
-    """Reject a use where a reduction in the rule would run over other values than it did."""
+    """Reject a use where a reduction in the rule would run over different values than before."""
     value = expand_expression(kernel, rule.expression)
     bounding = loops_of_bounds(kernel, value, writer.within_inames)
     if not bounding:
@@ -385,7 +385,7 @@ class _OperandRules(IdentityMapper):
 
 
 class _Unifier(UnidirectionalUnifier):
-    """Finds what the parameters of a template stand for; kgen's own nodes must be equal.
+    """Finds the values of a template's parameters; nodes of kgen's own types must be equal.
 
     Outside of subscripts, terms and factors are in the order of evaluation, in which the first
     two may change places: ``x + y`` is ``(a + b) + c`` or ``c + (a + b)``, not ``a + (b + c)``.
@@ -424,7 +424,7 @@ class _Unifier(UnidirectionalUnifier):
 
 
 class _Extractor(IdentityMapper):
-    """Replaces what looks like a rule's expression by a use of it, outermost first."""
+    """Replaces matches of a rule's expression by uses of the rule, outermost first."""
 
     def __init__(self, rule: SubstitutionRule) -> None:
         super().__init__()

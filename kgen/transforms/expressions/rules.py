@@ -32,7 +32,7 @@ __all__ = [
     "find_rules_matching",
 ]
 
-#: The rules inside which an expression stands, the outermost first.
+#: The rules that enclose an expression, outermost first.
 _Stack: TypeAlias = tuple[ConcreteMatchable, ...]
 
 
@@ -127,7 +127,7 @@ class _Expander(RuleExpander):
         return insn.with_transformed_expressions(lambda expr: self.rec(expr, ()))
 
     def use(self, expr: Expr, name: p.Variable, operands: tuple[Expr, ...], stack: _Stack) -> Expr:
-        """Return what stands for a use; raises :class:`TransformError` for wrong operands."""
+        """Return the expansion of a use; raises :class:`TransformError` for wrong operands."""
         rule = self.rules[name.name]
         inner = (*stack, ConcreteMatchable(rule.name, tags_of(name)))
         if not self._is_meant(inner):
@@ -147,7 +147,7 @@ class _Expander(RuleExpander):
         return substitute(body, dict(zip(rule.arguments, operands, strict=True)))
 
     def _variant(self, rule: SubstitutionRule, inner: _Stack) -> str:
-        """Return the name of *rule*, with what is meant inside of it expanded."""
+        """Return the name of a variant of *rule* with the selected uses inside expanded."""
         before = self._n_changes
         body = self.rec(rule.expression, inner)
         if self._n_changes == before:
@@ -197,7 +197,7 @@ def _without_capture(kernel: LoopKernel) -> dict[str, SubstitutionRule]:
 
 
 def _dependencies_first(kernel: LoopKernel) -> tuple[str, ...]:
-    """Order the rules so that each comes after those that it uses; rejects circles."""
+    """Order the rules so that each follows the rules that it uses; rejects recursion."""
     rules = kernel.substitutions
     uses = {
         name: [one for one in direct_rules(rules, (rule.expression,)) if one not in rule.arguments]

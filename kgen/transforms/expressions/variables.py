@@ -68,7 +68,7 @@ class _FoldingMapper(SubstitutionMapper):
 
 
 def _folded(expr: Expr, combine: Callable[[Iterable[int]], int]) -> Expr:
-    """Return the value of a sum or product of integers; anything else as it is."""
+    """Return the value of a sum or product of integers; other expressions unchanged."""
     children = getattr(expr, "children", ())
     if children and all(isinstance(child, int) for child in children):
         return combine(children)

@@ -161,7 +161,7 @@ def _check_reached(kernel: LoopKernel, old: tuple[str, ...], inverse: Inverse) -
 
 
 def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKernel:
-    """Nest the new loops such that what iterations need of each other still comes first."""
+    """Nest the new loops so that loop-carried dependences are preserved."""
     declared, *others = _orders(before, tuple(inverse.values))
     reordering = Reordering(before, inverse, declared)
     nesting = reordering.needed_nesting(inverse.new)
@@ -191,7 +191,7 @@ def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKe
 def _nested(
     kernel: LoopKernel, new: tuple[str, ...], chains: tuple[tuple[str, ...], ...]
 ) -> LoopKernel:
-    """Let *chains* be all that is said of the order of the new loops among themselves."""
+    """Make *chains* the only priorities among the new loops."""
     apart = (
         tuple(n for n in nest if n not in new or n == name)
         for nest in kernel.loop_priority

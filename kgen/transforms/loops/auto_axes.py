@@ -46,7 +46,7 @@ def assign_auto_axes(kernel: LoopKernel, among: Collection[str] | None = None) -
 
 
 class _Fit:
-    """Decides for one loop after the other; all decisions together make one new kernel."""
+    """Decides for one loop after another, and applies all decisions in one new kernel."""
 
     def __init__(self, kernel: LoopKernel, waiting: list[str]) -> None:
         self.kernel = kernel
@@ -63,7 +63,7 @@ class _Fit:
                 self._take(name, tag.axis, self._interval(name).count or 0)
 
     def _interval(self, name: str) -> Interval:
-        """Return the numbers between which a loop runs, found once for equal domains."""
+        """Return the constant bounds of a loop, computed once for equal domains."""
         domain = self.kernel.domain_of((name,))
         if domain not in self._intervals:
             self._intervals[domain] = self.kernel.get_iname_bounds(name).interval
@@ -76,7 +76,7 @@ class _Fit:
             self.taken.setdefault(insn_id, set()).add(axis)
 
     def fitted(self) -> LoopKernel:
-        """Decide about all loops, those around the same instructions together."""
+        """Decide for all loops, jointly for loops around the same instructions."""
         kernel = self.kernel
         groups: dict[tuple[str, ...], list[str]] = {}
         for name in self.waiting:

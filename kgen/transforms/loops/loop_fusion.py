@@ -88,7 +88,7 @@ class _ReductionLoop:
 
 
 def _reduction_groups(kernel: LoopKernel, candidates: frozenset[str]) -> list[list[str]]:
-    """Return the loops of reductions that can be put together, in the order of the program.
+    """Return the groups of reduction loops that can be fused, in program order.
 
     Groups run in the order of their numbers: what waits for an instruction is in later groups
     than the loops of that.
@@ -166,7 +166,7 @@ def _same_values(
 
 
 class _Candidates:
-    """The loops that may become one, and what is known of the instructions in and around them."""
+    """The candidate loops for fusion, and facts about the instructions in and around them."""
 
     def __init__(self, kernel: LoopKernel, loops: list[str]) -> None:
         self.kernel = kernel
@@ -234,7 +234,7 @@ class _Block:
 
 
 class _Nest:
-    """Blocks that run one after the other inside of the same loops, and which waits for which."""
+    """Consecutive blocks inside the same loops, and the dependencies between them."""
 
     def __init__(self, candidates: _Candidates, blocks: Sequence[_Block]) -> None:
         self.kernel = candidates.kernel
@@ -287,13 +287,13 @@ class _Nest:
         return found
 
     def _after(self, earlier: str, node: str, group: int) -> int:
-        """Return the first group in which *node* can run, since it waits for *earlier*."""
+        """Return the first group in which *node* can run, given its prerequisites *earlier*."""
         if earlier not in self.loop_of:
             return group
         return group if self._can_follow(earlier, node) else group + 1
 
     def _ordered(self) -> list[str]:
-        """Return the nodes, each after those that it waits for."""
+        """Return the nodes in topological order."""
         followers: dict[str, list[str]] = {node: [] for node in self.before}
         for node, earlier in self.before.items():
             for name in earlier:
@@ -355,6 +355,10 @@ class _Nest:
     def _is_backward(
         self, a: Access, b: Access, loops: tuple[str, str], shared: frozenset[str]
     ) -> bool:
-        """Tell whether *b* in an iteration meets *a* in one that comes after it."""
-        later, _ = meeting_backward(self.instances, a, b, [loops], shared)
+        """Tell whether *b* in an iteration accesses elements that *a* accesses in a later one."""
+        around = tuple(sorted(shared))
+        both, _ = self.instances.meeting(a, b, (loops[0], *around), (loops[1], *around))
+        for iname in around:
+            both = relate_sides(both, iname, "eq_set")
+        later = relate(both, Side.SECOND.of(loops[1]), Side.FIRST.of(loops[0]), "lt_set")
         return not later.is_empty()

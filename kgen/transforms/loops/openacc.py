@@ -82,7 +82,7 @@ def parallelize(
 
 
 def _read_clauses(names: object, given: str | Iterable[str]) -> dict[str, int | None]:
-    """Read ``gang worker(4)``: levels, with the lengths that stand there."""
+    """Read ``gang worker(4)``: levels, with their lengths if given."""
     text = given if isinstance(given, str) else " ".join(given)
     clauses: dict[str, int | None] = {}
     at = 0
@@ -143,7 +143,7 @@ def _spread(
 
 
 def _first_to_join(kernel: LoopKernel, names: Sequence[str]) -> int:
-    """Return from which on loops can be joined: those behind it have constant bounds."""
+    """Return the first loop that can be joined: all later ones have constant bounds."""
     first = len(names) - 1
     while first and _extent(kernel, names[first]) is not None:
         first -= 1
@@ -153,7 +153,7 @@ def _first_to_join(kernel: LoopKernel, names: Sequence[str]) -> int:
 def _split_levels(
     kernel: LoopKernel, name: str, clauses: Mapping[str, int | None], gang: str
 ) -> LoopKernel:
-    """Split one loop into its levels, that of gangs tagged *gang*."""
+    """Split one loop into its levels; the loop over gangs is tagged *gang*."""
     tags = {**{level: level for level in _LEVELS}, "gang": gang}
     levels = [level for level in _LEVELS if level in clauses]
     if len(levels) == 1 and _fits(kernel, name, clauses[levels[0]]):
@@ -183,6 +183,6 @@ def _fits(kernel: LoopKernel, name: str, length: int | None) -> bool:
 
 
 def _extent(kernel: LoopKernel, name: str) -> int | None:
-    """Return the number of iterations of a loop, where it is a constant."""
+    """Return the trip count of a loop if it is constant, else ``None``."""
     bounds = kernel.get_iname_bounds(name)
     return int(bounds.extent) if bounds.is_constant else None

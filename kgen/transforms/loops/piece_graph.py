@@ -18,7 +18,7 @@ from kgen.transforms.loops.inames import connected
 
 __all__ = ["PieceGraph", "explained"]
 
-#: What has to run before what: instructions and the numbers of their pieces.
+#: The precedence graph: instructions with the numbers of their pieces.
 _Pair: TypeAlias = tuple[tuple[str, int], tuple[str, int]]
 _Edges: TypeAlias = Mapping[_Pair, ViolatedDependence]
 
@@ -40,7 +40,7 @@ def explained(what: str, *found: ViolatedDependence) -> str:
 
 
 class PieceGraph:
-    """What has to run before what, of *chosen* instructions in *count* pieces.
+    """The precedence graph of *chosen* instructions in *count* pieces.
 
     *within* has the dependences in one iteration of the loops around all pieces, *everywhere* all
     of them. Each piece has its *own* temporaries and its own *copied* loops.
@@ -74,7 +74,7 @@ class PieceGraph:
 
     @cached_property
     def edges(self) -> _Edges:
-        """What has to run before what, of different pieces, and why."""
+        """The precedences between different pieces, with their reasons."""
         found = _by_pair(self.within.find(self.own))
         torn = self._torn(found)
         if torn:

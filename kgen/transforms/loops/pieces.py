@@ -48,7 +48,7 @@ __all__ = ["Pieces"]
 
 @dataclass(frozen=True)
 class Piece:
-    """One of the pieces: the condition that holds in it, and the new names of what is copied."""
+    """One of the pieces: its condition, and the new names of its copies."""
 
     side: int
     where: Set
@@ -319,7 +319,7 @@ class Pieces:
         )
 
     def _needed_by(self, insn: InstructionBase, number: int) -> frozenset[str]:
-        """Return what the copy of *insn* in a piece waits for."""
+        """Return the dependencies of the copy of *insn* in a piece."""
         piece = self.pieces[number]
         own = {piece.ids[name] for name in insn.depends_on if name in self.ids}
         other = self._copies_of(name for name in insn.depends_on if self._is_for_all(name, insn))

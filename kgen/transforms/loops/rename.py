@@ -238,7 +238,7 @@ def _rename_into(
 
 
 def _are_of_separate_reductions(insn: InstructionBase, pair: frozenset[str]) -> bool:
-    """Tell whether two loops are of reductions beside each other: ``sum(i, x) + sum(j, y)``."""
+    """Tell whether two loops belong to separate reductions: ``sum(i, x) + sum(j, y)``."""
     if not insn.within_inames.isdisjoint(pair):
         return False
     reductions = (node for node in walk(*insn.expressions()) if isinstance(node, Reduction))

@@ -130,7 +130,7 @@ def chunk_iname(
 
 
 def _is_box(kernel: LoopKernel, iname: str, bounds: LoopRange) -> bool:
-    """Tell whether a loop takes all values between its bounds, whatever the other loops do."""
+    """Tell whether a loop takes all values between its bounds, independently of other loops."""
     if any(iname in param_names(domain) for domain in kernel.domains):
         return False
     var = p.Variable(iname)
@@ -200,7 +200,7 @@ def _starts_of_chunks(old: str, outer: p.Variable, extent: Expr, count: int) -> 
 def _values_of_chunks(
     kernel: LoopKernel, old: str, names: tuple[str, str], extent: Expr, count: int
 ) -> BasicSet:
-    """Return the values of the two new loops, where the old one runs."""
+    """Return the values of the two new loops in the domain of the old one."""
     outer, inner = map(p.Variable, names)
     last = p.Sum((p.Product((count, inner)), outer))
     own = set_where(
@@ -267,7 +267,7 @@ def _finish(
     tags: tuple[TagLike, TagLike],
     slabs: tuple[int, int],
 ) -> LoopKernel:
-    """Give the two new loops their slabs and tags."""
+    """Set the slabs and tags of the two new loops."""
     slab = _read_slabs(slabs)
     if slab != (0, 0):
         kernel = kernel.copy(iname_slab_increments={**kernel.iname_slab_increments, names[0]: slab})

@@ -136,13 +136,13 @@ def _only_side(
 
 
 def _without_idle_loops(kernel: LoopKernel) -> LoopKernel:
-    """Remove loops that no instruction uses where others bound them, which may get new names."""
+    """Remove unused loops that are bounded by other loops; those may be renamed."""
     bounded = (n for n in kernel.inames if len(kernel.with_outer_inames(frozenset((n,)))) > 1)
     return remove_unused_inames(kernel, tuple(bounded))
 
 
 def _reduced(kernel: LoopKernel, ids: Collection[str]) -> LoopKernel:
-    """Leave of a kernel the instructions *ids*, and what they use."""
+    """Restrict a kernel to the instructions *ids*, and the declarations that they use."""
     kept = [
         insn.copy(
             depends_on=insn.depends_on.intersection(ids),

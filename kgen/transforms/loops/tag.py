@@ -181,7 +181,7 @@ def add_tags(
 def _tags_meant(
     kernel: LoopKernel, inames: Mapping[str, Iname], name: str, tag: Tag | None
 ) -> Sequence[Tag | None]:
-    """Return what a tag of *name* stands for, as long as the others have the tags in *inames*."""
+    """Return the meaning of the tags of *name*, given the other loops' tags in *inames*."""
     if isinstance(tag, LikeTag):
         require_iname(kernel, tag.iname)
         return sorted(inames[tag.iname].tags, key=str) or [None]
@@ -209,7 +209,7 @@ def _with_tag(iname: Iname, tag: Tag | None, force: bool) -> Iname:
 
 
 def check_tags(kernel: LoopKernel, changed: Iterable[str]) -> None:
-    """Reject tags of the inames *changed* that do not go together with where they are used."""
+    """Reject tags of the inames *changed* that conflict with the uses of the loops."""
     parallel = [name for name in changed if kernel.has_tag(name, ConcurrentTag)]
     if not parallel:
         return

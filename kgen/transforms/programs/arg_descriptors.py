@@ -123,6 +123,6 @@ def _filled(arg: ArrayArg, descriptors: Sequence[_Descriptor]) -> ArrayArg:
 
 
 def _agreed(given: Sequence[tuple[Expr | None, ...]]) -> tuple[Expr, ...] | None:
-    """Return what is the same in all calls, where it is known."""
+    """Return the descriptor entries on which all calls agree."""
     first = tuple(part for part in given[0] if part is not None)
     return first if all(other == first for other in given) else None

@@ -94,7 +94,7 @@ def _diff(
 
 
 class _Differentiation:
-    """One kernel differentiated: which variables depend on *by*, and what computes the rest."""
+    """The differentiation of one kernel: the variables that depend on *by*, and instructions."""
 
     def __init__(self, kernel: LoopKernel, by: str, prefix: str, batch: frozenset[int]) -> None:
         kernel = infer_types(expand_subst(kernel), complete=False)
@@ -248,7 +248,7 @@ class _Differentiation:
         )
 
     def _kept(self, derivatives: Mapping[str, Assignment], copied: tuple[str, ...]) -> set[str]:
-        """Return the instructions that compute what derivatives read, or what is copied."""
+        """Return the instructions that compute values for derivatives, or copied outputs."""
         kernel = self.kernel
 
         def writers(names: Iterable[str]) -> list[str]:
@@ -265,7 +265,7 @@ class _Differentiation:
         derivatives: Mapping[str, Assignment],
         kept: Collection[str],
     ) -> InstructionBase:
-        """Let *new*, which is *old* or its derivative, wait for what became of *old*'s waits.
+        """Return *new*, made from *old*, with dependencies on what *old*'s dependencies became.
 
         A derivative reads what its instruction reads, before that overwrites any of it.
         """
@@ -292,7 +292,7 @@ class _Differentiation:
     def _declarations(
         self, wanted: frozenset[str], instructions: Collection[InstructionBase]
     ) -> dict[str, Any]:
-        """Return arguments and temporaries: those that are still used, and the derivatives."""
+        """Return the arguments and temporaries that are still used, and those of derivatives."""
         kernel = self.kernel
         used = {name for insn in instructions for name in insn.dependency_names()}
         extents = tuple(e for axis, e in enumerate(self.extents) if axis not in self.batch)

@@ -172,7 +172,7 @@ def _rename_temporaries(kernel: LoopKernel, names: Mapping[str, str]) -> LoopKer
 
 
 def _fuse(one: LoopKernel, two: LoopKernel) -> LoopKernel:
-    """Put *two* behind *one*; their instructions and temporaries have different names."""
+    """Append *two* to *one*; their instructions and temporaries have different names."""
     _check_kinds(one, two)
     both = one.assumptions.align_params(two.assumptions.get_space())
     assumptions = both.intersect(two.assumptions)
@@ -279,7 +279,7 @@ def _with_domains(fused: LoopKernel, one: LoopKernel, two: LoopKernel) -> LoopKe
 
 
 def _intersect_into(domains: list[BasicSet], domain: BasicSet) -> None:
-    """Make one of *domain* and those that it has loops in common with."""
+    """Merge *domain* with the domains that share loops with it."""
     inames = set(dim_names(domain))
     at = [k for k, other in enumerate(domains) if not inames.isdisjoint(dim_names(other))]
     joined = intersect_domains([*(domains[k] for k in at), domain])
@@ -289,7 +289,7 @@ def _intersect_into(domains: list[BasicSet], domain: BasicSet) -> None:
 
 
 def _moved(fused: LoopKernel, *parts: LoopKernel) -> tuple[str, dict[str, int]] | None:
-    """Return an instruction that runs for other values than before, and such values."""
+    """Return an instruction whose set of instances has changed, and example values."""
     for part in parts:
         checked: set[frozenset[str]] = set()
         for insn in part.instructions:

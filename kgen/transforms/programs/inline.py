@@ -106,7 +106,7 @@ def inline_callable_kernel(
 
 
 def calls_of(kernel: LoopKernel) -> Iterator[tuple[InstructionBase, str]]:
-    """Yield the instructions that assign the results of a call, and what they call."""
+    """Yield the instructions that assign the results of a call, with the called kernels."""
     for insn in kernel.instructions:
         if isinstance(insn, Assignment | CallInstruction):
             call = insn.expression
@@ -149,7 +149,7 @@ def order_of_calls(unit: TranslationUnit) -> tuple[str, ...]:
 def inlined_kernel(
     program: TranslationUnit | LoopKernel, entrypoint: str | None = None
 ) -> LoopKernel:
-    """Return a kernel of a program with all calls inlined; a kernel alone as it is."""
+    """Return a kernel of a program with all calls inlined; a standalone kernel unchanged."""
     if isinstance(program, LoopKernel):
         return program
     return inline_all_calls(program, entrypoint or program.default_entrypoint.name)
@@ -209,9 +209,9 @@ class Passed:
 
 
 def passed_by(kernel: LoopKernel, insn: InstructionBase, callee: LoopKernel) -> Passed:
-    """Return what a call passes, by the names of the arguments of the kernel that it calls.
+    """Return the operands of a call by the names of the called kernel's arguments.
 
-    Raises :class:`TransformError` where they do not fit.
+    Raises :class:`TransformError` if they do not match.
     """
     inlining = _Inlining(kernel, insn, callee)
     return Passed(inlining.values, inlining.places)
@@ -245,7 +245,7 @@ class _Inlining:
     # -- arguments ------------------------------------------------------------------------
 
     def _bind(self) -> tuple[dict[str, Expr], dict[str, Expr]]:
-        """Return what is passed for scalars, and for arrays, by the names in the callee."""
+        """Return the operands for scalars, and for arrays, by argument of the callee."""
         callee, insn = self.callee, self.insn
         assert isinstance(insn, Assignment | CallInstruction)
         call = insn.expression
@@ -282,7 +282,7 @@ class _Inlining:
         )
 
     def _same_place(self, one: Expr, other: Expr) -> bool:
-        """Tell whether two sub-arrays are one, whatever their loop variables are called."""
+        """Tell whether two sub-arrays are equal up to the names of their loop variables."""
         if not (isinstance(one, SubArrayRef) and isinstance(other, SubArrayRef)):
             return False
         names = {
@@ -309,7 +309,7 @@ class _Inlining:
         return all(domain.intersect(part).is_empty() for part in apart)
 
     def _value(self, name: str, value: Expr) -> Expr:
-        """Return what stands for a scalar: what is passed, or a temporary that holds it."""
+        """Return the replacement of a scalar: the operand, or a temporary that holds it."""
         kernel, insn = self.kernel, self.insn
         declared = self.callee.arg_dict[name].dtype
         constant = kernel.all_params() | kernel.inames.keys()
@@ -354,7 +354,7 @@ class _Inlining:
         return True
 
     def _reject_missing(self) -> None:
-        """Reject parameters of the callee that are no arguments of it."""
+        """Reject parameters of the callee that are not among its arguments."""
         for domain in self.callee.domains:
             for name in param_names(domain):
                 if name not in self.values and name not in self.renamed:
@@ -417,7 +417,7 @@ class _Inlining:
     def _moved(
         self, other: InstructionBase, mapper: _ArgumentMapper, new_ids: Mapping[str, str]
     ) -> InstructionBase:
-        """Return an instruction of the callee as it stands in the kernel."""
+        """Return an instruction of the callee, rewritten for the caller."""
         insn = self.insn
         if isinstance(other, CInstruction):
             named = other.read_variables.union(other.assignee_var_names())
@@ -448,7 +448,7 @@ class _Inlining:
         )
 
     def _domains(self, domain: BasicSet) -> tuple[BasicSet, ...]:
-        """Return what a domain of the callee is with the names and values of the call."""
+        """Return a domain of the callee with the names and values of the call."""
         inner = {name: f"{name}'" for name in self.values}
         changed = rename_dims(domain, {**self.renamed, **inner})
         try:
@@ -509,7 +509,7 @@ def _plus(index: Expr, start: Expr) -> Expr:
 
 
 class _ArgumentMapper(SubstitutionMapper):
-    """Rewrites expressions of the callee in terms of what a call passes."""
+    """Rewrites expressions of the callee in terms of the operands of a call."""
 
     def __init__(self, inlining: _Inlining) -> None:
         names = {old: p.Variable(new) for old, new in inlining.renamed.items()}

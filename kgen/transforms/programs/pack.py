@@ -101,7 +101,7 @@ def pack_and_unpack_args_for_call(
 
 
 def _chosen(passed: Mapping[str, str], wanted: tuple[str, ...] | None) -> list[str]:
-    """Return the arguments, of those that arrays are *passed* for, that either name selects."""
+    """Return the array arguments that are selected by their own name or that of the operand."""
     return [a for a, array in passed.items() if wanted is None or not {a, array}.isdisjoint(wanted)]
 
 
@@ -250,7 +250,7 @@ class _Packing:
         return held
 
     def _whole(self, held: str, shape: list[Expr]) -> SubArrayRef:
-        """Return all of a copy as what a call passes, in loops of their own."""
+        """Return the whole copy as an operand of a call, a sub-array over new loops."""
         axes = [str(self.names(f"{held}_dim_{axis}")) for axis in range(len(shape))]
         bounds = [
             p.Comparison(p.Variable(name), relation, limit)
@@ -269,7 +269,7 @@ def _minus(name: str, start: Expr) -> Expr:
 
 
 def _reshaped(index: list[Expr], extents: list[Expr], shape: list[Expr]) -> list[Expr]:
-    """Return where the element at *index* of an array is in one of another shape, row by row."""
+    """Return the index after a row-major reshape of the element at *index* of an array."""
     if shape == extents:
         return index
     linear: Expr = 0

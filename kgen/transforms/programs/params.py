@@ -70,7 +70,7 @@ def _fixable_names(kernel: LoopKernel) -> frozenset[str]:
 def fix_used_parameters(
     kernel: LoopKernel, value_dict: Mapping[str, Any], within: Any = None
 ) -> LoopKernel:
-    """Replace those parameters and value arguments by numbers that the kernel has.
+    """Replace by numbers those parameters and value arguments that the kernel has.
 
     Names that it has for an array or a loop are rejected; see :func:`fix_parameters`.
     """
@@ -111,7 +111,7 @@ def _integers(values: dict[str, Expr]) -> dict[str, int]:
 
 
 def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> Expr:
-    """Return the number that stands for *name*, of the type that it was declared with."""
+    """Return the number that replaces *name*, with its declared type."""
     declared = kernel.arg_dict.get(name)
     if not is_constant(value):
         raise TransformError(f"the value {value!r} of '{name}' is not a number")

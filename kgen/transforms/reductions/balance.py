@@ -177,7 +177,7 @@ def _all(*conditions: Expr) -> Expr:
 
 
 def _wide(value: Expr) -> Expr:
-    """Compute with 64 bits: rows and entries together may be more than 32 have."""
+    """Convert to 64 bits: the number of rows plus entries may exceed 32 bits."""
     return TypeCast(_INT64, value)
 
 
@@ -355,7 +355,7 @@ class _Balance:
         return p.Comparison(p.Sum((_wide(number), before)), "<=", step)
 
     def _search(self) -> None:
-        """Append what finds how many rows end before each tile, bit by bit of that number."""
+        """Append the binary search for the number of rows that end before each tile."""
         last = f"{self.tile}*($ - {self.late}) {self.there}"
         c = self._loop(f"{self.rows.row}_search", f"0 <= $ and {last}")
         bits = 8 * self.index.itemsize - 1
@@ -392,7 +392,7 @@ class _Balance:
         self._put()
 
     def _stage(self) -> None:
-        """Append what copies the ends of rows and the operands to local memory."""
+        """Append the copies of row ends and operands to local memory."""
         r = self._own_steps(f"{self.rows.row}_end", self.items + 1, self.ending + 1)
         at = simplify(p.Sum((p.Product((self.group_size, r)), self.l)))
         row = _call("min", self.row0 + at, p.Sum((self.rows.count, -1)))
@@ -459,7 +459,7 @@ class _Balance:
     def _set_new(
         self, places: Sequence[Expr], values: Sequence[Expr], *loops: Expr, when: Sequence[Expr]
     ) -> None:
-        """Set several variables, each to what they all were before."""
+        """Assign several variables simultaneously, from their previous values."""
         if len(places) > 1:
             kept = [self._temporary("new", self._dtype_of(place)) for place in places[:-1]]
             self._set_all(kept, values[:-1], *loops, when=when)
@@ -473,7 +473,7 @@ class _Balance:
         return dtype
 
     def _scan(self) -> None:
-        """Append the segmented scan of what the work-items have behind their last end."""
+        """Append the segmented scan of the partial sums after each work-item's last row end."""
         self.around = (self.g,)
         for parts in self.parts:
             lane = self._item("lane", self.group_size)
@@ -497,7 +497,7 @@ class _Balance:
             self._set_all([x[self.g] for x in parts.carry], last, one)
 
     def _put(self) -> None:
-        """Append what runs for each row that has begun and ended in the tile."""
+        """Append the instructions for each row that begins and ends in the tile."""
         o = self._item("put_item", self.group_size)
         r = self._own_steps(f"{self.rows.row}_put", self.items, self.ending)
         self.around = (self.g, o, r)
@@ -523,7 +523,7 @@ class _Balance:
     # -- rows of several tiles ----------------------------------------------------------------
 
     def _late_rows(self) -> None:
-        """Append what runs for the row of each tile that has begun in another one, if it ends."""
+        """Append the instructions for the row that began in an earlier tile, if it ends here."""
         start, tile = self.rows.start, self.tile
         outer = self._row_loop(
             "late", f"0 <= $ and {tile * self.late}*$ {self.there}", GroupInameTag(0)
@@ -583,7 +583,7 @@ class _Balance:
     # -- the instructions of rows ---------------------------------------------------------------
 
     def _finish(self, number: Expr, when: Sequence[Expr]) -> None:
-        """Append the instructions of a row, whose totals are known."""
+        """Append the instructions of a row after its totals are computed."""
         inames = frozenset(loop.name for loop in self.around)
         finished = _Finished(self.rows, self.parts, simplify(p.Sum((self.rows.first, number))))
         for insn in self.rows.results:
@@ -632,14 +632,14 @@ class _Balance:
         return (*sized, ValueArg(to_text(size), self.index))
 
     def _waiting(self, insn: InstructionBase) -> InstructionBase:
-        """Let what waited for a row wait for all rows."""
+        """Make instructions that depended on a row depend on all rows."""
         if insn.depends_on.isdisjoint(self.rows.gone):
             return insn
         return insn.copy(depends_on=insn.depends_on - self.rows.gone | self.last)
 
 
 class _Finished(SubstitutionMapper):
-    """Replaces totals by what holds them, and the loop over rows by the number of one."""
+    """Replaces totals by their accumulators, and the loop over rows by a row number."""
 
     def __init__(self, rows: Rows, parts: Sequence[_Parts], row: Expr) -> None:
         super().__init__({rows.row: row})

@@ -87,7 +87,7 @@ class LoopRenamer(SubstitutionMapper):
 
 
 class AccumulatorBuilder:
-    """Builds what the reductions of a kernel become: loops, temporaries, instructions.
+    """Builds the loops, temporaries and instructions that implement a kernel's reductions.
 
     The strategies (one loop, work-items, work-groups, scans) say what is computed where;
     this keeps the names, types and instructions that exist so far.
@@ -157,18 +157,18 @@ class AccumulatorBuilder:
 
     @contextmanager
     def tagged(self, tag: Tag) -> Iterator[None]:
-        """Give a tag to all instructions that are appended inside."""
+        """Tag all instructions that are appended inside the context."""
         first = len(self._emitted)
         yield
         for k, (step, insn) in enumerate(self._emitted[first:], start=first):
             self._emitted[k] = step, insn.copy(tags=insn.tags | {tag})
 
     def use_axes(self, axes: Mapping[str, AxisTag]) -> None:
-        """Note the loops on hardware axes over which a reduction of the instruction runs."""
+        """Record the loops on hardware axes over which a reduction of the instruction runs."""
         self._axes.update(axes)
 
     def take_emitted(self) -> Emitted:
-        """Return what was appended since the last call.
+        """Return the instructions appended since the last call.
 
         The first steps of all exchanges come before the second ones, and so on, so that they
         share barriers.
@@ -201,7 +201,7 @@ class AccumulatorBuilder:
         site: Site,
         wait_for: Collection[str],
     ) -> list[str]:
-        """Append what combines the accumulators with the operands in the loop of *site*.
+        """Append the update of the accumulators with the operands in the loop of *site*.
 
         It waits for the instructions *wait_for*; return the ids of those that write the
         accumulators.
@@ -227,7 +227,7 @@ class AccumulatorBuilder:
         site: Site,
         step: int = 0,
     ) -> list[str]:
-        """Append one step, of operands of some *types*; return what writes the accumulators."""
+        """Append one step, for operands of *types*; return the writers of the accumulators."""
         prefix = f"{site.insn.id}_{'_'.join(reduction.inames)}"
         if len(accumulators) == 1:
             (value,) = reduction.operation.combine(
@@ -292,7 +292,7 @@ class AccumulatorBuilder:
             updates += self.assign(site, [place], [value], waits, f"{prefix}_update", step)
         return updates[::-1]
 
-    # -- what waits for what --------------------------------------------------------------------
+    # -- dependencies ---------------------------------------------------------------------------
 
     def note_writers(self, places: Iterable[Expr], writers: Iterable[str]) -> None:
         """Remember which instructions write accumulators last."""
@@ -305,7 +305,7 @@ class AccumulatorBuilder:
         return [name for name in found if name is not None]
 
     def inside(self, loops: frozenset[str], insn_ids: frozenset[str]) -> frozenset[str]:
-        """Return those instructions that are inside of one of the *loops*."""
+        """Return those instructions that are inside one of the *loops*."""
         insns = (self.kernel.id_to_insn.get(name) for name in insn_ids)
         return frozenset(str(i.id) for i in insns if i is not None and i.within_inames & loops)
 
@@ -329,7 +329,7 @@ class AccumulatorBuilder:
 
 
 def _choice(values: Sequence[Expr], old: Sequence[Expr]) -> Expr | None:
-    """Return the condition under which all *values* are new ones, if they else are the *old*."""
+    """Return the condition under which all *values* are new, if otherwise they are *old*."""
     conditions = {
         value.condition if isinstance(value, p.If) and value.else_ == before else None
         for value, before in zip(values, old, strict=True)

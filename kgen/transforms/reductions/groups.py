@@ -31,7 +31,7 @@ def combine_groups(
     totals: Sequence[Expr],
     waits: list[str],
 ) -> tuple[tuple[Expr, ...], list[str]]:
-    """Combine the totals of all *groups*; return what holds the result, and what writes it.
+    """Combine the totals of all *groups*; return the variables of the result, and their writers.
 
     ::
 
@@ -61,7 +61,7 @@ def combine_groups(
 
 @dataclass(frozen=True)
 class Parts:
-    """What each group has, in device memory; known to all behind a global *barrier*.
+    """The partial results of groups in device memory; visible to all after a global *barrier*.
 
     ``rows`` are the subscripts of the hardware axes around, in front of those of the groups, and
     ``idle`` loops that run once, on the axes which neither are around nor used.
@@ -73,7 +73,7 @@ class Parts:
     barrier: str
 
     def at(self, groups: Sequence[Expr]) -> list[Expr]:
-        """Return the parts of one group, which is counted from 0 on each axis."""
+        """Return the partial results of one group, numbered from 0 on each axis."""
         return [p.Subscript(array, (*self.rows, *groups)) for array in self.arrays]
 
 
@@ -118,7 +118,7 @@ def store_partial_results(
 def end_launch(
     builder: AccumulatorBuilder, reduction: Reduction, around: Site, waits: Sequence[str]
 ) -> str:
-    """Append a global barrier behind the instructions *waits*; return its id."""
+    """Append a global barrier after the instructions *waits*; return its id."""
     kernel, loops = builder.kernel, builder.loops
     barrier = builder.new_id(f"{around.insn.id}_{'_'.join(reduction.inames)}_barrier")
     hardware = {n for n in around.within if loops.origin(n) in kernel.axes}

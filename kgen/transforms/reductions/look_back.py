@@ -26,8 +26,7 @@ _WORD: Final = 8
 
 
 def entries_of(dtype: NumpyType) -> int:
-    """Return how many elements of a type a row of published words has room for.
-
+    """Return how many elements of a type fit in a row of published words.
     >>> import kgen as lp
     >>> names = ("int8", "float16", "float32", "float64", "complex128")
     >>> [entries_of(lp.to_kgen_type(name)) for name in names]
@@ -146,7 +145,7 @@ class _LookBack:
         ]
 
     def append(self, totals: Sequence[Expr], waits: Sequence[str]) -> tuple[list[Expr], list[str]]:
-        """Append all; return the totals of the groups before, and what to wait for."""
+        """Append all; return the totals of preceding groups, and the dependencies for their use."""
         steps, mine = self.steps, self._private("total")
         found = self._assign(self.warp, mine, totals, waits, "total")
         published = self._publish(mine, found, is_total=True)
@@ -163,13 +162,13 @@ class _LookBack:
     def _publish(
         self, values: Sequence[Expr], waits: Sequence[str], *, is_total: bool
     ) -> list[str]:
-        """Let other groups know what this one has found."""
+        """Publish the totals of this group to other groups."""
         with self.builder.tagged(PublishTag(self.name, is_total)):
             places = self._parts_of(self.number, 0 if is_total else 1)
             return self._assign(self.storing, places, values, waits, "publish")
 
     def _combine(self, waits: Sequence[str]) -> tuple[list[p.Variable], list[str]]:
-        """Combine what the groups before have published."""
+        """Combine the published totals of preceding groups."""
         steps, builder = self.steps, self.builder
         before, others = self._private("before"), self._private("other")
         starts = self._assign(self.warp, before, steps.neutral, (), "before")
