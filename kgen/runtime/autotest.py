@@ -176,7 +176,7 @@ def fitted_data(
 
 
 class _StorageOrder(NamedTuple):
-    """The axes of an array by falling strides: the order in which its elements are stored."""
+    """The storage order of an array: its axes by decreasing strides."""
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
@@ -194,7 +194,7 @@ class _StorageOrder(NamedTuple):
         return tuple(self.shape[axis] for axis in self.axes)
 
     def holds(self, other: _StorageOrder) -> bool:
-        """Tell whether elements of *other* fit, with room behind them alone."""
+        """Tell whether the elements of *other* fit, with padding only at the end."""
         mine, others = self.extents, other.extents
         if prod(mine) == prod(others):
             return True
@@ -208,7 +208,7 @@ class _StorageOrder(NamedTuple):
         return value.transpose(self.axes).reshape(-1)
 
     def filled(self, elements: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return an array with *elements* in this order; zeros behind them, or some left out."""
+        """Return an array with *elements* in this order, padded with zeros or truncated."""
         stored = np.zeros(prod(self.shape), elements.dtype)
         count = min(len(stored), len(elements))
         stored[:count] = elements[:count]

@@ -21,13 +21,12 @@ __all__ = ["Bundles"]
 
 
 class Bundles:
-    """The arguments of a kernel of which a caller passes something else than the code takes.
+    """The arguments of a kernel that callers pass in another form than the code takes.
 
     * An array with axes tagged ``sep`` is passed as one array, of which the code takes slices, or
-      as a list, a tuple, or an object array of
-      its pieces, ``a=[a0, a1, a2]``; several such axes as nested ones. There may be more than the
-      axis has entries: those are for kernels that use them. The code takes ``a_s0``,
-      ``a_s1``, ``a_s2``; these are the results, if they are written.
+      as a list, a tuple, or an object array of its pieces, ``a=[a0, a1, a2]``; for several such
+      axes, these are nested. Pieces beyond the extent of the axis are ignored. The code takes
+      ``a_s0``, ``a_s1``, ``a_s2``; these are the results, if they are written.
     * An array whose last axis is tagged ``vec`` may be passed as an array of a vector type, such
       as ``pyopencl.cltypes.float4``, without that axis.
     """
@@ -56,7 +55,7 @@ class Bundles:
     def wrap(
         self, invoke: Callable[..., Any], outputs: Callable[[], Sequence[str]]
     ) -> Callable[..., Any]:
-        """Return a function that calls *invoke* with what the code takes.
+        """Return a function that calls *invoke* with the arguments that the code takes.
 
         *outputs* gives the names of the results of a call, once there was one.
         """
@@ -161,7 +160,7 @@ def _slices(value: Any, array: ArrayArg) -> list[Any]:
 
 
 def _flattened(value: Any, extents: Sequence[int]) -> list[Any]:
-    """Return what nested sequences hold, as many entries of each level as there are pieces."""
+    """Return the entries of nested sequences, as many per level as there are pieces."""
     if not extents or not isinstance(value, list | tuple | np.ndarray):
         return [value]
     return [piece for part in value[: extents[0]] for piece in _flattened(part, extents[1:])]

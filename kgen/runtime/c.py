@@ -83,7 +83,7 @@ EXACT_ROOTS: Final = "-mrecip=!vec-sqrt"
 def executor_for(
     memo: dict[Any, Any], unit: TranslationUnit, entrypoint: str, *args: Any
 ) -> CExecutor:
-    """Return what runs *entrypoint*; the host needs no queue or context, and ignores one."""
+    """Return the executor of *entrypoint*; a queue or context is ignored on the host."""
     return remember(memo, entrypoint, lambda: CExecutor(unit, entrypoint))
 
 
@@ -109,39 +109,39 @@ def number_of(*args: Any) -> str:
 
 
 def unit_of(*args: Any) -> str:
-    """Return what two programs share that run on the same hardware: the host's processors."""
+    """Return an identifier of the hardware, equal for programs on the same host."""
     return "host"
 
 
 def limits_of(*args: Any) -> None:
-    """Return what the device has room for: work-groups are loops, and have no limit."""
+    """Return the limits of the device: none, as work-groups are loops."""
     return
 
 
 def driver_of(*args: Any) -> str:
-    """Return what makes the device's code: the version of the compiler."""
+    """Return the version of the compiler, which makes the device's code."""
     return compiler_version(find_c_compiler()).partition("\n")[0]
 
 
 def processor_name() -> str:
-    """Return the name of the host's processor, as far as the system says it."""
+    """Return the name of the host's processor, if the system provides it."""
     names = [line for line in processor().split("\n") if line.startswith("model name")]
     name = names[0].partition(":")[2].strip() if names else platform.processor()
     return f"{name or platform.machine()}, {n_processors()} cores"
 
 
 def to_device(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array where calls have it without a copy: as it is."""
+    """Return an array in memory that calls use without a copy: the array itself."""
     return array
 
 
 def to_guarded(array: np.ndarray[Any, Any]) -> Guarded:
-    """Copy an array, with zones beside it that tell what else a kernel writes."""
+    """Copy an array, with guard zones that detect writes out of bounds."""
     return on_host(array)
 
 
 def to_host(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array as it is."""
+    """Return an array unchanged."""
     return array
 
 
@@ -197,7 +197,7 @@ class CExecutor(ExecutorBase):
 
 
 class _Recorder(CExecutor):
-    """Notes what an executor would launch."""
+    """Records the launches that an executor would make."""
 
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, calls: Calls, *, caches: ProcessCaches
@@ -214,7 +214,7 @@ _threaded: list[ctypes.CDLL] = []
 
 
 def _keep_children_on_one_thread(library: ctypes.CDLL) -> None:
-    """Let kernels of forked processes run on one thread: those of the parent are not there.
+    """Make kernels in forked processes run on one thread: the parent's threads do not exist there.
 
     GNU's library would wait for them forever.
     """
@@ -228,7 +228,7 @@ _calls: Final = ctypes.c_int()
 
 
 def _share_threads(library: ctypes.CDLL) -> None:
-    """Let calls of a library count with those of others, if it has any that run on threads."""
+    """Count the calls of a library together with those of others, if they use threads."""
     if hasattr(library, CALLS):
         ctypes.c_void_p.in_dll(library, CALLS).value = ctypes.addressof(_calls)
 
@@ -243,7 +243,7 @@ def load_library(
     kernel: str,
     chosen: CCompiler | None = None,
 ) -> ctypes.CDLL:
-    """Return the compiled *source*, from *disk* if it is there; reject code that has errors."""
+    """Return the compiled *source*, from *disk* if cached there; reject code with errors."""
     chosen = chosen or CCompiler()
     compiler = find_c_compiler(chosen.cc)
     command = (*compiler, *FLAGS, *chosen.compile_flags, *extra_flags)
@@ -326,7 +326,7 @@ class CWrapperBuilder(WrapperBuilder):
         return [do(call(called, *map(self.pass_parameter, launch.parameters)))]
 
     def function(self, launch: Launch) -> Any:
-        """Return what ctypes calls for a launch."""
+        """Return the function that ctypes calls for a launch."""
         function = self.library[launch.function]
         function.restype = None
         function.argtypes = [self.c_type(text) for text in launch.parameters]
@@ -357,11 +357,11 @@ class CWrapperBuilder(WrapperBuilder):
 
     @property
     def aligned(self) -> ast.expr:
-        """The function that makes arrays which begin at lines of the cache."""
+        """The function that allocates arrays aligned to cache lines."""
         return self.known("empty_aligned", empty_aligned)
 
     def find_addresses(self) -> list[ast.stmt]:
-        """Take the quick way to all addresses, or the slow one where an array is not plain."""
+        """Find all addresses by the fast path, or by the slow one if an array is not plain."""
         arrays = [*self.host.arrays, *self.host.temporaries]
         if not arrays:
             return []
@@ -418,7 +418,7 @@ class CWrapperBuilder(WrapperBuilder):
         return [if_(any_of(tests), [closer])] if tests else []
 
     def check_alignment(self, arrays: list[ArgumentInfo]) -> list[ast.stmt]:
-        """Reject arrays whose elements are where the compiler expects none to be."""
+        """Reject arrays whose elements are not aligned as the compiler expects."""
         masks: dict[int, list[ast.expr]] = {}
         for arg in arrays:
             if arg.dtype.alignment > 1:
@@ -459,7 +459,7 @@ def _address(arg: ArgumentInfo) -> str:
 
 
 def _end(arg: ArgumentInfo) -> ast.expr:
-    """Return the expression of the address behind an array without gaps."""
+    """Return the expression of the end address of an array without gaps."""
     return ast.BinOp(name(_address(arg)), ast.Add(), from_expr(n_bytes_of(arg)))
 
 
@@ -469,7 +469,7 @@ def _extent_of(array: np.ndarray[Any, Any]) -> Extent:
 
 
 def find_address(reject: Callable[..., Any], array: Any, argument: str, is_written: bool) -> int:
-    """Return where the first element of *array* is, or reject what is no usable array."""
+    """Return the address of the first element of *array*; rejects objects that are not arrays."""
     if not isinstance(array, np.ndarray):
         reject(
             f"argument '{argument}' is a {type(array).__module__}.{type(array).__name__}",

@@ -46,7 +46,7 @@ _DEFAULT_SIZE_MIB: Final = 1024
 
 
 def content_key(*parts: str | bytes) -> str:
-    """Return the SHA-256 of a sequence of texts; where one ends and the next begins counts."""
+    """Return the SHA-256 of a sequence of texts, including the boundaries between them."""
     state = hashlib.sha256()
     for part in (_FORMAT, *parts):
         data = part.encode() if isinstance(part, str) else part
@@ -97,7 +97,7 @@ class DiskCache:
         return Path(chosen) if chosen else platformdirs.user_cache_path("kgen", appauthor=False)
 
     def path_of(self, key: str) -> Path:
-        """Return where the entry of *key* is, or would be."""
+        """Return the path of the entry of *key*, whether it exists or not."""
         return self.folder / key[:2] / key[2:]
 
     def load(self, key: str) -> bytes | None:
@@ -123,7 +123,7 @@ class DiskCache:
         return None if self.load(key) is None else self.path_of(key)
 
     def store(self, key: str, content: bytes) -> Path | None:
-        """Publish *content* for *key*; return its path, or ``None`` where it cannot be stored."""
+        """Publish *content* for *key*; return its path, or ``None`` if it cannot be stored."""
         if not self.enabled:
             return None
         path = self.path_of(key)
@@ -162,7 +162,7 @@ class DiskCache:
         )
 
     def clear(self) -> CacheUsage:
-        """Remove all entries, and what killed processes left; return what there was.
+        """Remove all entries and files of killed processes; return what was removed.
 
         Nothing else in the folder is touched, nor code that this process has loaded.
         """
@@ -194,7 +194,7 @@ class DiskCache:
         return False
 
     def _sweep(self) -> None:
-        """Remove what killed processes left, once per folder."""
+        """Remove files left by killed processes, once per folder."""
         if self._swept == self.folder:
             return
         self._swept = self.folder
@@ -214,7 +214,7 @@ class _Usage:
         self.since_look = 0
 
     def add(self, folder: Path, path: Path, size: int, limit: int) -> None:
-        """Count a new entry; where there is too much, remove others that were used before it."""
+        """Count a new entry; above the size limit, remove the least recently used entries."""
         self.total += size
         self.since_look += size
         if folder == self.folder and self.total <= limit and 16 * self.since_look <= limit:
@@ -240,7 +240,7 @@ def _entries(folder: Path) -> Iterator[tuple[int, int, str]]:
 
 
 def size_limit() -> int:
-    """Return how many bytes the entries of a folder may have; reject what is no number."""
+    """Return the maximum size of a folder's entries in bytes; rejects invalid settings."""
     text = os.environ.get("KGEN_CACHE_SIZE", str(_DEFAULT_SIZE_MIB))
     try:
         size = float(text)
@@ -259,7 +259,7 @@ class InMemoryCache(Protocol):
     """What :func:`clear_in_mem_caches` empties."""
 
     def clear(self) -> None:
-        """Forget everything that can be made again."""
+        """Drop all cached objects."""
 
 
 class ProcessCaches:

@@ -94,7 +94,7 @@ _LEGACY_STREAM: Final = 1
 def executor_for(
     memo: dict[Any, Any], unit: TranslationUnit, entrypoint: str, *args: Any
 ) -> CudaExecutor:
-    """Return what runs *entrypoint* in the CUDA context that is current.
+    """Return the executor of *entrypoint* in the current CUDA context.
 
     Where there is none, that is from now on the primary context, which PyTorch, CuPy, JAX and numba
     use, of the device that is theirs now.
@@ -121,7 +121,7 @@ def _described(device: Any) -> RunningOn:
 
 
 def find_devices() -> tuple[RunningOn, ...]:
-    """Return all devices, in the driver's order; none where there is no driver."""
+    """Return all devices, in the driver's order; none without a driver."""
     try:
         drv.init()
         return tuple(_described(drv.Device(k)) for k in range(drv.Device.count()))
@@ -157,7 +157,7 @@ def _enter(position: int) -> Any:
 
 
 def _position_in_use() -> int:
-    """Return the device whose context another library has made current; by default the first."""
+    """Return the index of the device whose context is current; by default the first device."""
     device = ctypes.c_int(0)
     with contextlib.suppress(OSError):
         load_driver().cuCtxGetDevice(ctypes.byref(device))
@@ -172,12 +172,12 @@ def number_of(*args: Any) -> str:
 
 
 def unit_of(*args: Any) -> str:
-    """Return what two programs share that run on the same hardware: its place on the bus."""
+    """Return an identifier of the hardware: its address on the bus."""
     return str(drv.Context.get_device().pci_bus_id())
 
 
 def limits_of(*args: Any) -> DeviceLimits:
-    """Return what the device of the current context has room for."""
+    """Return the limits of the current context's device."""
     device = drv.Context.get_device()
     get, names = device.get_attribute, drv.device_attribute
     return DeviceLimits(
@@ -199,7 +199,7 @@ def capability_of() -> tuple[int, int]:
 
 
 def driver_of(*args: Any) -> str:
-    """Return what makes the device's code and runs it: the versions of compiler and driver."""
+    """Return the versions of the compiler and driver that make and run the device's code."""
     compiler = compiler_version(find_nvcc()).strip().split("\n")[-1]
     return f"{compiler}, driver {drv.get_driver_version()}"
 
@@ -210,7 +210,7 @@ def to_device(array: np.ndarray[Any, Any]) -> Any:
 
 
 def to_guarded(array: np.ndarray[Any, Any]) -> Guarded:
-    """Copy an array to the device, with zones beside it that tell what else a kernel writes."""
+    """Copy an array to the device, with guard zones that detect writes out of bounds."""
     made: list[tuple[Any, int]] = []
 
     def allocate(size: int) -> int:
@@ -331,10 +331,10 @@ class CudaExecutor(ExecutorBase):
         return calls, self.recording(calls)
 
     def packed(self, /, **arguments: Any) -> tuple[Callable[[], None], Mapping[str, Any]]:
-        """Return what makes the launches of a call in the default stream, and its outputs.
+        """Return a function that makes the launches of a call in the default stream, and outputs.
 
-        As :meth:`bind`, for calls of which there are many: it knows the addresses of arrays, and
-        keeps none alive but those that the call has made.
+        It is like :meth:`bind`, for calls repeated many times: it stores the addresses of arrays,
+        and keeps only arrays alive that the call allocated.
         """
         with self._lock:
             calls, executor = self._packing
@@ -376,7 +376,7 @@ class CudaExecutor(ExecutorBase):
 
 
 def _architecture() -> str:
-    """Return what the compiler calls the device, with the instructions that only this one has."""
+    """Return the compiler's name of the device, including architecture-specific features."""
     major, minor = capability_of()
     return f"sm_{major}{minor}{'a' if (major, minor) == (9, 0) else ''}"
 
@@ -401,7 +401,7 @@ def _enqueue_with(_used: Any, driver: Any, packed: list[PackedCall], kernel: str
 
 
 class _Recorder(CudaExecutor):
-    """Notes what an executor would launch."""
+    """Records the launches that an executor would make."""
 
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, calls: Calls, context: Any, **more: Any
@@ -427,7 +427,7 @@ def address_of_stream(stream: Any) -> int:
 
 
 def event_in(stream: Any) -> Any:
-    """Return an event after what is in a stream; ``None`` if another library captures that."""
+    """Return an event after the current work of a stream; ``None`` if the stream is captured."""
     if stream is None or isinstance(stream, drv.Stream):
         return drv.Event().record(stream)
     address, driver = handle_of(stream), load_driver()
@@ -489,7 +489,7 @@ def new_memory(allocator: Any, n_bytes: int) -> Any:
 
 
 class _Borrowed(int):
-    """The address of memory of another library, which it keeps."""
+    """The address of another library's memory, which it keeps alive."""
 
     def __new__(cls, memory: CudaMemory) -> Self:
         made = super().__new__(cls, memory.address)
@@ -617,7 +617,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         return [if_(any_of([*needs, *filled]), [do(call(refused, name(STREAM)))])]
 
     def refuse_if_capturing(self, address: int) -> None:
-        """Reject what a stream that is being captured does not allow."""
+        """Reject operations that are not allowed while a stream is captured."""
         if is_capturing(load_driver(), address):
             names = ", ".join(f"{arg.name}=..." for arg in self.host.outputs)
             has_buffers = " and executor.bind or capture, which keep temporaries,"
@@ -674,16 +674,16 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         return do(call(zeroing, n_bytes, name(STREAM), self.pass_array(arg)))
 
     def zeroing(self) -> Callable[..., Any]:
-        """Return what zeroes memory, given how much, the address of a stream, and the memory."""
+        """Return a function that zeroes memory, given the size, a stream's address and the memory."""
         return Zeroing(load_driver())
 
     def function(self, launch: Launch) -> Callable[..., Any]:
-        """Return what makes a launch, given the grid, the address of a stream and parameters."""
+        """Return a function that launches, given the grid, a stream's address and parameters."""
         types = [self.host.parameter_dtype(text) for text in launch.parameters]
         return LoadedFunction(self.program, launch, types)
 
     def parts_of(self, text: str) -> list[ast.expr]:
-        """Return what is passed for one parameter: two numbers for a complex one."""
+        """Return the values passed for one parameter: two numbers for a complex one."""
         dtype = self.host.parameter_dtype(text)
         parameter = self.pass_parameter(text)
         if dtype is not None and dtype.kind == "c":

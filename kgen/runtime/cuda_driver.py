@@ -84,7 +84,7 @@ def check(driver: Any, function: str, error: int, **labels: Any) -> None:
 
 
 def is_capturing(driver: Any, stream: int) -> bool:
-    """Tell whether what comes into a stream becomes a part of a graph, or breaks its capture."""
+    """Tell whether a stream is being captured, so that new work joins or breaks a graph."""
     status = ctypes.c_int(0)
     error = driver.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
     return bool(error in _OF_CAPTURE or status.value)
@@ -147,7 +147,7 @@ class LoadedProgram:
 
 
 def _unload(driver: Any, context: int, module: ctypes.c_void_p) -> None:
-    """Unload a program, in its context; nothing is to be done where that has ended."""
+    """Unload a program in its context, unless the context no longer exists."""
     mode = ctypes.c_int(_RELAXED)
     driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
     if driver.cuCtxPushCurrent_v2(ctypes.c_void_p(context)) == 0:
@@ -157,7 +157,7 @@ def _unload(driver: Any, context: int, module: ctypes.c_void_p) -> None:
 
 
 class _Attribute(ctypes.Structure):
-    """``CUlaunchAttribute`` with a number as its value, which has room for 64 bytes."""
+    """``CUlaunchAttribute`` with a number in its value, a union of 64 bytes."""
 
     _fields_ = (("id", ctypes.c_int), ("_gap", ctypes.c_int), ("value", ctypes.c_int * 16))
 
@@ -217,7 +217,7 @@ class LoadedFunction:
             check(self.program.driver, "cuLaunchKernelEx", error, kernel=self.launch.function)
 
     def check_grid(self, grid: Sequence[int]) -> None:
-        """Reject more work-groups than an axis has, and than run at once where these wait."""
+        """Reject grids beyond the limit of an axis, or of concurrent groups if groups wait."""
         if max(grid) > min(LIMITS.groups):
             self._check_axes(grid)
         if not self.launch.is_cooperative:
@@ -261,7 +261,7 @@ class Zeroing:
         """Accept any size."""
 
     def pack(self, grid: Sequence[int], stream: int, memory: Any) -> PackedCall:
-        """Return what does it in a stream, for many times."""
+        """Return a function that repeats the launch in a stream."""
         (n_bytes,) = grid
         return self._enqueue, int(memory), 0, n_bytes, stream, memory
 
@@ -273,7 +273,7 @@ class Zeroing:
 
 
 def parameter_layout(types: Sequence[np.dtype[Any] | None]) -> tuple[str, tuple[int, ...]]:
-    """Return the layout of parameters for :mod:`struct`, and where each begins.
+    """Return the layout of parameters for :mod:`struct`, and their offsets.
 
     >>> parameter_layout([None, np.dtype("int32"), np.dtype("complex128")])
     ('Pi4xdd', (0, 8, 16))

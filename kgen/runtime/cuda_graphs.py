@@ -19,10 +19,10 @@ _RELAXED: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class GraphMaker:
-    """What a graph is made with.
+    """The functions of a runtime that make graphs.
 
-    ``bind`` checks a call, and returns its launches, its outputs and what launches use.
-    ``stream`` is a stream that nobody else has, and ``address_of`` returns the address of any.
+    ``bind`` checks a call, and returns its launches, its outputs and the memory of launches.
+    ``stream`` is a private stream, and ``address_of`` returns the address of any stream.
     ``event_in`` makes an event in a stream.
     """
 
@@ -36,10 +36,10 @@ class GraphMaker:
 class CudaGraph:
     """The launches of a call as a CUDA graph: ``graph = executor.capture(a=x, out=y)``.
 
-    ``graph(stream)`` makes them, with what the arrays contain then, and checks nothing; with
-    ``event=True`` it returns an event. ``graph(stream, a=z)`` and ``graph.update(a=z)`` check the
-    call again, with other arguments from then on; those that are not passed stay as they are.
-    ``outputs`` are the arrays that are written, by name.
+    ``graph(stream)`` launches it without checks, on the current contents of the arrays; with
+    ``event=True`` it returns an event. ``graph(stream, a=z)`` and ``graph.update(a=z)`` replace
+    some arguments from then on, and check the call again; other arguments remain unchanged.
+    ``outputs`` are the written arrays, by name.
     """
 
     def __init__(self, made: GraphMaker, arguments: Mapping[str, Any]) -> None:
@@ -51,7 +51,7 @@ class CudaGraph:
         self.update(**arguments)
 
     def __call__(self, stream: Any = None, *, event: bool = False, **arguments: Any) -> Any:
-        """Make all launches in *stream*, which is one of any library."""
+        """Make all launches in *stream*, which may come from any library."""
         if arguments:
             self.update(**arguments)
         error = self._launch(self._executable, self._made.address_of(stream))
@@ -60,7 +60,7 @@ class CudaGraph:
         return self._made.event_in(stream) if event else None
 
     def update(self, **arguments: Any) -> None:
-        """Take other arrays and numbers for some arguments; raise what a call with them raises."""
+        """Replace some arguments; raises the errors of a call with them."""
         given = {**self._arguments, **self.outputs, **arguments}
         calls, outputs, kept = self._made.bind(given)
         graph = self._record(calls)
@@ -89,7 +89,7 @@ class CudaGraph:
         return graph
 
     def _becomes(self, graph: ctypes.c_void_p) -> bool:
-        """Let what is launched be *graph*; tell whether that works, in which only values differ."""
+        """Update the executable graph to *graph*; tell whether that is possible in place."""
         if not self._executable:
             return False
         result = (ctypes.c_void_p * 3)()  # CUgraphExecUpdateResultInfo

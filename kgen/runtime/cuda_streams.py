@@ -44,7 +44,7 @@ def handle_of(stream: Any) -> int:
 
 
 def put_in_order(driver: Any, first: int, then: int) -> None:
-    """Let what comes into the stream *then* wait for what is in the stream *first*."""
+    """Make later work of the stream *then* wait for the current work of the stream *first*."""
     event = ctypes.c_void_p()
     check(driver, "cuEventCreate", driver.cuEventCreate(ctypes.byref(event), _DISABLE_TIMING))
     try:

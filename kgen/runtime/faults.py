@@ -13,7 +13,7 @@ __all__ = ["no_faults", "reject_faults"]
 
 
 def no_faults(count: int) -> np.ndarray[Any, Any]:
-    """Return the array in which guards note what they find, before they do."""
+    """Return the initial array in which guards record faults."""
     return np.full(count, NO_FAULT, np.int64)
 
 

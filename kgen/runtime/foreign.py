@@ -17,9 +17,9 @@ _HOST_MEMORY: Final = frozenset({1, 3, 11})
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any] | None:
-    """Return a view of an array of another library; ``None`` of what is no array on the host.
+    """Return a view of an array of another library; ``None`` if it is not an array on the host.
 
-    Those are objects with ``__array_interface__``, with DLPack's methods, and buffers, such as
+    Arrays are objects with ``__array_interface__``, with DLPack's methods, and buffers, such as
     those of :mod:`array`, ctypes and :class:`bytes`. Nothing is copied.
 
     >>> import array
@@ -76,7 +76,7 @@ class CudaMemory:
 
 
 def cuda_memory(value: Any, stream: int) -> CudaMemory | None:
-    """Return where an array of another library is on a CUDA device; ``None`` if it is not.
+    """Return the CUDA memory of an array of another library; ``None`` if it has none.
 
     Those are objects with ``__cuda_array_interface__``, and with DLPack's methods, which are asked
     for data that are complete in *stream*.
@@ -141,7 +141,7 @@ _pointer_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def _read_capsule(capsule: Any) -> CudaMemory:
-    """Return what a capsule of DLPack holds, which frees that when it is freed itself."""
+    """Return the content of a DLPack capsule, which is freed with the capsule."""
     tensor = _Tensor.from_address(_pointer_in(capsule, b"dltensor"))
     if tensor.code not in _KINDS or tensor.lanes != 1:
         raise TypeError("its elements are of a type that numpy does not have")

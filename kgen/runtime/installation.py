@@ -104,7 +104,7 @@ class Package:
 
 @dataclass(frozen=True, kw_only=True)
 class Compiler:
-    """A compiler: its command, what it says of itself, and what it can do."""
+    """A compiler: its command, its version text, and its capabilities."""
 
     command: str
     version: str
@@ -115,7 +115,7 @@ class Compiler:
 
 @dataclass(frozen=True, kw_only=True)
 class Missing:
-    """Something that is not there, what it would be for, and the command that installs it."""
+    """A missing component, its purpose, and the command that installs it."""
 
     what: str
     purpose: str
@@ -146,7 +146,7 @@ class Installation:
 
 
 def find_installation() -> Installation:
-    """Look at this machine: packages, compilers, devices, the cache, and what is missing.
+    """Inspect this machine: packages, compilers, devices, the cache, and missing components.
 
     >>> found = find_installation()
     >>> found.kgen == VERSION_TEXT, found.cache.folder == str(process_caches.disk.folder)
@@ -183,7 +183,7 @@ def find_installation() -> Installation:
 
 
 def _packages() -> Iterator[Package]:
-    """Yield what kgen's own metadata asks for; nothing where kgen is not installed."""
+    """Yield the requirements in kgen's metadata; nothing if kgen is not installed."""
     try:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:

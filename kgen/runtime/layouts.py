@@ -15,7 +15,7 @@ __all__ = ["FreeLayout", "with_free_layout"]
 
 @dataclass(frozen=True)
 class FreeLayout:
-    """The arrays whose strides, and those whose offsets, may be anything."""
+    """The arrays with arbitrary strides, and the arrays with arbitrary offsets."""
 
     strides: frozenset[str] = frozenset()
     offsets: frozenset[str] = frozenset()

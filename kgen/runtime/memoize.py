@@ -76,7 +76,7 @@ def _faithful_text(value: Any) -> str | None:
 
 
 def _source_of(function: Callable[..., Any]) -> str | None:
-    """Return what a function does, as text; ``None`` if it uses variables around it."""
+    """Return the source text of a function; ``None`` if it uses enclosing variables."""
     if inspect.getclosurevars(function).nonlocals:
         return None
     try:

@@ -14,7 +14,7 @@ __all__ = ["Extent", "reject_overlap"]
 #: Steps that the search for a common element may take, before bounds have to do.
 _MAX_WORK: Any = 1000
 
-#: Which memory an array is in, and where: an address in it, shape, strides, bytes of an element.
+#: The memory of an array, and its layout: an address, shape, strides, bytes of an element.
 Extent = tuple[Any, int, tuple[int, ...], tuple[int, ...], int]
 
 
@@ -50,7 +50,7 @@ def reject_overlap(
 
 
 def _near(extents: Sequence[Extent]) -> list[tuple[int, int]]:
-    """Return the pairs whose first and last bytes enclose some in common: by one sweep."""
+    """Return the pairs whose address ranges overlap, by one sweep."""
     by_memory: dict[Any, list[tuple[int, int, int]]] = {}
     for k, extent in enumerate(extents):
         if 0 not in extent[2]:
@@ -66,7 +66,7 @@ def _near(extents: Sequence[Extent]) -> list[tuple[int, int]]:
 
 
 def _bounds(extent: Extent) -> tuple[int, int]:
-    """Return the address of the first byte, and that behind the last one."""
+    """Return the address of the first byte, and the address after the last one."""
     _, address, shape, strides, itemsize = extent
     # an image has extents, but no strides
     steps = [(count - 1) * stride for count, stride in zip(shape, strides, strict=False)]
@@ -80,7 +80,7 @@ def _share(one: Extent, other: Extent) -> bool:
 
 
 class _Phantom:
-    """Something that numpy takes for an array, and whose elements nobody looks at."""
+    """An object with numpy's array interface whose elements are never accessed."""
 
     def __init__(self, extent: Extent) -> None:
         _, address, shape, strides, itemsize = extent

@@ -50,7 +50,7 @@ _OPERATORS: Mapping[str, type[ast.cmpop]] = {
 }
 
 
-#: Before the names of everything in a function that is no argument of a kernel.
+#: The prefix of all names in a function other than arguments of a kernel.
 PREFIX: Final = "_kg_"
 
 #: What functions use of Python's own; by other names, since an argument may be called ``len``.
@@ -72,7 +72,7 @@ _BUILTINS: Final = {
 
 
 def builtin(text: str) -> ast.Name:
-    """Return the name by which functions have Python's own *text*."""
+    """Return the expression for Python's builtin *text* in functions."""
     assert PREFIX + text in _BUILTINS
     return name(PREFIX + text)
 
@@ -150,7 +150,7 @@ def do(value: ast.expr) -> ast.stmt:
 
 
 def if_(condition: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt] | None = None) -> ast.If:
-    """``if condition: body``, with an ``else`` where there is one."""
+    """``if condition: body``, with an ``else`` if given."""
     return ast.If(condition, body, orelse or [])
 
 
@@ -192,7 +192,7 @@ def to_code(tree: ast.FunctionDef) -> CodeType:
 
 
 def function_of(function: str, code: CodeType, names: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the *function* that *code* defines, whose global names are *names*."""
+    """Return the *function* that *code* defines, with the globals *names*."""
     scope: dict[str, Any] = {**_BUILTINS, **names}
     exec(code, scope)  # noqa: S102, a tree of ours
     defined: Callable[..., Any] = scope[function]
@@ -237,7 +237,7 @@ class _ToPython(PymbolicToASTMapper):
         return self._truncated(expr, ast.Mod())
 
     def _truncated(self, expr: TruncQuotient | TruncRemainder, operator: ast.operator) -> ast.expr:
-        """Write C's division by a positive number: that of what is not negative, and the sign."""
+        """Write C's division by a positive number: of the absolute value, with the sign restored."""
         above, below = self.rec(expr.numerator), self.rec(expr.denominator)
         positive = ast.BinOp(above, operator, below)
         opposite = ast.BinOp(ast.UnaryOp(ast.USub(), above), operator, below)

@@ -21,7 +21,7 @@ __all__ = ["CallChecker", "reject_masked", "reject_read_only"]
 
 
 class CallChecker:
-    """Checks arguments against a host, and raises the error that says what is wrong.
+    """Checks arguments against a host program, and raises errors that explain what is wrong.
 
     The quick checks of a wrapper only find that something is; this looks for it.
     """
@@ -34,13 +34,13 @@ class CallChecker:
         raise InvocationError(what, kernel=self.host.kernel, because=because, hint=hint)
 
     def explain(self, given: Mapping[str, Any]) -> NoReturn:
-        """Raise the error that says what is wrong with the arguments *given*."""
+        """Raise the error that explains what is wrong with the arguments *given*."""
         sizes = self.check(given)
         shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
         self.reject("the arguments do not fit the kernel", because=f"the sizes are {shown}")
 
     def check_types(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
-        """Reject types that the kernel was not generated for, though it was asked to be."""
+        """Reject argument types other than those that the code was generated for."""
         for name, dtype in dtypes.items():
             if self.host.by_name[name].dtype != dtype:
                 self.reject(
@@ -50,7 +50,7 @@ class CallChecker:
                 )
 
     def check(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Reject arguments that do not fit, saying why; return the sizes of those that do."""
+        """Reject invalid arguments with a reason; return the sizes of valid ones."""
         given = {name: value for name, value in given.items() if value is not None}
         sizes = self._check_all_but_layouts(given)
         for arg in self.host.arrays:
@@ -293,9 +293,9 @@ class CallChecker:
         return not strides_fit(tuple(array.shape), array.strides, wanted)
 
     def other_layouts(self, given: Mapping[str, Any]) -> FreeLayout:
-        """Return which arrays have other strides and offsets than the kernel's code is for.
+        """Return the arrays whose strides and offsets differ from those the code was generated for.
 
-        Everything else that is wrong with a call is rejected.
+        All other errors in a call are rejected.
         """
         given = {name: value for name, value in given.items() if value is not None}
         arrays = {arg.name: arg for arg in self.host.arrays if arg.name in given}
@@ -364,7 +364,7 @@ def _sizes_text(exprs: tuple[Expr, ...], sizes: Mapping[str, Any]) -> str:
 
 
 def address_of(array: Any) -> int:
-    """Return the address of an array of numpy or CUDA; 0, which has any alignment, of others."""
+    """Return the address of a numpy or CUDA array; 0, which has any alignment, for others."""
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
     return int(getattr(array, "gpudata", None) or 0)

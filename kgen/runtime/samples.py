@@ -38,7 +38,7 @@ _INTEGERS: Final = 20
 
 
 def values_of(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value arguments of a kernel, or reject what is missing among *parameters*."""
+    """Return the value arguments of a kernel; rejects *parameters* that lack one."""
     known = [a.name for a in module.arguments if not (a.is_array or a.is_temporary)]
     for name in sorted(set(known).difference(parameters)):
         raise InvocationError(

@@ -1,4 +1,4 @@
-"""The memory behind strided numpy arrays, as bytes that can be copied to a device and back."""
+"""The memory of strided numpy arrays, as bytes that can be copied to a device and back."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 #: are contiguous in C's order and writable; a view of no bytes, so that empty ones are as well.
 view: Final[Callable[[Any], Any]] = (ctypes.c_char * 0).from_buffer
 
-#: The bytes of a line of the cache, which are those of the longest vectors.
+#: The bytes of a cache line, also the size of the longest vectors.
 _LINE: Final = 64
 
 
 def empty_aligned(shape: Any, dtype: np.dtype[Any], n_bytes: int, order: Any = "C") -> Any:
-    """Return a new array without gaps, of *n_bytes*, that begins where a line of the cache does."""
+    """Return a new contiguous array of *n_bytes*, aligned to a cache line."""
     memory = np.empty(n_bytes + _LINE, np.uint8)
     first = -ctypes.addressof(view(memory)) % _LINE
     return np.ndarray(shape, dtype, memory, first, None, order)
@@ -44,7 +44,7 @@ def _ends(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
 
 
 def memory_of(argument: str, array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
-    """Return the bytes from the first to the last of *array*, and where in it element 0 is.
+    """Return the bytes from the first to the last of *array*, and the offset of element 0.
 
     The bytes between elements are part of it: they belong to the array of which this is a
     view.
@@ -70,7 +70,7 @@ def memory_of(argument: str, array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
 def copy_layout(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[Bytes, np.ndarray[Any, Any], int]:
-    """Return new memory, an array of the given layout in it, and where its element 0 is."""
+    """Return new memory, an array of the given layout in it, and the offset of element 0."""
     low, _ = _ends(shape, strides)
     # of the element type, so that it is aligned
     n_items = -(-extent_in_bytes(shape, strides, dtype.itemsize) // dtype.itemsize)

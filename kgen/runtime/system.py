@@ -129,7 +129,7 @@ def new_group(*, posix: bool = IS_POSIX) -> dict[str, Any]:
 
 
 def kill_group(process: subprocess.Popen[str], *, posix: bool = IS_POSIX) -> None:
-    """End a process of a new group; where there are signals, with those that it has started."""
+    """End a process of a new group; on systems with signals, with its child processes."""
     if posix:
         os.killpg(process.pid, signal.SIGKILL)
     else:
@@ -137,7 +137,7 @@ def kill_group(process: subprocess.Popen[str], *, posix: bool = IS_POSIX) -> Non
 
 
 def can_be_changed_by_others(status: os.stat_result, *, posix: bool = IS_POSIX) -> str | None:
-    """Say why a file may be what another user wrote; ``None`` if not, or where modes do not tell.
+    """Return why other users may have written a file; ``None`` if not, or if modes do not tell.
 
     >>> can_be_changed_by_others(os.stat_result((0o666, 0, 0, 0, 0, 0, 0, 0, 0, 0)), posix=False)
     """
@@ -150,7 +150,7 @@ def can_be_changed_by_others(status: os.stat_result, *, posix: bool = IS_POSIX) 
 
 
 def require_posix(what: str, *, posix: bool = IS_POSIX) -> None:
-    """Reject what Windows cannot do.
+    """Reject operations that Windows does not support.
 
     >>> require_posix("tune", posix=False)
     Traceback (most recent call last):

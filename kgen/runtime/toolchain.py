@@ -82,7 +82,7 @@ def _search(what: str, commands: Sequence[str], search: str, hint: str) -> tuple
 
 @lru_cache(maxsize=8)
 def compiler_version(command: tuple[str, ...]) -> str:
-    """Return what the compiler says of itself."""
+    """Return the version text of the compiler."""
     return run_compiler([*command, "--version"]).stdout
 
 
@@ -139,7 +139,7 @@ def run_compiler(
 
 @contextlib.contextmanager
 def _interrupt_delayed() -> Iterator[None]:
-    """Let a Ctrl-C take effect behind the block: not where a process runs that nobody knows yet.
+    """Delay Ctrl-C until the end of the block, so that no started process is lost.
 
     Only the main thread is interrupted, and only it may set handlers.
     """
@@ -182,7 +182,7 @@ def compile_source(
 
 
 def compile_cubin(disk: DiskCache, source: str, flags: tuple[str, ...], kernel: str) -> bytes:
-    """Return the compiled *source*, from *disk* if it is there; reject code that has errors."""
+    """Return the compiled *source*, from *disk* if cached there; reject code with errors."""
     command = find_nvcc()
     words = (*command, *NVCC_FLAGS, *flags, "-cubin")
     key = content_key("cuda", source, compiler_version(command), *words)
@@ -197,7 +197,7 @@ def compile_cubin(disk: DiskCache, source: str, flags: tuple[str, ...], kernel: 
 
 
 def keep_source(source: str, name: str) -> Path:
-    """Write code that does not compile where a user can look at it."""
+    """Write code that does not compile to a file for inspection."""
     kept = Path(tempfile.mkdtemp(prefix="kgen-failed-"), name)
     kept.write_text(source, encoding="utf-8")
     return kept

@@ -30,7 +30,7 @@ class Transfers:
     """
 
     array_class: type
-    #: What is on the device as well, though it says nothing of where results should be.
+    #: Other types of device objects, which do not decide where results are stored.
     others: tuple[type, ...] = ()
     upload: Callable[[str, Array], Any]
     download: Callable[[Any, Array | None], Array]

@@ -56,14 +56,14 @@ from kgen.targets.module import ArgumentInfo, Faults, HostIf, HostLoop, Launch, 
 
 __all__ = ["Own", "WrapperBuilder", "WrapperCode"]
 
-#: Finds what a name of a wrapper is in one executor, from the builder of that.
+#: Returns the value of a wrapper's name in one executor, given the executor's builder.
 Own: TypeAlias = Callable[[Any], Any]
 
 NONE = const(None)
-#: Where a wrapper has the arguments that it has no place for.
+#: The variables of a wrapper for surplus positional and keyword arguments.
 MORE = PREFIX + "more"
 UNKNOWN = PREFIX + "unknown"
-#: Where it has the shape or the strides in which it looks for a size.
+#: The variable for the shape or strides from which it derives a size.
 ENTRIES = PREFIX + "entries"
 
 
@@ -80,27 +80,28 @@ _PYTHON_NUMBERS: Final[dict[str, type[Any]]] = {
 class WrapperCode:
     """The compiled text of a wrapper, which executors of the same module share.
 
-    ``names`` are the same in all of them; ``own`` are found anew by each, and hold on to none.
+    ``names`` are common to all executors; each executor computes its ``own``.
     """
 
     function: str
     code: CodeType
     names: Mapping[str, Any]
     own: Mapping[str, Own]
-    #: for a reader, where the options ask for it
+    #: the source text, if the options request it
     text: str | None
 
 
 class WrapperBuilder:
-    """Builds the wrapper of one compiled kernel; each backend overrides what it does its way.
+    """Builds the wrapper of one compiled kernel; each backend overrides methods.
 
-    The wrapper checks quickly that a call is as the host program says. Where it is not, it calls
-    ``reject``, which finds out why; where a call has other types, ``other``, which runs it, or
-    other layouts, ``relayout``; where it has arguments of no kernel, ``explain``; and where it
-    fails, ``recover``, which runs it if it has arrays of other libraries, and else raises.
+    The wrapper quickly checks that a call satisfies the host program. If not, it calls
+    ``reject``, which finds the reason. Calls with other types go to ``other``, and calls with
+    other layouts to ``relayout``; both run the call. Unknown arguments go to ``explain``. If a
+    call fails, ``recover`` runs it again if it has arrays of other libraries, and raises
+    otherwise.
     """
 
-    #: Parameters of the wrapper before the kernel's, and optional ones beside them.
+    #: The wrapper's own parameters: those before the kernel's, and optional keywords.
     positional: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
     #: Vectors can be passed by value.
@@ -154,7 +155,7 @@ class WrapperBuilder:
         return self.passes_vectors and is_vector and arg.name not in self.host.typed_by_call
 
     def write(self) -> WrapperCode:
-        """Return the code of the wrapper, which depends on the host program alone."""
+        """Return the code of the wrapper, which depends only on the host program."""
         self.check_names()
         arguments = [arg.name for arg in self.host.passed]
         tree = define(
@@ -173,7 +174,7 @@ class WrapperBuilder:
         )
 
     def bind(self, code: WrapperCode) -> Callable[..., Any]:
-        """Return the wrapper: *code* with what belongs to this executor."""
+        """Return the wrapper: *code* with the values of this executor."""
         own = {text: find(self) for text, find in code.own.items()}
         return function_of(code.function, code.code, {**code.names, **own})
 
@@ -182,7 +183,7 @@ class WrapperBuilder:
         return [*self.check(), *self.run()]
 
     def check(self) -> list[ast.stmt]:
-        """Return the statements that find sizes and check what is passed."""
+        """Return the statements that find sizes and check arguments."""
         return [*self.choose_types(), *self.find_sizes(), *self.check_inputs()]
 
     def run(self) -> list[ast.stmt]:
@@ -192,7 +193,7 @@ class WrapperBuilder:
     # -- parts of statements --------------------------------------------------------------
 
     def known(self, text: str, value: Any) -> ast.expr:
-        """Make *value*, which all executors have alike, a global name of the wrapper."""
+        """Make *value*, common to all executors, a global name of the wrapper."""
         before = self.names.setdefault(PREFIX + text, value)
         if _function_of(before) is not _function_of(value):
             raise AssertionError(f"two functions are called '{text}': {before} and {value}")
@@ -227,7 +228,7 @@ class WrapperBuilder:
         return call(function, positional, ast.Dict(keywords, values))
 
     def or_recover(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Return *body*; where it fails, the call may be run in another way."""
+        """Return *body*, with a handler that may run a failing call in another way."""
         recovered = self.call_with_all(self.own("recover", attrgetter("recover")))
         failed = ast.ExceptHandler(builtin("Exception"), None, [return_(recovered)])
         return [ast.Try(body, [failed], [], [])]
@@ -257,7 +258,7 @@ class WrapperBuilder:
     # -- types ----------------------------------------------------------------------------
 
     def choose_types(self) -> list[ast.stmt]:
-        """Go to other code where the caller's types ask for it; reject where none would do."""
+        """Switch to other code if the caller's types require it; reject unsupported types."""
         elsewhere: list[ast.expr] = []
         wrong: list[ast.expr] = []
         for arg in self.host.passed:
@@ -413,7 +414,7 @@ class WrapperBuilder:
         return body
 
     def make_outputs(self) -> list[ast.stmt]:
-        """Reject unfit outputs that were passed, and allocate those that were not."""
+        """Reject invalid outputs that were passed, and allocate missing ones."""
         optional = self.host.optional_arrays
         misfits = [
             all_of([self.is_given(arg.name), misfit])
@@ -447,7 +448,7 @@ class WrapperBuilder:
         return [if_(any_of(negative), [do(call(check, **_named(self.host.passed)))])]
 
     def fill_value(self, arg: ArgumentInfo) -> ast.expr:
-        """Return what the elements of a new output have that the code may leave unwritten."""
+        """Return the initial value of a new output whose elements may stay unwritten."""
         if not arg.is_filled:
             return NONE
         return self.known(f"fill_{arg.dtype.name}", self.checker.fill_value(arg, self.options))
@@ -472,21 +473,21 @@ class WrapperBuilder:
         return statements
 
     def allocate_faults(self, faults: Faults) -> ast.expr:
-        """Return the expression that makes the array in which guards note stray subscripts."""
+        """Return the expression for a new array in which guards record stray subscripts."""
         raise NotImplementedError
 
     def check_arrays(self, text: str, check: Callable[..., None], *more: Any) -> ast.stmt:
-        """Return the statement in which *check*, given what raises errors, looks at all arrays."""
+        """Return the statement that runs *check*, given a function for errors, on all arrays."""
         find = self.own(text, lambda builder: partial(check, builder.checker.reject, *more))
         return do(call(find, **_named(self.host.arrays)))
 
     def reject_faults(self, faults: Faults, noted: ast.expr) -> ast.stmt:
-        """Return the statement that raises an error for what guards have *noted*, if anything."""
+        """Return the statement that raises an error for faults that guards *noted*, if any."""
         function = partial(reject_faults, self.host.kernel, faults)
         return do(call(self.known("reject_faults", function), noted))
 
     def make_result(self, event: ast.expr) -> ast.stmt:
-        """``return event, (out, ...)``, or a dict by name where the options say so."""
+        """``return event, (out, ...)``, or a dict by name if the options request it."""
         outputs = [arg.name for arg in self.host.outputs]
         result: ast.expr
         if self.options.return_dict:
@@ -519,7 +520,7 @@ class WrapperBuilder:
         raise NotImplementedError
 
     def pass_parameter(self, text: str) -> ast.expr:
-        """Return what a device function gets for its parameter *text*."""
+        """Return the argument of a device function for its parameter *text*."""
         if text in self.host.host_variables:
             return name(text)
         if text in self.host.offsets:
@@ -528,11 +529,11 @@ class WrapperBuilder:
         return self.pass_array(arg) if arg.is_array else name(text)
 
     def pass_array(self, arg: ArgumentInfo) -> ast.expr:
-        """Return what a device function gets for an array."""
+        """Return the argument of a device function for an array."""
         raise NotImplementedError
 
     def pass_offset(self, arg: ArgumentInfo) -> ast.expr:
-        """Return the offset of an array, in elements; 0 where addresses hold it already."""
+        """Return the offset of an array, in elements; 0 if addresses include it."""
         return const(0)
 
     def is_launched(self, launch: Launch) -> ast.expr | None:
@@ -542,12 +543,12 @@ class WrapperBuilder:
 
 
 def _named(arguments: Iterable[ArgumentInfo]) -> dict[str, ast.expr]:
-    """Return arguments as what a call passes by name."""
+    """Return arguments as keywords of a call."""
     return {arg.name: name(arg.name) for arg in arguments}
 
 
 def _function_of(value: Any) -> Any:
-    """Return a function without what is bound to it; ``None`` for anything else."""
+    """Return a function without its bound arguments; ``None`` for other objects."""
     return getattr(value, "func", value) if callable(value) else None
 
 

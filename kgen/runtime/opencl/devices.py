@@ -108,7 +108,7 @@ def unit_of(queue: cl.CommandQueue) -> str:
 
 
 def limits_of(queue: cl.CommandQueue) -> DeviceLimits:
-    """Return what the device of a queue has room for."""
+    """Return the limits of a queue's device."""
     limits = limits_of_device(queue.device)
     if "nvidia" not in queue.device.vendor.lower():
         return limits
@@ -117,7 +117,7 @@ def limits_of(queue: cl.CommandQueue) -> DeviceLimits:
 
 
 def driver_of(queue: cl.CommandQueue) -> str:
-    """Return what makes the device's code and runs it: the driver."""
+    """Return the version of the driver, which makes and runs the device's code."""
     return f"{queue.device.platform.name} {queue.device.driver_version}"
 
 
@@ -127,7 +127,7 @@ def to_device(array: np.ndarray[Any, Any], queue: cl.CommandQueue) -> cla.Array:
 
 
 def to_guarded(array: np.ndarray[Any, Any], queue: cl.CommandQueue) -> Guarded:
-    """Copy an array to a device, with zones beside it that tell what else a kernel writes."""
+    """Copy an array to a device, with guard zones that detect writes out of bounds."""
     made: list[tuple[cl.Buffer, int]] = []
 
     def allocate(size: int) -> cl.Buffer:

@@ -28,7 +28,7 @@ __all__ = ["OpenCLExecutor", "executor_for"]
 def executor_for(
     memo: dict[Any, Any], unit: TranslationUnit, entrypoint: str, *args: Any
 ) -> OpenCLExecutor:
-    """Return what runs *entrypoint* in the context of a queue, or in the context that is given."""
+    """Return the executor of *entrypoint* in a context, or in the context of a queue."""
     if len(args) != 1 or not isinstance(args[0], cl.CommandQueue | cl.Context):
         raise InvocationError(
             "an OpenCL kernel runs in a queue",
@@ -40,7 +40,7 @@ def executor_for(
 
 
 def _suited(target: OpenCLTarget, devices: Sequence[cl.Device]) -> OpenCLTarget:
-    """Return the target with what the devices of a context need, without what they lack."""
+    """Return the target adapted to the features of a context's devices."""
     if any(map(is_pocl, devices)):
         target = replace(target, suits_pocl=True)
     size = target.sub_group_size
@@ -154,7 +154,7 @@ class OpenCLExecutor(ExecutorBase):
 
 
 class _Recorder(OpenCLExecutor):
-    """Notes what an executor would launch."""
+    """Records the launches that an executor would make."""
 
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, calls: Calls, context: cl.Context, **more: Any

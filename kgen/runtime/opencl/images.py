@@ -31,7 +31,7 @@ _DTYPES: dict[tuple[Any, Any], np.dtype[Any]] = {
 
 
 class ImageArray:
-    """An image with what the wrapper of a kernel asks an array for."""
+    """An image with the attributes of arrays that wrappers use."""
 
     offset = 0
 

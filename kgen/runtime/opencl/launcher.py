@@ -14,15 +14,15 @@ N_SETTLED: Final = 16
 
 
 class Launcher:
-    """The kernels of a program, for one launch at a time, and what they were launched with.
+    """The kernels of a program, used by one launch at a time, and their last parameters.
 
-    A call takes one from a list and puts it back after the launch: cheaper than a lock. Of
-    calls at once, each has its own; of one that fails, the launcher is not put back.
+    A call takes a launcher from a list and puts it back after the launch, which is cheaper than a
+    lock. Concurrent calls have separate launchers; a call that fails does not put its own back.
 
-    It remembers events that its queue has put before whatever is enqueued next. The commands
-    of an in-order queue run one after the other. So an event that an earlier one has waited
-    for, or is, need not be waited for again, which costs more than the launch. Wrappers keep
-    what belongs to one array or one function in attributes of their own.
+    It remembers events that precede all later commands of its queue. The commands of an in-order
+    queue run one after the other, so events that earlier commands waited for, or produced, need
+    not be waited for again, which would cost more than the launch. Wrappers store state of one
+    array or function in additional attributes.
     """
 
     def __init__(self, **own: Any) -> None:

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def extent_of(array: cla.Array) -> Extent:
-    """Return in which buffer a device array is, and where."""
+    """Return the buffer of a device array, and its position there."""
     memory: Any = array.base_data
     offset: int = array.offset
     if isinstance(memory, cl.MemoryObjectHolder):
@@ -41,7 +41,7 @@ def extent_of(array: cla.Array) -> Extent:
 
 
 def upload_faults(count: int, queue: cl.CommandQueue, allocator: Any) -> Any:
-    """Return memory in which no guard has noted anything."""
+    """Return new memory in which guards record faults."""
     memory = new_memory(queue, allocator, 8 * count)
     cl.enqueue_copy(queue, memory, no_faults(count))
     return memory
@@ -50,7 +50,7 @@ def upload_faults(count: int, queue: cl.CommandQueue, allocator: Any) -> Any:
 def download_faults(
     count: int, queue: cl.CommandQueue, memory: Any, event: cl.Event
 ) -> np.ndarray[Any, Any]:
-    """Wait for a launch, and return what guards have noted."""
+    """Wait for a launch, and return the faults that guards recorded."""
     faults = np.empty(count, np.int64)
     cl.enqueue_copy(queue, faults, memory, wait_for=[event])
     return faults

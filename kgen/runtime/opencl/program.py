@@ -26,7 +26,7 @@ __all__ = [
 def load_program(
     disk: DiskCache, context: cl.Context, source: str, flags: tuple[str, ...], kernel: str
 ) -> cl.Program:
-    """Return the built *source* for all devices of a context, from *disk* if it is there."""
+    """Return the built *source* for all devices of a context, from *disk* if cached there."""
     devices = context.devices
     if all(map(keeps_compiled_code, devices)):
         return _build(context, source, flags, kernel)
@@ -82,7 +82,7 @@ def _keep_library(device: cl.Device) -> cl.Context:
 
 
 def identity(device: cl.Device) -> tuple[str, ...]:
-    """Describe what code for a device depends on."""
+    """Describe everything that determines the code for a device."""
     platform = device.platform
     return (
         platform.name,
@@ -113,7 +113,7 @@ def keeps_compiled_code(device: cl.Device) -> bool:
 
 
 def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -> None:
-    """Reject work-groups that no device of the context has room for."""
+    """Reject work-groups that are too large for the devices of the context."""
     kernel = cl.Kernel(program, launch.function)
     query = cl.kernel_work_group_info.WORK_GROUP_SIZE
     limits = [kernel.get_work_group_info(query, device) for device in context.devices]

@@ -21,7 +21,7 @@ _VERBOSE = "-cl-nv-verbose"
 def resources_of(
     disk: DiskCache, queue: cl.CommandQueue, module: Module, flags: tuple[str, ...], kernel: str
 ) -> tuple[Resources, ...]:
-    """Return what each launch needs, once per kernel of the program."""
+    """Return the resources of each launch, once per kernel of the program."""
     device = queue.device
     source = module.device_source
     program = load_program(disk, queue.context, source, flags, kernel)
@@ -60,7 +60,7 @@ def _capability(device: cl.Device) -> tuple[int, int] | None:
 def _build_log(
     disk: DiskCache, context: cl.Context, device: cl.Device, source: str, flags: tuple[str, ...]
 ) -> str:
-    """Return what NVIDIA's compiler says about a program, which is built again for that, once."""
+    """Return the build log of NVIDIA's compiler, for which the program is rebuilt once."""
     if _capability(device) is None:
         return ""
     key = content_key("opencl log", source, *identity(device), *flags)

@@ -114,7 +114,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         ]
 
     def check_overlap_of_others(self, arrays: Sequence[str]) -> list[ast.stmt]:
-        """Reject arrays that overlap, unless they are those of the last call."""
+        """Reject overlapping arrays; the arrays of the last call need no check."""
         overlap = self.check_overlap()
         if not overlap:
             return []
@@ -167,13 +167,13 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     def take_launcher(self, free: ast.expr) -> ast.stmt:
         """Take a launcher that no other call has, or make one."""
         taken = assign(LAUNCHER, call(attribute(free, "pop")))
-        kept = self.kept  # of which the statements to come add names
+        kept = self.kept  # later statements add names to it
         maker = self.own("make_launcher", lambda builder: partial(builder.make_launcher, kept))
         made = assign(LAUNCHER, call(maker))
         return ast.Try([taken], [ast.ExceptHandler(builtin("IndexError"), None, [made])], [], [])
 
     def make_launcher(self, kept: Mapping[str, Any]) -> Launcher:
-        """Return new kernels, and nothing known of what they were launched with."""
+        """Return a launcher with new kernels, whose parameters are not set yet."""
         kernels: dict[str, Any] = {}
         for number, launch in enumerate(self.host.launches):
             kernel = cl.Kernel(self.program, launch.function)
@@ -194,8 +194,8 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     def go_through_host(self) -> list[ast.stmt]:
         """Leave calls with numpy arrays, or for numpy arrays, to the slow way.
 
-        Only device arrays have ``base_data``; to ask for it is a quicker test than for the class.
-        Their offset must be one that the kernel's code can do with.
+        Only device arrays have ``base_data``; reading it is a quicker test than one of the class.
+        Their offset must be one that the kernel's code supports.
         """
         leave = self.leave_for_host()
         body: list[ast.stmt] = [if_(name("out_host"), list(leave))]
@@ -207,7 +207,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         return body
 
     def has_unfit_offset(self, arg: ArgumentInfo) -> ast.expr:
-        """Return the test that an array begins where the kernel's code does not look for it."""
+        """Return the test that an array's offset is not supported by the kernel's code."""
         offset = attribute(name(arg.name), "offset")
         if arg.offset is not None:
             offset = ast.BinOp(offset, ast.Mod(), const(arg.dtype.itemsize))
@@ -235,7 +235,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     # -- events -----------------------------------------------------------------------------
 
     def choose_events(self) -> list[ast.stmt]:
-        """Let the launch wait for what the arrays wait for and the queue has not settled.
+        """Make the launch wait for those events of the arrays that the queue does not imply.
 
         Mostly that is one event for each array, and the one of the launch before.
         """
@@ -266,7 +266,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         return [*body, if_(negate(all_of(settled)), [waited, *noted])]
 
     def record_events(self) -> list[ast.stmt]:
-        """Make the written arrays wait for this launch, and note that it is before the next.
+        """Make the written arrays wait for this launch, and record that it precedes the next.
 
         What the arrays waited for before is part of that now; without taking it off their
         lists these would grow, until pyopencl waits on the host for the oldest.
@@ -287,7 +287,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     # -- launches ---------------------------------------------------------------------------
 
     def launch_all(self) -> list[ast.stmt]:
-        """Make all launches; where a loop on the host makes none, there is an event still."""
+        """Make all launches; if a loop on the host makes none, there is still an event."""
         steps = self.host.steps
         body = self.take_steps(steps)
         if any(isinstance(step, Launch) for step in steps):
@@ -324,7 +324,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         return body
 
     def set_parameters(self, number: int, launch: Launch, local: tuple[int, ...]) -> list[ast.stmt]:
-        """Set all parameters and the grid, or only arrays where the integers are as last time."""
+        """Set all parameters and the grid; only arrays if the integers are unchanged."""
         size: ast.expr = _grid(launch, local)
         is_launched = self.is_launched(launch)
         if is_launched is not None:
@@ -403,7 +403,7 @@ class _Memo:
 
 
 def _nobody() -> None:
-    """Stand for a weak reference to an array that is gone."""
+    """Replace a weak reference to an array that no longer exists."""
 
 
 def _n_events(arg: ArgumentInfo) -> str:
@@ -411,7 +411,7 @@ def _n_events(arg: ArgumentInfo) -> str:
 
 
 def argument_setter(kernel: cl.Kernel, types: Sequence[Any]) -> Callable[[int, Any], None]:
-    """Return what sets one parameter; an empty array, which has no buffer, is a null pointer."""
+    """Return a function that sets one parameter; an empty array has a null pointer."""
     set_arg: Callable[[int, Any], None] = kernel.set_arg
     try:
         if None in types:
