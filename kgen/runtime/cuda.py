@@ -674,7 +674,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
         return do(call(zeroing, n_bytes, name(STREAM), self.pass_array(arg)))
 
     def zeroing(self) -> Callable[..., Any]:
-        """Return a function that zeroes memory, given the size, a stream's address and the memory."""
+        """Return a function that zeroes memory, given size, stream address and the memory."""
         return Zeroing(load_driver())
 
     def function(self, launch: Launch) -> Callable[..., Any]:

@@ -237,7 +237,7 @@ class _ToPython(PymbolicToASTMapper):
         return self._truncated(expr, ast.Mod())
 
     def _truncated(self, expr: TruncQuotient | TruncRemainder, operator: ast.operator) -> ast.expr:
-        """Write C's division by a positive number: of the absolute value, with the sign restored."""
+        """Write C's division by a positive number: divide the magnitude, restore the sign."""
         above, below = self.rec(expr.numerator), self.rec(expr.denominator)
         positive = ast.BinOp(above, operator, below)
         opposite = ast.BinOp(ast.UnaryOp(ast.USub(), above), operator, below)

@@ -27,6 +27,7 @@ _WORD: Final = 8
 
 def entries_of(dtype: NumpyType) -> int:
     """Return how many elements of a type fit in a row of published words.
+
     >>> import kgen as lp
     >>> names = ("int8", "float16", "float32", "float64", "complex128")
     >>> [entries_of(lp.to_kgen_type(name)) for name in names]
