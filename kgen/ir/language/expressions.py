@@ -523,7 +523,7 @@ def parse_expression(text: str) -> Expr:
 
 
 def read_expression(given: Any, what: str) -> Expr:
-    """Return the expression that a caller gives for *what*: text, a number or an expression.
+    """Return the expression that a caller passes for *what*: text, a number or an expression.
 
     >>> read_expression("n + 1", "offset"), read_expression(3, "offset")
     (Sum((Variable('n'), 1)), 3)
@@ -541,7 +541,7 @@ def read_expression(given: Any, what: str) -> Expr:
 
 
 def check_operands(expr: Expr, what: str) -> None:
-    """Reject an expression in which objects stand that are no expressions.
+    """Reject an expression that contains objects other than expressions.
 
     >>> check_operands(p.Sum((p.Variable("i"), "j")), "instruction 'insn'")
     Traceback (most recent call last):

@@ -66,7 +66,7 @@ def parse_instructions(
 
 @dataclass
 class _Block:
-    """An open block: what it adds to the instructions inside, and where it was opened."""
+    """An open block: the options that it adds to instructions inside, and where it was opened."""
 
     word: str
     inames: tuple[str, ...]
@@ -84,7 +84,7 @@ class _Reader:
         self.instructions: list[InstructionBase] = []
         self.rules: dict[str, SubstitutionRule] = {}
         self._blocks: list[_Block] = []
-        #: what all open blocks add together; empty when none is open
+        #: the combined options of all open blocks; empty when none is open
         self._inherited: Fields = {}
 
     def read_text(self, source: str) -> None:
@@ -149,7 +149,7 @@ class _Reader:
         )
 
     def add(self, insn: InstructionBase, source: InstructionBase) -> None:
-        """Add an object, which the blocks around it change."""
+        """Add an object, with the options of the blocks around it."""
         changes = {name: value for name, value in self._inherited.items() if name != "atomicity"}
         fields: Fields = {name: getattr(insn, name) for name in changes}
         merge(fields, changes)
@@ -219,9 +219,9 @@ class _Reader:
 
 
 def _reject_changed_conditions(insns: Sequence[InstructionBase]) -> None:
-    """Reject branches in which an instruction changes the condition of one that comes later.
+    """Reject branches in which an instruction changes the condition of a later one.
 
-    Each instruction has its condition for itself, which is read when it runs.
+    Each instruction has its own copy of the condition, evaluated when the instruction runs.
     """
     conditions = frozenset[Expr]().union(*(insn.predicates for insn in insns))
     read = frozenset(variable_names(*conditions))

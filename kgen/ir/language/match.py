@@ -45,7 +45,7 @@ __all__ = [
     "read_match",
 ]
 
-#: Tells whether an instruction of a kernel (or a use of a rule) is meant.
+#: Tells whether a pattern selects an instruction of a kernel, or a use of a rule.
 Match: TypeAlias = "Callable[[LoopKernel, Any], bool]"
 
 #: Tells the same of an expression in an instruction, inside a stack of rules.
@@ -67,7 +67,7 @@ class MatchExpressionBase:
     """A condition on instructions; ``&``, ``|`` and ``~`` combine conditions."""
 
     def __call__(self, kernel: LoopKernel, matchable: Any) -> bool:
-        """Tell whether *matchable* of *kernel* is meant."""
+        """Tell whether the pattern selects *matchable* of *kernel*."""
         raise NotImplementedError
 
     def __and__(self, other: MatchExpressionBase) -> And:
@@ -142,7 +142,7 @@ def _compiled(glob: str) -> Callable[[str], re.Match[str] | None]:
 
 @dataclass(frozen=True)
 class GlobMatchExpressionBase(MatchExpressionBase):
-    """A name matches *glob*, in which ``*`` stands for any text and ``?`` for one character."""
+    """A name matches *glob*, in which ``*`` matches any text and ``?`` one character."""
 
     glob: str
 
@@ -158,7 +158,7 @@ class GlobMatchExpressionBase(MatchExpressionBase):
         return any(fits(name) is not None for name in self.names(kernel, matchable))
 
     def names(self, kernel: LoopKernel, matchable: Any) -> Sequence[str] | frozenset[str]:
-        """Return the names, one of which must match."""
+        """Return the names of which at least one must match."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -207,7 +207,7 @@ class InKernel(GlobMatchExpressionBase):
 
 
 class Tagged(GlobMatchExpressionBase):
-    """``tag:GLOB``: a tag, as it is written."""
+    """``tag:GLOB``: the text of a tag."""
 
     def names(self, kernel: LoopKernel, matchable: Any) -> Sequence[str]:
         return [str(tag) for tag in matchable.tags]
@@ -315,7 +315,7 @@ def parse_match(what: Any) -> Match:
     >>> print(parse_match("id:yoink and (not writes:a_temp or tag:input)"))
     (id:yoink and ((not writes:a_temp) or tag:input))
 
-    Raises :class:`KgenSyntaxError` with the column. That nothing matches is no error.
+    Raises :class:`KgenSyntaxError` with the column. A pattern that matches nothing is valid.
     """
     if what is None:
         return All()
@@ -355,7 +355,7 @@ def _require_two_parameters(test: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True)
 class ConcreteStackMatch:
-    """A pattern on an instruction and the rules inside which an expression stands.
+    """A pattern on an instruction and the rules that enclose an expression.
 
     ``None`` in *levels* stands for any number of levels; *is_closed* demands that nothing
     follows.
@@ -367,7 +367,7 @@ class ConcreteStackMatch:
     def __call__(
         self, kernel: LoopKernel, insn: InstructionBase, stack: Sequence[ConcreteMatchable]
     ) -> bool:
-        """Tell whether the place inside *insn* below *stack* is meant."""
+        """Tell whether the pattern selects expressions of *insn* inside the rules *stack*."""
         return self._matches(kernel, (insn, *stack), 0, 0)
 
     def _matches(self, kernel: LoopKernel, items: Sequence[Any], level: int, at: int) -> bool:

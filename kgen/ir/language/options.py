@@ -19,13 +19,13 @@ from kgen.ir.tags import to_tags
 
 @dataclass(frozen=True)
 class DuplicateInamesTag(Tag):
-    """``{dup=i:j->new}``: copies of loops are to be made for an instruction once it exists."""
+    """``{dup=i:j->new}``: loops to duplicate for an instruction after its creation."""
 
     inames: tuple[tuple[str, str | None], ...]
 
 
 class Exactly(frozenset[str]):
-    """The loops of ``{inames=i:j}``: these, whatever the blocks around it say."""
+    """The loops of ``{inames=i:j}``, which override those of enclosing blocks."""
 
 
 #: Values of fields of an instruction, by field name.
@@ -65,7 +65,7 @@ def parse_options(text: str, at: int, end: int) -> Fields:
 
 
 def _contradicts(old: Any, new: Any) -> bool:
-    """Tell whether two values of a field exclude each other; sets that are no exact ones add up."""
+    """Tell whether two values of a field conflict; sets are united unless they are exact."""
     is_added = isinstance(old, frozenset) and Exactly not in (type(old), type(new))
     return not is_added and bool(old != new)
 

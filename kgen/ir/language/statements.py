@@ -119,7 +119,7 @@ def _block(text: str, word: str, at: int) -> Statement:
 
 
 def _reject_head(text: str, word: str, at: int) -> NoReturn:
-    """Reject what stands behind 'for', 'else' or 'end', at the place where it is no name."""
+    """Reject invalid text after 'for', 'else' or 'end', at the first token that is not a name."""
     start = _NAMES.match(text, at) if word == "for" else None
     wrong = start.end() if start else at
     rest = text[wrong:].lstrip()
@@ -137,7 +137,7 @@ def _reject_head(text: str, word: str, at: int) -> NoReturn:
 
 
 def _options(text: str) -> tuple[int, dict[str, Any]]:
-    """Return where the options of a statement begin, and what they say."""
+    """Return the position of a statement's options, and the parsed options."""
     if not text.endswith("}"):
         return len(text), {}
     start = text.rfind("{")

@@ -15,7 +15,7 @@ __all__ = ["NotParsable", "Token", "parse_number", "syntax_error", "tokenize"]
 
 
 class NotParsable(Exception):
-    """What is wrong at an offset of a text; callers say in which line that is."""
+    """A syntax error at an offset of a text; callers add the line."""
 
     def __init__(self, what: str, at: int, hint: str | None = None) -> None:
         super().__init__(what, at, hint)
@@ -25,7 +25,7 @@ class NotParsable(Exception):
 def syntax_error(source: str, error: NotParsable, offset: int = 0) -> KgenSyntaxError:
     """Lay out *error* with its line and column in *source*, and a caret below the place.
 
-    *offset* is where the text that the error is about begins in *source*.
+    *offset* is the position in *source* of the text with the error.
     """
     at = min(error.at + offset, len(source))
     line = source.count("\n", 0, at) + 1
@@ -68,7 +68,7 @@ _TOKEN = re.compile(
 
 
 def tokenize(text: str, start: int) -> list[Token]:
-    """Cut *text* from *start* on into tokens, the last of which is of the kind ``end``."""
+    """Split *text* from *start* on into tokens; the last one has the kind ``end``."""
     tokens = [
         Token(kind, match[0], match.start())
         for match in _TOKEN.finditer(text, start)
