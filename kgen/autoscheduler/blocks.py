@@ -30,7 +30,7 @@ __all__ = ["batch_in_blocks"]
 _SHORT = 64
 #: An instruction is copied at most so many times.
 _COPIES = 4096
-#: So many sums of a work-item stay in registers.
+#: The maximum number of sums that a work-item keeps in registers.
 _SUMS = 32
 #: So many work-items may wait for a bank of local memory.
 _CONFLICTS = 4
@@ -198,12 +198,12 @@ class _Batch:
         )
 
     def _busy(self, items: int) -> float:
-        """Return which part of the lanes of warps work-items have."""
+        """Return the fraction of warps' lanes that work-items occupy."""
         return items / (-(-items // self.machine.warp) * self.machine.warp)
 
     @property
     def is_storage_shared(self) -> bool:
-        """Whether results take the place of what work-items have in registers then."""
+        """Whether results reuse the local memory of operands that are in registers by then."""
         written = sum(run.access.is_write for run in self.staged)
         return self.row is None and written > 0 and len(self.staged) - written == 1
 
@@ -266,7 +266,7 @@ class _Batch:
         yield from self._as_one_run(run, f"{run.array}_tile", [axes[axis] for axis in run.axes])
 
     def _as_one_run(self, run: _Run, tile: str, axes: Sequence[str]) -> Iterator[Step]:
-        """Yield the steps that let all work-items copy adjacent vectors."""
+        """Yield the steps by which all work-items copy adjacent vectors."""
         flat, vector = f"{run.array}_flat", self._lanes(run)
         yield step(join_inames, axes, flat)
         while run.length * self.height % vector or not self._are_aligned(run, vector):

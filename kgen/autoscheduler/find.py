@@ -79,7 +79,7 @@ def find_schedule(program: TranslationUnit, device: Any = None) -> Schedule:
 
 
 def recipe_for(machine: Machine) -> Recipe:
-    """Return what proposes schedules for nests on a device."""
+    """Return the recipe that proposes schedules for nests on a device."""
     recipes: dict[Kind, Recipe] = {Kind.THREADS: on_threads, Kind.ITEMS: OnItems(machine)}
     return recipes.get(machine.kind, lambda planner, nest: iter(()))
 

@@ -172,7 +172,7 @@ class _OnThreads(_Iterations):
         return params | dict.fromkeys((f"{name}_sums" for name in self.sums), (1, 8, 16, 32))
 
     def restrictions(self) -> Iterator[str]:
-        """Yield what configurations have to satisfy."""
+        """Yield the restrictions of configurations."""
         yield f"{' + '.join(f'{name}_block' for name in self.chosen)} > 0"
         for array, used in self.far.items():
             area = " * ".join(f"{name}_block" for name in used)
@@ -238,7 +238,7 @@ class _OnItems(_Iterations):
         return params | self.switches(self.tiled)
 
     def restrictions(self) -> Iterator[str]:
-        """Yield what configurations have to satisfy."""
+        """Yield the restrictions of configurations."""
         items = " * ".join(f"{name}_items" for name in self.chosen)
         yield f"{items} <= {most_items(self.machine)}"
         yield f"{' * '.join(f'{name}_each' for name in self.chosen)} <= 16"

@@ -48,7 +48,7 @@ class Machine:
 
     @property
     def capability(self) -> tuple[int, int] | None:
-        """The compute capability, where the target says."""
+        """The compute capability, if the target specifies it."""
         return None if self.limits is None else self.limits.capability
 
     @property

@@ -38,9 +38,9 @@ from kgen.statistics.trips import trip_count
 
 __all__ = ["Nest", "find_nests"]
 
-#: How many iterations a loop is taken to have whose length a call decides.
+#: The assumed trip count of a loop whose length depends on a call.
 OPEN_TRIPS = 256
-#: How many iterations a loop is taken to have whose length data decide.
+#: The assumed trip count of a loop whose length depends on data.
 DATA_TRIPS = 8
 #: Shorter loops are not cut into tiles.
 LONG = 64
@@ -123,7 +123,7 @@ class Nest:
         return bool(trip_count(self.kernel, iname).data)
 
     def expected_trips(self, inames: Iterable[str]) -> int:
-        """Return the product of the lengths of loops, with a guess of those that are open."""
+        """Return the product of the trip counts of loops, with estimates for unknown ones."""
         return math.prod(self._expected(name) for name in inames)
 
     def _expected(self, iname: str) -> int:
@@ -161,7 +161,7 @@ class Nest:
         return is_constant(stride) and abs(stride) == 1
 
     def is_uniform(self, access: Access, iname: str) -> bool:
-        """Tell whether an access stays at one element along a loop."""
+        """Tell whether an access is uniform along a loop: it refers to one element."""
         stride = self.stride(access, iname)
         return stride is not None and is_zero(stride)
 

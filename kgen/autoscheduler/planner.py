@@ -16,7 +16,7 @@ from kgen.transforms.sync import add_barrier
 
 __all__ = ["Planner", "Recipe"]
 
-#: So many loops without a parallel one are gone into.
+#: The maximum depth of loops that are entered in search of a parallel one.
 _DEPTH = 3
 
 
@@ -52,7 +52,7 @@ class Planner:
         return tuple(find_nests(given, original.whole, original.schedule))
 
     def plan_nest(self, recipe: Recipe, nest: Nest, depth: int = _DEPTH) -> None:
-        """Add the first steps of a recipe that are proved right, for a nest or for those in it."""
+        """Add the first steps of a recipe that are proved correct, for a nest or nests in it."""
         if nest.is_on_axes:
             return
         for steps in recipe(self, nest):
@@ -94,7 +94,7 @@ class Planner:
         return None
 
     def _on_kernel(self, one: Step) -> Step:
-        """Restrict a step to the kernel, where the program has others."""
+        """Restrict a step to the kernel if the program has others."""
         several = len(kernels_of(self.program)) > 1
         return Step(one.function, one.args, one.options, self.kernel) if several else one
 

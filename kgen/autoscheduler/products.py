@@ -238,7 +238,7 @@ class _ProductOnItems:
         return result
 
     def _hold(self, array: str, config: Configuration) -> list[Step]:
-        """Load what a work-item needs of a tile as vectors into registers."""
+        """Load a work-item's part of a tile into registers, as vectors."""
         (name,) = set(self.factors[array]) - {self.k}
         axis = self.factors[array].index(name)
         tile = f"{array}_tile"

@@ -21,7 +21,7 @@ __all__ = ["Prover"]
 
 
 class Prover:
-    """Lowers programs, and rejects what is not proved: an error, a new warning, a possible race.
+    """Lowers programs, and rejects those with errors, new warnings or possible races.
 
     ``types`` are those that arguments without any are taken to have: calls say them later.
     """
@@ -57,7 +57,7 @@ class Prover:
         return compared == Comparison()
 
     def lowered(self, program: TranslationUnit) -> Lowered | None:
-        """Return what is lowered of a program, if it is known to be right."""
+        """Return the lowered program if it is proved correct."""
         found = self._lowered(program)
         if found is None or self.warned - self.known:
             return None

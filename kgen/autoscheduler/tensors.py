@@ -34,7 +34,7 @@ _ROWS: Final = 64
 _TERMS: Final = 64
 #: The registers of a work-item for sums, at most.
 _SUMS: Final = 128
-#: Columns of tiles that groups go down together, which find the rows in the cache.
+#: The number of tile columns that groups process together, sharing rows in the cache.
 _PANEL: Final = 4
 
 

@@ -29,7 +29,7 @@ FEW = 16
 LANES = 64
 #: The bytes that lanes have of an array: several vectors, whose operations overlap.
 LANE_BYTES = 256
-#: Iterations that share what is loaded for all of them.
+#: The number of iterations that share common loads.
 SHARED = 32
 #: The bytes of a vector, which one instruction works on.
 VECTOR_BYTES = 64
@@ -136,7 +136,7 @@ def in_pieces(nest: Nest, iname: str, lane: str | None, around: Collection[str] 
     if iname == lane:
         length = max(length, LANES)
     elif all(nest.trips(name) is not None for name in others):
-        length = max(length, SHARED)  # what does not depend on the loop is loaded once
+        length = max(length, SHARED)  # values that do not depend on the loop are loaded once
     if length == 1:
         return step(tag_inames, f"{iname}:g.0")
     return step(split_iname, iname, length, outer_tag="g.0")
@@ -174,7 +174,7 @@ def lane_tag(nest: Nest) -> str:
 
 
 def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-    """Yield the schedule that takes adjacent iterations through inner loops together.
+    """Yield the schedule that runs inner loops for several adjacent iterations together.
 
     That is for loops in order, or sums, in which all accesses are adjacent or the same for these.
     """
@@ -214,7 +214,7 @@ def _lanes(nest: Nest, lane: str) -> int:
 
 
 def running_sums(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-    """Yield schedules in which each sum goes on from the one before: of rows, or in pieces."""
+    """Yield schedules in which each sum continues the preceding one: of rows, or in pieces."""
     found = nest.find_scan()
     if found is None:
         return

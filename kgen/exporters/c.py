@@ -86,13 +86,13 @@ class CLauncherWriter(LauncherWriter):
         return [cgen.Statement(f"{launch.function}({passed})")]
 
     def passed(self, parameter: str) -> str:
-        """Return what the kernel gets for a parameter: pointers hold the offsets of arrays."""
+        """Return the argument of the kernel for a parameter; pointers include arrays' offsets."""
         return "0" if parameter in self.host.offsets else parameter
 
     # -- guards of subscripts -----------------------------------------------------------------
 
     def declare_faults(self, faults: Faults) -> list[cgen.Generable]:
-        """Declare the array in which guards note stray subscripts."""
+        """Declare the array in which guards record stray subscripts."""
         values = ", ".join("INT64_MIN" for _ in faults.guards)
         assert NO_FAULT == -(2**63)
         array = cgen.ArrayOf(cgen.Value("int64_t", faults.name), len(faults.guards))

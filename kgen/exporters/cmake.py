@@ -88,5 +88,5 @@ def _listed(keyword: str, paths: Sequence[str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return an element of a list in quotes, in which nothing is special."""
+    """Return an element of a list, quoted and escaped."""
     return re.sub(r'([\\"$;])', r"\\\1", text)

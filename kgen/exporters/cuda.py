@@ -21,7 +21,7 @@ from kgen.targets.module import ArgumentInfo, Launch
 __all__ = ["CudaLauncherWriter"]
 
 _CALL: Final = "kg_call"
-#: How many groups every device has room for along each axis.
+#: The maximum number of groups along each axis on every device.
 _MOST_GROUPS: Final = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 _SUPPORT_FILES: Final = ("kgen_mutex.h", "kgen_cuda.h", "kgen_cuda_modules.h", "kgen_embed.cmake")
 

@@ -30,7 +30,7 @@ _TAKEN: Final = (C_WORDS - {"main", "restrict"}).union(
 def cxx_header(
     namespace: str, kernels: Sequence[ExportedKernel], writers: Iterable[LauncherWriter]
 ) -> str:
-    """Return the header that programs in C++17 include: all of it is inline."""
+    """Return the header for C++17 programs, with inline functions only."""
     by_kernel: dict[str, list[LauncherWriter]] = {}
     for writer in writers:
         by_kernel.setdefault(writer.kernel.name, []).append(writer)
@@ -73,7 +73,7 @@ def _introduction(namespace: str) -> Iterator[str]:
 
 
 def _errors(namespace: str) -> Iterator[str]:
-    """Return what becomes of a status."""
+    """Yield the code that turns a status into an error."""
     macro, status = namespace.upper(), f"::{namespace}_status"
     yield "/* Of the library: note the message for the caller; return the status. */"
     yield f'extern "C" {namespace}_status {namespace}_fail({namespace}_status, char const *);'
@@ -183,7 +183,7 @@ class _Overloads:
     def parameters(
         self, writer: LauncherWriter, api: _Api, arguments: Iterable[ArgumentInfo]
     ) -> list[cgen.Declarator]:
-        """Declare the queue, *arguments* of the kernel, and what a caller may leave out."""
+        """Declare the queue, *arguments* of the kernel, and optional parameters."""
         found: list[cgen.Declarator] = [self.declare(api, arg) for arg in arguments]
         if api.queue is not None:
             found.insert(0, cgen.Pointer(cgen.Value(api.queue, "kg_queue")))
@@ -220,7 +220,7 @@ class _Overloads:
 
     @staticmethod
     def _passed(api: _Api, arg: ArgumentInfo) -> Iterator[str]:
-        """Yield what the function in C gets for an argument."""
+        """Yield the arguments of the C function for an argument of the kernel."""
         yield f"{arg.name}.{api.passed}()" if arg.is_array else arg.name
         if api.has_offsets and arg.offset is not None:
             yield f"{arg.name}.first()"
@@ -265,7 +265,7 @@ class _Overloads:
         return f"{self.sizes.scoped('kg_finish')}(kg_status)"
 
     def _find(self) -> Iterator[cgen.Generable]:
-        """Find the numbers that are left out, or fail."""
+        """Find the omitted numbers, or fail."""
         for arg in self.sizes.derived:
             yield cgen.Initializer(self.sizes.number(arg), "0")
         names = ", ".join(

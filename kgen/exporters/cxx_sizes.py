@@ -24,7 +24,7 @@ _SIZE: Final = "::std::int64_t"
 
 
 def rank_of(arg: ArgumentInfo) -> int:
-    """Return the number of axes of an array; one of unknown shape has those of its strides."""
+    """Return the number of axes of an array, given by its strides if the shape is unknown."""
     axes = arg.shape if arg.shape is not None else arg.strides
     return 1 if axes is None else len(axes)
 
@@ -68,11 +68,11 @@ class SizeWriter:
     # -- names and types ----------------------------------------------------------------------
 
     def scoped(self, name: str) -> str:
-        """Return the full name of what the header declares: no argument hides it."""
+        """Return the qualified name of a declaration, which no argument hides."""
         return f"::{self.namespace}::{name}"
 
     def detail(self, name: str) -> str:
-        """Return the full name of what the header has for itself."""
+        """Return the qualified name of an internal declaration of the header."""
         return self.scoped(f"detail::{name}")
 
     def status(self, name: str) -> str:
@@ -102,7 +102,7 @@ class SizeWriter:
     def _function(
         self, name: str, parameters: list[cgen.Declarator], body: list[cgen.Generable]
     ) -> cgen.FunctionBody:
-        """Write a function that returns a status: success, where no statement returns before."""
+        """Write a function that returns a status: success, unless a statement returns earlier."""
         declared = cgen.Value(f"inline {self.status('status')}", f"{name}_{self.kernel.name}")
         end = cgen.Statement(f"return {self.status('success')}")
         return cgen.FunctionBody(

@@ -17,7 +17,7 @@ __all__ = ["code_writers", "files_of", "hidden_writers"]
 
 
 def code_writers(writers: Iterable[LauncherWriter]) -> list[LauncherWriter]:
-    """Return the writers of functions that launch: those of variants instead of what chooses."""
+    """Return the writers of launching functions; for a kernel with variants, the variants'."""
     return [
         found
         for writer in writers
@@ -109,7 +109,7 @@ def _size_tests(writer: LauncherWriter, choice: Choice) -> list[str]:
 
 
 def _ranges(numbers: Iterable[ArgumentInfo]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield the ranges of integers of which nothing has been checked."""
+    """Yield the ranges of unchecked integers."""
     for arg in numbers:
         if arg.dtype.kind in "iu":
             info = np.iinfo(arg.dtype)

@@ -135,7 +135,7 @@ def library_files(
 
 
 def _seen_from(root: Path, source: str) -> str:
-    """Return the name of a program with its file as it is seen from a folder."""
+    """Return the name of a program, with the path of its file relative to a folder."""
     place, colon, name = source.rpartition(":")
     if not place.endswith(".py"):
         return source

@@ -13,7 +13,7 @@ __all__ = ["differences", "write_files"]
 
 
 def write_files(root: Path, made: Mapping[str, str], *, overwrite: bool = False) -> None:
-    """Make the files of a library in *root* those of *made*, texts by path: all, or none.
+    """Replace the files of a library in *root* by *made*, texts by path: all or none.
 
     Files of an earlier export that are not made any more are removed. Files that have their text
     already keep their time. Nothing else is touched: a file that no export wrote, or that was
@@ -46,7 +46,7 @@ def differences(root: Path, made: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reject_others(root: Path, contents: Mapping[str, bytes], overwrite: bool) -> Mapping[str, str]:
-    """Reject what must not be replaced; return the digests of an earlier export's files."""
+    """Reject files that must not be replaced; return the digests of an earlier export's files."""
     if root.exists() and not root.is_dir():
         raise CodegenError(f"'{root}' is not a folder", hint="export to a folder, which is made")
     manifests = manifests_in(root)
@@ -92,7 +92,7 @@ def _files_of(manifests: Iterable[Manifest]) -> dict[str, str]:
 
 
 def _is_inside(name: str) -> bool:
-    """Tell whether a path leads to no other folder, whatever somebody wrote into a manifest."""
+    """Tell whether a path of a manifest stays inside the folder."""
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts and not Path(name).is_absolute()
 
@@ -102,7 +102,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what is in a file; ``None`` if there is none."""
+    """Return the content of a file; ``None`` if it does not exist."""
     return path.read_bytes() if path.is_file() else None
 
 
@@ -138,7 +138,7 @@ def _replace(root: Path, changed: Mapping[str, bytes], removed: Iterable[str]) -
 
 
 def _make_folder(path: Path, made: list[Path]) -> None:
-    """Make a folder and those around it; add what was made to a list, outer ones first."""
+    """Make a folder and its parents; add the new ones to a list, outermost first."""
     if not path.is_dir():
         if path.parent != path:
             _make_folder(path.parent, made)

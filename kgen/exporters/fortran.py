@@ -52,7 +52,7 @@ class _Dummy:
 
 
 def fortran_module(namespace: str, writers: Iterable[LauncherWriter]) -> str:
-    """Return the module *namespace*, in which arrays of the host are those of Fortran.
+    """Return the module *namespace*, in which host arrays are Fortran arrays.
 
     Axes are in the opposite order: the last one of a row-major array is Fortran's first.
     """
@@ -175,7 +175,7 @@ def _function(name: str, dummies: Sequence[_Dummy]) -> Iterator[str]:
 
 
 def _distinct(names: Sequence[str], taken: set[str]) -> list[str]:
-    """Return names for Fortran, in which capitals are small letters, and none begins with '_'."""
+    """Return unique names for Fortran, which ignores case and forbids a leading '_'."""
     found: list[str] = []
     for name in names:
         first = name if name[0].isalpha() and not name.lower().startswith("c_") else f"arg{name}"
@@ -189,7 +189,7 @@ def _distinct(names: Sequence[str], taken: set[str]) -> list[str]:
 
 
 def _handle(declared: cgen.Declarator) -> _Dummy:
-    """Declare what is no argument of the kernel, or an array that only a device can reach."""
+    """Declare a parameter that is not an argument of the kernel, or an array in device memory."""
     text = declared.inline(with_semicolon=False)
     name = re.split(r"\W+", text)[-1]
     if "*" in text:
@@ -199,7 +199,7 @@ def _handle(declared: cgen.Declarator) -> _Dummy:
 
 
 def _shapes(kernel: ExportedKernel) -> Iterator[str]:
-    """Say which extents the arrays of Fortran have."""
+    """Describe the extents of the Fortran arrays."""
     for arg in kernel.arguments:
         if arg.is_array and arg.shape and arg.strides is not None:
             extents = list(map(to_text, arg.shape))

@@ -39,7 +39,7 @@ def public_header(
 
 
 def _complex_types(namespace: str, kernels: Sequence[ExportedKernel]) -> list[str]:
-    """Return the types of complex numbers that the kernels have: those of C and of C++."""
+    """Return the complex types of the kernels, in C and in C++."""
     dtypes = {arg.dtype.name for kernel in kernels for arg in kernel.arguments}
     real = {"complex64": "float", "complex128": "double"}
     found = [name for name in real if name in dtypes]
@@ -68,7 +68,7 @@ def _statuses(namespace: str) -> Iterator[str]:
 
 
 def _general(namespace: str, by_kernel: Mapping[str, Sequence[LauncherWriter]]) -> Iterator[str]:
-    """Declare what the targets have beside the functions of kernels."""
+    """Write the declarations of targets other than the functions of kernels."""
     targets = dict.fromkeys(type(writer) for writers in by_kernel.values() for writer in writers)
     for target in targets:
         yield from target.general_functions(namespace)
@@ -101,7 +101,7 @@ def _declarations(kernel: ExportedKernel, writers: Sequence[LauncherWriter]) -> 
 
 
 def _choice_text(writer: LauncherWriter) -> str:
-    """Say which variant a call runs."""
+    """Describe which variant a call runs."""
     texts = []
     for choice, _ in writer.variants:
         tests = [] if choice.condition is None else [to_text(choice.condition)]

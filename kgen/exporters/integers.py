@@ -25,7 +25,7 @@ _TRUTH: Final[Range] = (0, 1)
 
 @dataclass(frozen=True)
 class _Written:
-    """The text of an integer, and what values it has."""
+    """The text of an integer expression, and its range."""
 
     text: str
     range: Range
@@ -65,7 +65,7 @@ class IntegerWriter(Mapper[_Written, []]):
         return self._written(expr).inside
 
     def range_of(self, expr: Expr) -> Range:
-        """Return the least and the greatest value of *expr*, as far as it is known."""
+        """Return the least and the greatest value of *expr*, if known."""
         return self._written(expr).range
 
     def _written(self, expr: Expr) -> _Written:

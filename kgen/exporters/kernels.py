@@ -30,7 +30,7 @@ TARGETS: Final = ("c", "opencl", "cuda")
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCode:
-    """The code of a kernel for one target, and what the host does to run it.
+    """The code of a kernel for one target, and the host program that runs it.
 
     ``build_options`` are passed to the compiler of the target. ``for_pocl`` is other code for
     OpenCL, which PoCL compiles rightly.
@@ -56,17 +56,17 @@ class ExportedKernel:
     codes: Mapping[str, TargetCode]
     #: the name in C++ and in messages: that of several kernels, if their types differ
     title: str
-    #: by target: what a call chooses from, where there are several variants
+    #: by target: the variants that a call chooses from, if there are several
     choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
 
     @property
     def host(self) -> HostProgram:
-        """The host program of any target, whose arguments are those of all."""
+        """The host program of any target; the arguments are the same for all targets."""
         return next(iter(self.codes.values())).host
 
     @property
     def arguments(self) -> tuple[ArgumentInfo, ...]:
-        """What a caller passes: arrays, and all numbers, those that follow from arrays as well."""
+        """The arguments of a call: arrays and all numbers, even those that follow from arrays."""
         return tuple(a for a in self.host.arguments if not (a.is_array and a.is_temporary))
 
 
@@ -137,7 +137,7 @@ def _kernels_of(
 
 
 def _suffixes(types: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return what tells combinations of types apart: the types that differ, each once.
+    """Return suffixes that distinguish combinations of types: the differing types, each once.
 
     >>> _suffixes([("float32", "float32", "int32"), ("float64", "float64", "int32")])
     {('float32', 'float32', 'int32'): ('float32',), ('float64', 'float64', 'int32'): ('float64',)}
@@ -286,7 +286,7 @@ _KINDS: Final[Mapping[str, type[TargetBase]]] = {
 
 
 def _target(chosen: TargetBase, target: str) -> TargetBase:
-    """Return the target of the code: the program's own, where it is of that kind."""
+    """Return the target of the code: the program's own, if it is of that kind."""
     if target == "c":
         gnu = isinstance(chosen, CWithGNULibcTarget)
         threads = chosen.threads if isinstance(chosen, CTarget) else None

@@ -56,7 +56,7 @@ class LauncherWriter:
         self.code = kernel.codes[target]
         self.host: HostProgram = self.code.host
         self.name = "_".join(filter(None, (namespace, kernel.name, self.suffix)))
-        #: what a call chooses from, with what writes each; empty where there is nothing to choose
+        #: the variants that a call chooses from, with their writers; empty without variants
         self.variants = tuple(
             (choice, type(self)(namespace, choice.kernel, target))
             for choice in kernel.choices.get(target, ())
@@ -104,7 +104,7 @@ class LauncherWriter:
         return cgen.Pointer(cgen.Value(text if arg.is_output else f"{text} const", arg.name))
 
     def parameters_of(self, arg: ArgumentInfo) -> list[cgen.Declarator]:
-        """Declare the parameters that stand for an argument of the kernel."""
+        """Declare the parameters for an argument of the kernel."""
         return [self.declare(arg)]
 
     def leading(self) -> list[cgen.Declarator]:
@@ -112,7 +112,7 @@ class LauncherWriter:
         return []
 
     def trailing(self) -> list[cgen.Declarator]:
-        """Declare the parameters behind those of the kernel, such as events."""
+        """Declare the parameters after those of the kernel, such as events."""
         return []
 
     def workspace_parameter(self) -> cgen.Declarator:
@@ -145,7 +145,7 @@ class LauncherWriter:
         return cgen.FunctionDeclaration(cgen.Value(f"{self.namespace}_status", name), declared)
 
     def used_names(self) -> frozenset[str]:
-        """Return the names in the function that runs the kernel which are not the kernel's own."""
+        """Return the names in the launching function other than the kernel's own."""
         declared = map(name_of, (*self.leading(), *self.trailing()))
         return frozenset([*declared, *(["workspace", "n_bytes"] if self.host.buffers else [])])
 
@@ -164,7 +164,7 @@ class LauncherWriter:
         return []
 
     def notes(self) -> list[str]:
-        """Return what the header says of the function for this target alone."""
+        """Return the target-specific comments of the function in the header."""
         return []
 
     # -- checks -----------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class LauncherWriter:
         return f"{SUPPORT}overlap({mine}, {self.address(pointer)}, {n_bytes})"
 
     def check_memory(self, arg: ArgumentInfo) -> Iterable[cgen.Generable]:
-        """Check what else is known of the memory of an array."""
+        """Check further properties of the memory of an array."""
         return ()
 
     # -- memory of temporaries ----------------------------------------------------------------
@@ -271,7 +271,7 @@ class LauncherWriter:
         return [*body, cgen.Initializer(total, " + ".join(names))]
 
     def pieces(self, number: int) -> str:
-        """Return how many bytes of the workspace are those of a buffer."""
+        """Return the number of bytes of a buffer in the workspace."""
         return f"{SUPPORT}pieces({_OWN}piece{number}, {self.piece})"
 
     def workspace_function(self) -> cgen.FunctionBody:
@@ -344,11 +344,11 @@ class LauncherWriter:
         raise NotImplementedError
 
     def includes(self) -> list[cgen.Generable]:
-        """Return the headers of the source beside the library's own."""
+        """Return the headers of the source other than the library's own."""
         return []
 
     def code_parts(self) -> list[cgen.Generable]:
-        """Return what the source has before its functions: the code of the kernel."""
+        """Return the parts of the source before its functions: the code of the kernel."""
         raise NotImplementedError
 
     def files(self) -> dict[str, str]:
@@ -423,7 +423,7 @@ def program_files(
 
 
 def support_file(name: str) -> str:
-    """Return a file that libraries have as it is."""
+    """Return a file that is copied unchanged to libraries."""
     return files("kgen.exporters").joinpath("support", name).read_text("utf-8")
 
 

@@ -10,7 +10,7 @@ __all__ = ["STATUSES", "Status"]
 
 @dataclass(frozen=True)
 class Status:
-    """What a call returns: a name, and what it means."""
+    """A status that calls return: its name and meaning."""
 
     name: str
     text: str

@@ -118,7 +118,7 @@ def _size(step: SizeStep) -> dict[str, Any]:
 
 
 def _functions(writer: LauncherWriter) -> dict[str, Any]:
-    """Describe the function for a target, or those of which it chooses one."""
+    """Describe the function for a target, and the variants that it chooses from."""
     if not writer.variants:
         return _function(writer)
     variants = [

@@ -44,7 +44,7 @@ def check_names(namespace: str, writers: Sequence[LauncherWriter]) -> None:
         _check_arguments(namespace, writer)
 
 
-#: What a library has beside kernels: functions, types, and files in ``src/``.
+#: The names of a library other than kernels: functions, types, and files in ``src/``.
 _OWN: Final = (
     *("status", "status_text", "last_message", "fail", "message", "library"),
     *("opencl", "opencl_release", "opencl_build_log", "opencl_begin", "opencl_end"),

@@ -150,7 +150,7 @@ class OpenCLLauncherWriter(LauncherWriter):
         return [arg for arg in self.host.arrays if arg.name not in self.images]
 
     def _find_memory(self) -> Iterator[cgen.Generable]:
-        """Ask OpenCL where the memory of each buffer is, and how large images are."""
+        """Query the memory of each buffer, and the extents of images, from OpenCL."""
         for arg in self._buffers():
             yield _found(_place(arg.name), f"kgen_opencl_find(&{_CALL}, {arg.name})")
         if self.host.buffers:
@@ -166,7 +166,7 @@ class OpenCLLauncherWriter(LauncherWriter):
 
     @staticmethod
     def _extents_of(arg: ArgumentInfo) -> Iterator[tuple[str, Expr]]:
-        """Yield the name of each extent of an image, and what it must be."""
+        """Yield the name of each extent of an image, and the required value."""
         for number, extent in enumerate(reversed(arg.shape or ())):
             yield f"kg_extent{number}_{arg.name}", extent
 
@@ -315,7 +315,7 @@ def _found(name: str, text: str) -> cgen.Initializer:
 
 
 def _place(name: str) -> str:
-    """Return the name of where the memory of a buffer is."""
+    """Return the name of the variable for the memory of a buffer."""
     return f"kg_at_{name}"
 
 

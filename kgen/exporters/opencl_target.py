@@ -45,5 +45,5 @@ class StandaloneOpenCLTarget(OpenCLTarget):
     }
 
     def limits(self) -> DeviceLimits | None:
-        """Return what the device has room for, if that is known."""
+        """Return the limits of the device, if known."""
         return self.device_limits
