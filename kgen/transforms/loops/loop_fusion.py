@@ -356,9 +356,5 @@ class _Nest:
         self, a: Access, b: Access, loops: tuple[str, str], shared: frozenset[str]
     ) -> bool:
         """Tell whether *b* in an iteration accesses elements that *a* accesses in a later one."""
-        around = tuple(sorted(shared))
-        both, _ = self.instances.meeting(a, b, (loops[0], *around), (loops[1], *around))
-        for iname in around:
-            both = relate_sides(both, iname, "eq_set")
-        later = relate(both, Side.SECOND.of(loops[1]), Side.FIRST.of(loops[0]), "lt_set")
+        later, _ = meeting_backward(self.instances, a, b, [loops], shared)
         return not later.is_empty()

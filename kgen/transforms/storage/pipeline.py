@@ -165,7 +165,7 @@ class _Pipeline:
                 self._check_items(result, fetch)
         return result
 
-    def _in_time(self, fetch: Fetch) -> tuple[list[Assignment], list[Assignment]]:
+    def _prologue_and_steady(self, fetch: Fetch) -> tuple[list[Assignment], list[Assignment]]:
         """Return the fetches of the first tiles before the loop, and of later ones in it."""
         ahead, tiles = self.tiles_ahead, self.tiles
         before = [self._copy(fetch, tile, "prologue") for tile in tiles.first(fetch, 0, ahead)]
