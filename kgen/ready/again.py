@@ -16,7 +16,7 @@ MOST_ELEMENTS: Final = 2**20
 
 
 def same_as(value: Any) -> Hashable:
-    """Return what is the same for arguments by which a call makes the same launches.
+    """Return a key that is equal for arguments with which a call makes the same launches.
 
     >>> same_as(np.float32(0)) == same_as(np.float32(-0.0)), same_as(2) == same_as(2)
     (False, True)
@@ -30,7 +30,7 @@ def same_as(value: Any) -> Hashable:
 
 
 class Again:
-    """Launches by what calls with them have in common.
+    """Launches by the key of calls that make them.
 
     Arrays with the same addresses, shapes and types are passed to the device as the same numbers,
     whatever is in them. What makes the launches keeps no array of the caller alive.
@@ -40,7 +40,7 @@ class Again:
         self._packed: dict[Hashable, tuple[Callable[[], None], ...]] = {}
 
     def __call__(self, key: Hashable, pack: Callable[[], Iterable[Callable[[], None]]]) -> None:
-        """Make the launches of a call, which *pack* returns where they are not known yet."""
+        """Make the launches of a call; *pack* returns them on the first one."""
         found = self._packed.get(key)
         if found is None:
             found = tuple(pack())

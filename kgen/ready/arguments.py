@@ -27,7 +27,7 @@ Declared = Sequence[CArgument]
 
 
 def context_first(init: Callable[..., None]) -> Callable[..., None]:
-    """Let an ``__init__`` whose first argument is a context be called without it.
+    """Allow calls of an ``__init__`` to omit its first argument, a context.
 
     pyopencl's classes begin with a context, pycuda's do not; here the arrays of each call say it.
 

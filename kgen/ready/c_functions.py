@@ -37,7 +37,7 @@ def as_number(value: Value) -> Value:
 
 
 def as_condition(value: Value) -> Expr:
-    """Return a condition: what is not zero is true."""
+    """Return a condition that is true if the value is not zero."""
     if value.dtype == _BOOL:
         return value.expr
     return p.Comparison(value.expr, "!=", value.dtype.type(0))
@@ -97,7 +97,7 @@ def _single(name: str) -> Maker:
 
 
 def _joining(name: str) -> Maker:
-    """Return a function whose result is of the type of its operands."""
+    """Return a function whose result has the common type of its operands."""
 
     def make(*arguments: Value) -> Value:
         dtype = _joined(arguments)

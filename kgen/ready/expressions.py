@@ -65,7 +65,7 @@ def to_value(text: str, what: str, scope: Scope, dtype: Dtype | None = None) -> 
 
 
 def to_condition(text: str, what: str, scope: Scope) -> Expr:
-    """Return what is true where a C expression is not zero."""
+    """Return the condition that a C expression is not zero."""
     return ExpressionReader(scope).condition(parse_expression(text, what))
 
 
@@ -88,7 +88,7 @@ class ExpressionReader:
         return value
 
     def condition(self, node: c_ast.Node) -> Expr:
-        """Return what is true where an expression is not zero."""
+        """Return the condition that an expression is not zero."""
         return as_condition(self.value(node))
 
     # -- leaves ---------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class ExpressionReader:
 
 
 def _returned(scope: Scope, statements: list[Any], function: Any) -> Value:
-    """Return what a function of declarations, ``if`` and ``return`` returns."""
+    """Return the result of a function made of declarations, ``if`` and ``return``."""
     if not statements:
         raise inexpressible(
             function,
@@ -340,7 +340,7 @@ _BITWISE: Final = {"&": p.BitwiseAnd, "|": p.BitwiseOr, "^": p.BitwiseXor}
 
 
 def _binary(operator: str, one: Value, other: Value, node: Any) -> Value:
-    """Return what a binary operator makes of two numbers."""
+    """Return the result of a binary operator on two numbers."""
     dtype = arithmetic(one.dtype, other.dtype)
     if operator in ("<<", ">>"):
         dtype = promoted(one.dtype)

@@ -30,7 +30,7 @@ MAX_NARROW: Final = 2**31 - 2**24
 
 
 def assumptions(sizes: Sequence[str], index_dtype: Any) -> str:
-    """Return what holds for sizes that are indexed by integers of a type."""
+    """Return the assumptions on sizes that are indexed by integers of a type."""
     parts = [f"{size} >= 0" for size in sizes]
     if np.dtype(index_dtype).itemsize < _LONG.itemsize:
         parts += [f"{size} <= {MAX_NARROW}" for size in sizes]
@@ -108,7 +108,7 @@ class Indices:
         return Value(flat, _LONG)
 
     def in_lanes(self, lanes: int) -> tuple[Indices, Indices]:
-        """Return the loops over blocks of *lanes* neighbours, and over what is left.
+        """Return the loops over blocks of *lanes* adjacent elements, and over the remainder.
 
         >>> main, rest = Indices("n").in_lanes(8)
         >>> print(main.domain)
@@ -174,7 +174,7 @@ class _Blocks(_InLanes):
 
 
 class _Rest(_InLanes):
-    """What is behind the last full block."""
+    """The remainder after the last full block."""
 
     @cached_property
     def inames(self) -> tuple[str, ...]:

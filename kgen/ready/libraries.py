@@ -34,7 +34,7 @@ _FROM_CUDA: Final[Mapping[str, Callable[[Any, Any, Any], Any]]] = {
 
 
 def _to_torch(torch: Any, device: Any, result: Any) -> Any:
-    """Return an array of pycuda as one of PyTorch, which takes numpy's types, and no bfloat16."""
+    """Return a pycuda array as a PyTorch tensor, which takes numpy's types, but not bfloat16."""
     if result.dtype.name != BFLOAT16:
         return torch.as_tensor(result, device=device)
     return torch.as_tensor(result.view(np.int16), device=device).view(torch.bfloat16)

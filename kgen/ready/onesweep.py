@@ -1,4 +1,4 @@
-"""Radix sorts whose passes are one launch each, where work-groups look back at others.
+"""Radix sorts with one launch per pass, in which work-groups look back at preceding ones.
 
 One kernel counts all digits of all keys, and finds where the elements of each digit begin. In a
 pass each work-group ranks its elements by a digit in local memory, and looks back at how many of
@@ -42,7 +42,7 @@ MOST_BITS: Final = 8
 #: Local memory for the elements of a tile, in bytes, and how many a work-item has at most.
 _ROOM: Final = 80 * 1024
 _MOST_ITEMS: Final = 23
-#: Registers of a multiprocessor, and of a work-item beside those for its elements.
+#: Registers of a multiprocessor, and of a work-item in addition to those for its elements.
 _REGISTERS: Final = 2**16
 _OTHER_REGISTERS: Final = 34
 

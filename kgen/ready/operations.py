@@ -63,7 +63,7 @@ def read_combination(
     neutral: str | None,
     functions: Mapping[str, c_ast.FuncDef],
 ) -> Combination:
-    """Return what an expression in C of ``a`` and ``b`` combines.
+    """Return the combination that an expression in C of ``a`` and ``b`` defines.
 
     The neutral element of sums, products, maxima and minima is known if it is left out.
 
@@ -114,7 +114,7 @@ class SnippetOperation(ReductionOperation):
         return 1
 
     def result_dtypes(self, *dtypes: KgenType) -> tuple[KgenType, ...]:
-        """Return the type in which values are combined."""
+        """Return the types in which values are combined."""
         return (NumpyType(self.combination.dtype),)
 
     def neutral_element(self, *dtypes: KgenType, callables_table: Any, target: Any) -> Any:
@@ -153,7 +153,7 @@ class FlaggedOperation(ReductionOperation):
         return (NumpyType(self.combination.dtype), BOOL8)
 
     def neutral_element(self, *dtypes: KgenType, callables_table: Any, target: Any) -> Any:
-        """Return the neutral element, or any value, which is not there."""
+        """Return the neutral element, or an arbitrary value flagged as absent."""
         neutral = self.combination.neutral
         start = self.combination.dtype.type(0) if neutral is None else neutral
         return (start, False), callables_table

@@ -1,4 +1,4 @@
-"""Where the arrays of a call are, and so where it runs: host, OpenCL queue, CUDA device."""
+"""The place where a call runs, found from its arrays: host, OpenCL queue or CUDA device."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a call runs: its target, what calls begin with, and whether that is a GPU.
+    """Where a call runs: its target, its leading arguments, and whether it is a GPU.
 
-    ``options`` are those of all calls.
+    ``options`` are the keyword arguments of all calls.
     """
 
     target: TargetBase
@@ -53,7 +53,7 @@ class Place:
         return np.int32 if size <= MAX_NARROW else np.int64
 
     def is_small(self, size: int) -> bool:
-        """Tell whether so few elements are left to one work-group."""
+        """Tell whether one work-group processes this many elements alone."""
         return size <= (_FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST)
 
     def sizes_like(self, size: int) -> tuple[int, int]:
@@ -65,12 +65,12 @@ class Place:
         return (max(fewest, few + 1), most)
 
     def sizes_of(self, index_dtype: Any) -> tuple[int, int]:
-        """Return the fewest and the most elements for which a call has indices of a type."""
+        """Return the least and the greatest number of elements for an index type."""
         is_narrow = np.dtype(index_dtype).itemsize < np.dtype(np.int64).itemsize
         return (0, MAX_NARROW) if is_narrow else (MAX_NARROW + 1, 2**63)
 
 
-#: So many elements are left to one work-group.
+#: The maximum number of elements that one work-group processes alone.
 _FEW_ON_HOST: Final = 2**15
 _FEW_ON_GPU: Final = 2**13
 
@@ -86,7 +86,7 @@ def _of_queue(queue: Any) -> Place:
 
 
 def find_place(kernel: str, arrays: Iterable[Any], queue: Any = None) -> Place:
-    """Return where a call with some arrays runs.
+    """Return the place where a call with some arrays runs.
 
     A queue that is passed is used; else it is that of the arrays. numpy's arrays without a queue
     are the host's.
@@ -156,7 +156,7 @@ def _copy_kernel(rank: int, target: TargetBase) -> TranslationUnit:
 
 
 def new_array(place: Place, like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return a new array where another array is, its elements undefined; it has 0 or 1 axes."""
+    """Return a new uninitialized array of 0 or 1 axes in the same memory space as another."""
     dtype = np.dtype(dtype)
     if isinstance(like, np.ndarray):
         return np.empty(shape, dtype)

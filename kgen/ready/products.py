@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Product:
-    """The axes of a sum of products of two arrays, by what they are in a product of matrices.
+    """The axes of a sum of products of two arrays, by their roles in a matrix product.
 
     The first factor is operand number ``first``.
     """
@@ -71,7 +71,7 @@ class Product:
 
 
 def read_product(spec: str, shapes: Sequence[Sequence[int]]) -> Product | None:
-    """Return what an Einstein summation is as a product of matrices; ``None`` if it is none.
+    """Return an Einstein summation as a matrix product; ``None`` if it is not one.
 
     >>> found = read_product("kj,ik->ji", [(5, 7), (3, 5)])
     >>> found.first, found.factors, found.result
@@ -122,7 +122,7 @@ _MOST_GROUPS: Final = 2**16 - 1
 
 @dataclass(frozen=True)
 class Tiles:
-    """What the lengths of rows, columns and terms are made multiples of."""
+    """Tile sizes: the lengths of rows, columns and terms are padded to multiples of these."""
 
     rows: int
     columns: int
@@ -206,7 +206,7 @@ class _Plan:
 
     @cached_property
     def multiples(self) -> tuple[tuple[str, int], ...]:
-        """What divides the padded lengths: the tiles, or more of them where that is so."""
+        """Known divisors of the padded lengths: the tile sizes, or multiples of them."""
         _, columns, terms = self.tiles.padded(self.product)
         is_wide = self.tiles.columns == _WIDE and columns % _PANEL == 0
         is_deep = self.tiles.terms < _DEPTH and terms % _DEPTH == 0
@@ -219,7 +219,7 @@ class _Plan:
 
     @cached_property
     def parts(self) -> int:
-        """Into how many sums a long one is divided, where there are few tiles of the result."""
+        """The number of partial sums of a long sum, if the result has few tiles."""
         of = self.product
         if of.batch or not of.is_plain:
             return 1
@@ -253,7 +253,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class Tiled:
-    """A product of two arrays in whole tiles: what it is computed from, and what is made of it."""
+    """A product of two arrays in whole tiles, with its padded inputs and its result."""
 
     plan: _Plan
     place: Place
@@ -338,7 +338,7 @@ def _planned(
 
 
 def _with_capability(place: Place) -> tuple[Place, tuple[int, int] | None]:
-    """Return a place whose target knows the device, where it has tensor cores."""
+    """Return a place whose target specifies the device, if that has tensor cores."""
     target = place.target
     if not isinstance(target, CudaTarget):
         return place, None
@@ -403,7 +403,7 @@ def _copy(
     across: int | None,
     index_dtype: Any,
 ) -> Any:
-    """Return what runs a copy; *across* is the axis that is adjacent in the source alone."""
+    """Return the program of a copy; *across* is the axis contiguous only in the source."""
     rank = len(order)
     axes = [f"i{axis}" for axis in range(rank)]
     bounds = " and ".join(f"0 <= {name} < m{axis}" for axis, name in enumerate(axes))

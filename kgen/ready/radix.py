@@ -35,7 +35,7 @@ __all__ = ["RadixPass", "temporary"]
 
 #: The places of a tile, below the digits of its elements in one number.
 _PLACES: Final = 2**16
-#: Parameters of all passes that are no schedule.
+#: Parameters of all passes that are not part of a schedule.
 _GENERAL: Final = frozenset(("bits", "index_dtype"))
 #: A group has fewer elements: their places are numbers of 16 bits with a sign.
 _LARGEST: Final = 2**15
@@ -44,7 +44,7 @@ _SPLIT_BITS: Final = 4
 _SPLIT_ROWS: Final = 2**_SPLIT_BITS
 #: A work-item scans so many counts of a digit at a time.
 _SCANNED: Final = 8
-#: Local memory of a group in bytes, and what scans and tables take of it for each work-item.
+#: Local memory of a group in bytes, and the bytes of scans and tables per work-item.
 _LOCAL_MEMORY: Final = 48 * 1024 - 64
 _PER_ITEM: Final = 58
 
@@ -260,7 +260,7 @@ class RadixPass:
         return realize_reduction(knl, insn_id_filter=scans, force_scan=True)
 
     def _staged(self, tile: int, room: int) -> tuple[CArgument, ...]:
-        """Return the arrays whose elements so many bytes of local memory have room for."""
+        """Return the arrays whose elements fit in that many bytes of local memory."""
         found = []
         for one in self.moved:
             size = tile * one.dtype.itemsize
@@ -351,7 +351,7 @@ class _Split:
         ]
 
     def temporaries(self) -> list[Any]:
-        """Return what the instructions of this step alone use."""
+        """Return the temporaries that only the instructions of this step use."""
         k = self.number
         return [
             temporary(f"taken_{k}", np.uint32, (self.items,)),

@@ -26,10 +26,10 @@ def shortcut_for(
     again: Again,
     outputs: Callable[[Any], dict[str, Any]] = lambda _: {},
 ) -> Shortcut | None:
-    """Return what makes calls like one with the arguments *given*, if there is such a shortcut.
+    """Return a function for calls similar to one with the arguments *given*, if possible.
 
-    Those are calls whose first array is of the same type and in the same queue, and has one axis;
-    the code checks the other arrays. To find the code anew takes longer than such a call.
+    Similar calls have a first array of the same type, in the same queue, and with one axis; the
+    code checks the other arrays. Finding the code again would take longer than such a call.
 
     :arg sizes: the fewest and the most elements that the code is for
     :arg allocates: a call makes arrays, which are allocated like the first one

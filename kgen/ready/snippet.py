@@ -60,7 +60,7 @@ class Signature:
         return next(name for name in ("n", "N", "n_elements") if name not in taken)
 
     def scope(self, indices: Indices, access: Callable[[str, Expr], Expr] | None = None) -> Scope:
-        """Return what names mean in snippets inside of loops over elements."""
+        """Return the meaning of names in snippets inside loops over elements."""
         count = indices.count
         numbers = {"n": count, "N": count}
         numbers |= {
@@ -190,7 +190,7 @@ def _range(
 def _of_lengths(
     signature: Signature, plain: frozenset[str], given: dict[str, Any], restrict: bool
 ) -> Elements:
-    """Return the arguments where arrays have one axis; the first one says how many indices."""
+    """Return the arguments with one-dimensional arrays; the first one gives the length."""
     names = [one.name for one in signature.arrays]
     size = given[names[0]].shape[0]
     given = dict(given)
@@ -212,7 +212,7 @@ def _of_lengths(
 
 
 def allocator_of(arrays: Iterable[Any]) -> Any:
-    """Return what allocates memory like that of the first array on a device, or ``None``."""
+    """Return the allocator of the first device array's memory, or ``None``."""
     return next((array.allocator for array in arrays if hasattr(array, "allocator")), None)
 
 

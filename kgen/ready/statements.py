@@ -39,7 +39,7 @@ class Program:
 
     @property
     def written(self) -> frozenset[str]:
-        """The names of what is assigned, arrays and temporaries."""
+        """The names of the assigned arrays and temporaries."""
         return frozenset(insn.assignee_name for insn in self.instructions)
 
     def scattered(self, access: Callable[[str], Expr]) -> list[str]:
@@ -53,7 +53,7 @@ class Program:
 
     @property
     def read(self) -> frozenset[str]:
-        """The names of what the values and conditions use."""
+        """The names that values and conditions read."""
         return frozenset(
             name for insn in self.instructions for name in insn.read_dependency_names()
         )
@@ -246,7 +246,7 @@ class _Reader:
         self.program.instructions.append(insn)
 
     def temporary(self, name: str, dtype: Dtype, shape: tuple[int, ...] = ()) -> str:
-        """Declare a temporary; return its name, which is a new one."""
+        """Declare a temporary; return its new name."""
         own = self.new_name(name)
         self.program.temporaries[own] = TemporaryVariable(
             own, dtype, shape=shape, address_space=AddressSpace.PRIVATE
@@ -263,7 +263,7 @@ class _Reader:
     # -- branches and loops -----------------------------------------------------------------
 
     def condition(self, node: Any, where: frozenset[Expr], loops: frozenset[str]) -> Expr:
-        """Return a condition that what is below it cannot change."""
+        """Return a condition that instructions in its branch cannot change."""
         condition = ExpressionReader(self.scope).condition(node)
         own = self.temporary("kgen_condition", _BOOL)
         self.add(p.Variable(own), condition, where, loops)
@@ -323,7 +323,7 @@ class _Reader:
         self.scope = outside
 
     def bound(self, node: Any, where: frozenset[Expr], loops: frozenset[str]) -> str:
-        """Return a bound as text for a domain; what is computed is kept in a temporary."""
+        """Return a bound as text for a domain; computed values are stored in a temporary."""
         value = ExpressionReader(self.scope).value(node)
         if value.dtype.kind not in "iu":
             raise inexpressible(node, f"a bound is of the type {value.dtype}", "cast it: (int) x")
@@ -418,7 +418,7 @@ def _end_of(node: Any, name: str, *, upwards: bool) -> Any:
 
 
 def _step_of(node: Any, name: str, scope: Scope) -> int:
-    """Return what a loop adds to its variable."""
+    """Return the step of a loop."""
     match node.next:
         case c_ast.UnaryOp(op="++" | "p++", expr=c_ast.ID(name=counted)) if counted == name:
             return 1

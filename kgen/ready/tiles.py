@@ -53,10 +53,10 @@ _ITEMS_OF_ONE_TILE: Final = {1: 23, 2: 23, 4: 27}
 
 @dataclass(frozen=True)
 class Tiling:
-    """Which elements a work-group has: *turns* tiles, in which each work-item has *items*.
+    """The elements of a work-group: *turns* tiles, in which each work-item has *items*.
 
     *items* is best an odd number: then work-items read local memory without waiting for another.
-    All tiles are those of one group if it is *alone*. A group that *looks_back* has one.
+    If a group is *alone*, it has all tiles. A group that *looks_back* has one.
     """
 
     group_size: int = 256
@@ -195,7 +195,7 @@ class TiledScan:
         return self.combination.is_commutative and len(self.dtypes) == 1
 
     def instructions(self) -> Iterator[InstructionBase]:
-        """Yield what scans the tiles of a group."""
+        """Yield the instructions that scan the tiles of a group."""
         carry = self._names("carry")
         if self.tiling.looks_back:
             yield from self._stage(TileIndices(self.step.size, tiling=self.tiling), "")
@@ -212,7 +212,7 @@ class TiledScan:
         yield from self._scan_tile(carry)
 
     def carry_on(self) -> Iterator[InstructionBase]:
-        """Yield what ends the work on a tile."""
+        """Yield the instructions that end the work on a tile."""
         if not self.tiling.looks_back:
             yield from self._add_tile("carry", "", self.step.inames[:-1])
 
@@ -229,7 +229,7 @@ class TiledScan:
     # -- the first launch -----------------------------------------------------------------
 
     def _totals(self) -> Iterator[InstructionBase]:
-        """Yield what combines the elements of each group."""
+        """Yield the instructions that combine the elements of each group."""
         tiling, size = self.tiling, self.step.size
         parts = self._names("part", (f"({size} + {tiling.chunk - 1})//{tiling.chunk}",), "GLOBAL")
         group = self.first.inames[0]
@@ -246,7 +246,7 @@ class TiledScan:
             yield insn.copy(predicates=frozenset([is_first]))
 
     def _sum_of_group(self, at: Sequence[Expr], group: str) -> Iterator[InstructionBase]:
-        """Yield what combines elements in any order."""
+        """Yield the instructions that combine elements in any order."""
         tiling = self.tiling
         within = _InGroup(self.step.size, tiling=tiling, suffix="_1")
         _, _, item, element = within.inames
@@ -267,7 +267,7 @@ class TiledScan:
     # -- the second launch ----------------------------------------------------------------
 
     def _totals_before(self, carry: Sequence[Expr]) -> Iterator[InstructionBase]:
-        """Yield what combines the totals of the groups before."""
+        """Yield the instructions that combine the totals of preceding groups."""
         tiling, group = self.tiling, self.step.inames[0]
         row, lane = "kgen_r", "kgen_l_before"
         parts = [p.Variable(f"kgen_part_{k}") for k in range(len(self.dtypes))]
@@ -296,7 +296,7 @@ class TiledScan:
     # -- in one launch --------------------------------------------------------------------
 
     def _look_back(self, carry: Sequence[Expr]) -> Iterator[InstructionBase]:
-        """Yield what combines what the groups before have published."""
+        """Yield the instructions that combine the published totals of preceding groups."""
         tiling, group = self.tiling, self.step.inames[0]
         other, lane, one = "kgen_g_before", "kgen_l_before", "kgen_l_first"
         width = widest(tiling.group_size)
@@ -334,7 +334,7 @@ class TiledScan:
     # -- tiles ----------------------------------------------------------------------------
 
     def _stage(self, indices: TileIndices, suffix: str) -> Iterator[InstructionBase]:
-        """Yield what copies a tile, and scans what the work-items have of it."""
+        """Yield the instructions that copy a tile, and scan each work-item's part of it."""
         tiling = self.tiling
         *outer, item, element = indices.inames
         start = f"{tiling.tile}*{outer[-1]}"
@@ -371,7 +371,7 @@ class TiledScan:
     def _scan_items(
         self, suffix: str, own: Sequence[Expr], outer: Sequence[str], item: str
     ) -> Iterator[InstructionBase]:
-        """Yield what scans a value of each work-item."""
+        """Yield the instructions that scan one value per work-item."""
         size = self.tiling.group_size
         lane, before = f"kgen_lane{suffix}", f"kgen_j{suffix}"
         self._loops(f"[{lane}]: 0 <= {lane} < {size}", f"[{before}]: 0 <= {before} <= {lane}")
@@ -388,7 +388,7 @@ class TiledScan:
         )
 
     def _scan_tile(self, carry: Sequence[Expr]) -> Iterator[InstructionBase]:
-        """Yield what replaces the elements of a tile by the results."""
+        """Yield the instructions that replace the elements of a tile by the results."""
         tiling = self.tiling
         *outer, item, _ = self.step.inames
         element = "kgen_e_scan"
@@ -411,7 +411,7 @@ class TiledScan:
         yield from self._assign(here[:1], result[:1], inames)
 
     def _add_tile(self, name: str, suffix: str, inames: Sequence[str]) -> Iterator[InstructionBase]:
-        """Yield what combines a value with all of a tile."""
+        """Yield the instructions that combine a value with all elements of a tile."""
         count, last = len(self.dtypes), self.tiling.group_size - 1
         total = [p.Variable(f"kgen_{name}_{k}") for k in range(count)]
         tile = [p.Variable(f"kgen_upto{suffix}_{k}")[last] for k in range(count)]

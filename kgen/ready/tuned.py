@@ -47,7 +47,7 @@ def defaults_of(schedule: Callable[..., Any], *names: str) -> dict[str, int]:
 
 
 class _FoundCall(Exception):
-    """A call that is looked at, and not made."""
+    """A call that is inspected instead of made."""
 
 
 @dataclass(eq=False)
@@ -197,7 +197,7 @@ class Tunable:
     def _found(
         self, args: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Schedules, dict[str, Any]]:
-        """Return what a call would run, and the arguments of the kernel."""
+        """Return the program that a call would run, and the arguments of the kernel."""
         found: list[Any] = []
         other = copy.copy(self)
         other._found_call = lambda *call: found.extend(call)
@@ -233,7 +233,7 @@ class Tunable:
         options: Mapping[str, Any],
         arguments: dict[str, Any],
     ) -> Any:
-        """Return what runs a kernel, with the schedule that wisdom has for some arguments."""
+        """Return the executor of a kernel with the schedule in wisdom for some arguments."""
         if self._found_call is not None:
             self._found_call(place, method, options, arguments)
             raise _FoundCall
@@ -268,5 +268,5 @@ def _numbers_of(unit: TranslationUnit) -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def device_of(place: Place) -> dict[str, str]:
-    """Return what records say of the device where a call runs."""
+    """Return the description, in records, of the device where a call runs."""
     return device_info(place.target, place.leading).identity
