@@ -32,7 +32,7 @@ def is_cachefile(data: Any) -> bool:
 
 
 def parse_cachefile(data: Mapping[str, Any]) -> Recording:
-    """Return what a cache file records.
+    """Return the recording in a cache file.
 
     An entry without a number for the objective has failed, be it an error's name, an object that
     describes one, or nothing.
@@ -63,7 +63,7 @@ def parse_cachefile(data: Mapping[str, Any]) -> Recording:
 def _configuration(
     key: str, entry: Mapping[str, Any], names: Sequence[str], params: Mapping[str, Any]
 ) -> Configuration:
-    """Return the values of parameters, of which an entry may have some in its key only."""
+    """Return the values of parameters, some of which may occur only in the key of an entry."""
     texts = key.split(",")
     if names and all(name in entry for name in names):
         return {name: entry[name] for name in names}

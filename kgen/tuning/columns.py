@@ -126,7 +126,7 @@ def column_of(values: Sequence[Any]) -> Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns by name, all of as many rows; those of a part are made when they are read."""
+    """Columns of equal length by name; columns of a part are computed on first access."""
 
     columns: Mapping[str, Column]
     count: int

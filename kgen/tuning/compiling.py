@@ -37,14 +37,14 @@ class ConfigurationError(KgenError):
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A kernel whose code is compiled, on disk; its digest, and what is known without a run."""
+    """A kernel whose compiled code is on disk, its digest, and facts known without a run."""
 
     kernel: TranslationUnit
     code: str
-    #: whether it is proved to compute what was written: ``proved`` or ``unknown``
+    #: whether it is proved equivalent to the kernel as written: ``proved`` or ``unknown``
     proof: str
     seconds: float
-    #: the seconds that the roofline says it takes at least
+    #: the lower bound of its time by the roofline model, in seconds
     bound: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -57,14 +57,14 @@ def opened(target: TargetBase, device: str | None) -> tuple[Any, ...]:
 
 
 def module_of(unit: TranslationUnit) -> Module:
-    """Return the code of a program, generated if it is new."""
+    """Return the code of a program, generated on first use."""
     code = code_of(process_caches)
     return code.find(process_caches.disk, unit, unit.default_entrypoint.name, {}).module
 
 
 @contextmanager
 def failing_as(cause: str) -> Iterator[None]:
-    """Raise all errors of a block as those of a configuration."""
+    """Convert all errors of a block to errors of the configuration."""
     try:
         yield
     except ConfigurationError:
@@ -131,7 +131,7 @@ def _proof(task: Task, kernel: TranslationUnit) -> str:
 
 
 def _bound(task: Task, kernel: TranslationUnit) -> float | None:
-    """Return the seconds that a kernel takes at least, where that can be counted."""
+    """Return a lower bound of a kernel's time in seconds, if its operations can be counted."""
     if task.limits is None:
         return None
     try:

@@ -20,7 +20,7 @@ __all__ = ["DeviceInfo", "device_info", "device_lock"]
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceInfo:
-    """What records of a device have in common, and where it is.
+    """The description of a device in records, and its location.
 
     ``unit`` is the same for two programs that run on the same hardware, by whatever interface.
     """

@@ -14,7 +14,7 @@ __all__ = ["Display"]
 
 
 class Display:
-    """A bar with the time left, the best time so far and its part of the roofline.
+    """A progress bar with the time left, the best time so far and its fraction of the roofline.
 
     It is silent where the output for errors is no terminal.
     """
@@ -46,7 +46,7 @@ class Display:
             self._bar.stop()
 
     def show(self, progress: Progress, stop: Stop) -> None:
-        """Show how far a search has come."""
+        """Show the progress of a search."""
         if self._bar is not None:
             self._bar.update(
                 self._task, completed=progress.evaluations, best=best_text(progress, stop)

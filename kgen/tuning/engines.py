@@ -39,11 +39,11 @@ from kgen.tuning.worker import Deadline, Worker, WorkerDied
 __all__ = ["Bench", "Engine", "ExecutorEngine", "LocalEngine", "awaited", "make_engine", "run_step"]
 
 Result = TypeVar("Result")
-#: How many kernels are made ahead of those that are measured.
+#: The number of kernels that are built ahead of measurements.
 _AHEAD = 2
-#: Processes that make kernels for one device, where there are as many processors.
+#: The maximum number of processes that build kernels for one device.
 _MAKERS = 8
-#: How many deadlines a reference has, and code that is made.
+#: The time limits of a reference, and of building code, in multiples of the deadline.
 _REFERENCE, _COMPILATION = 10, 4
 #: After these a process may be damaged.
 _DAMAGING = frozenset({"launch", "bounds"})
@@ -126,7 +126,7 @@ class Bench:
             return self._call(find_limits, content, self.device, wanted, times=_REFERENCE)
 
     def _load(self, content: bytes, kernels: Sequence[Compiled]) -> DeviceInfo:
-        """Do what takes long and needs no peace: load kernels, run the reference."""
+        """Do slow work that need not be undisturbed: load kernels, run the reference."""
         for compiled in kernels:
             self._call(load_kernel, content, self.device, compiled, times=_REFERENCE)
         return self.describe(content)
@@ -152,7 +152,7 @@ class Bench:
 class Engine(Protocol):
     """What runs the steps of a tune, several at once; each may raise a ConfigurationError."""
 
-    #: how many kernels are made, and how many are measured, at once
+    #: the numbers of kernels that are built, and measured, concurrently
     makers: int
     measurers: int
     #: how many configurations are on their way at most
@@ -254,7 +254,7 @@ class ExecutorEngine:
 
 
 def _successor(executor: Executor) -> Executor:
-    """Return an executor like one that is broken; raise its error if that cannot be made."""
+    """Return a replacement for a broken executor; raise its error if none can be made."""
     kind = type(executor)
     workers = _workers_of(executor)
     if kind.__module__.startswith("loky."):

@@ -1,4 +1,4 @@
-"""The arguments of a problem, and the expected results: those of a reference that runs once."""
+"""The arguments of a problem, and the expected results, computed once by a reference."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _POISON = 0x5A
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """The arguments of a call, with poisoned outputs, and the outputs behind it."""
+    """The arguments of a call, with poisoned outputs, and the expected outputs after it."""
 
     module: Module
     parameters: Mapping[str, Any]
@@ -126,7 +126,7 @@ def _run(unit: TranslationUnit, data: Mapping[str, Any], names: list[str]) -> di
 
 
 def difference(result: Array, expected: Array, tolerance: float | None = None) -> str | None:
-    """Say where a result differs from what is expected, if it does.
+    """Describe where a result differs from the expected one, if it does.
 
     Where a NaN is expected, there is one; other numbers are as near as their type lets them be, on
     the scale of the largest one.

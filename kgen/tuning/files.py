@@ -19,12 +19,12 @@ __all__ = ["read_recording", "write_recording"]
 
 _TEXTS: Mapping[str, Callable[[Recording], str]] = {"cache": cachefile_text, "t4": t4_text}
 
-#: Places at which a file that was cut off is tried to be closed.
+#: The number of positions at which closing a truncated file is attempted.
 _TRIES = 20
 
 
 def read_recording(path: str | Path) -> Recording:
-    """Return what a file of results tells: a cache file of Kernel Tuner, or a T4 file.
+    """Return the recording in a file of results: a cache file of Kernel Tuner, or a T4 file.
 
     Either may be gzipped. A cache file that a search has not closed, or was cut off, is read up to
     its last complete entry.
@@ -68,7 +68,7 @@ def _text_of(path: str | Path) -> str:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Return what is gzipped; of a file that was cut off, what is there."""
+    """Return the content of gzipped data; for a truncated file, the readable part."""
     unpacker = zlib.decompressobj(wbits=31)
     return unpacker.decompress(data) + unpacker.flush()
 
@@ -84,7 +84,7 @@ def _parsed(text: str, path: str | Path) -> Any:
 
 
 def _closed(text: str) -> Any:
-    """Close the braces of a cache file behind its last complete entry."""
+    """Close the braces of a cache file after its last complete entry."""
     for _ in range(_TRIES):
         for end in ("}", "}}"):
             with contextlib.suppress(json.JSONDecodeError):

@@ -33,7 +33,7 @@ __all__ = [
     "prepare_task",
 ]
 
-#: Bytes that are written to evict what caches hold.
+#: The number of bytes written to evict the contents of caches.
 _FLUSH_BYTES = 1 << 28
 #: Energy is counted over calls that take so many seconds.
 _ENERGY_S = 0.2
@@ -51,9 +51,9 @@ class Measurement:
 
 
 def prepare_task(content: bytes, configuration: Mapping[str, Any]) -> Task:
-    """Return a task with what all kernels compute the same as, and whose devices they run on.
+    """Return a task with the reference of all kernels, and the target whose devices run them.
 
-    The reference runs, of which results may be kept on disk.
+    This runs the reference, whose results may be cached on disk.
     """
     task = load_task(content)
     with failing_as("transformation"):
@@ -169,7 +169,7 @@ class _Run:
         self.batch = 1
 
     def place(self) -> None:
-        """Put arguments on the device, as they are before a call; what is only read, once."""
+        """Copy arguments to the device in their initial state; read-only ones only once."""
         expected = self.expected
         data = fitted_data(expected.module, self.module, expected.data, expected.parameters)
         for info in self.module.arguments:
@@ -226,7 +226,7 @@ class _Run:
                 raise KgenError(f"output '{name}' is wrong: {text}")
 
     def find_batch(self) -> None:
-        """Find how many calls are timed at once: one, where caches are flushed before it."""
+        """Find the number of calls per measurement: one if caches are flushed before each."""
         if not self.task.flushes_caches:
             self.batch = calls_in_batch(min(self.sample() for _ in range(2)))
 
@@ -247,7 +247,7 @@ class _Run:
         settle(self.runtime.to_device(np.ones(_FLUSH_BYTES // 8), *self.leading))
 
     def energy(self) -> float | None:
-        """Return the joules of one call, where the device counts them."""
+        """Return the energy of one call in joules, if the device measures it."""
         before = self.sensors.joules()
         if before is None:
             return None

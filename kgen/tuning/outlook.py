@@ -18,7 +18,7 @@ from kgen.tuning.task import Task
 
 __all__ = ["Outlook", "Outlooks"]
 
-#: What a work-item has in registers beside its arrays.
+#: Registers of a work-item in addition to those of its arrays.
 _REGISTERS = 32
 #: The occupancy that is enough to hide latencies.
 _ENOUGH = 0.25
@@ -51,10 +51,10 @@ class Outlook:
 
     @property
     def expected_s(self) -> float:
-        """A time to order configurations by: that of the roofline, by what slows it down.
+        """A time to order configurations by: the roofline's, scaled by estimated slowdowns.
 
         These are lanes of warps without a work-item, and too few work-items to hide latencies.
-        Without a roofline it is in no unit.
+        Without a roofline it has no unit.
 
         >>> Outlook(items=(256,)).expected_s, Outlook(items=(16,)).expected_s
         (1.0, 2.0)
@@ -70,7 +70,7 @@ class Outlook:
 
 
 class Outlooks:
-    """Those of a search space, each made when it is asked for, of the kernel of a configuration.
+    """The outlooks of a search space, each computed on demand from a configuration's kernel.
 
     :arg start: the row that configurations are compared with
     """
@@ -80,7 +80,7 @@ class Outlooks:
         self.of = functools.cache(self._of)
 
     def _of(self, row: int) -> Outlook | None:
-        """Return the outlook of a row; ``None`` where there is no kernel."""
+        """Return the outlook of a row; ``None`` if it has no kernel."""
         sizes, limits = self.task.problem.sizes, self.task.limits
         try:
             program = self.task.kernel(self.space[row])
@@ -102,7 +102,7 @@ class Outlooks:
         return 0.0 if found is None or found.work is None else found.work.least_s
 
     def priority(self, row: int) -> float:
-        """Return a number that is less for rows which are worth measuring before others.
+        """Return the priority of a row; rows with smaller numbers should be measured first.
 
         That is the expected time; each parameter that differs from the start counts as 10 %. What
         has no kernel comes last.
@@ -113,7 +113,7 @@ class Outlooks:
         return math.inf if found is None else found.expected_s * _STEP**steps
 
     def groups(self) -> list[Sequence[str]]:
-        """Return the parameters in groups, by what changes with each alone at the start.
+        """Return groups of parameters, by the effect of changing each one alone at the start.
 
         Those that change the launch come first, then those that change the memory of a group or
         item, then the traffic and operations, then all others, and those that no restriction lets

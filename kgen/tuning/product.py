@@ -20,7 +20,7 @@ Positions: TypeAlias = NDArray[np.int32]
 
 #: Combinations that are held at most.
 LIMIT = 2**26
-#: Combinations that are judged at once: they stay in the processor's cache.
+#: The number of combinations that are tested together, which fit in the processor's cache.
 _BLOCK = 2**15
 
 
@@ -55,11 +55,11 @@ class _Partial:
     places: Positions
 
     def growth(self, names: frozenset[str]) -> int:
-        """Return by what factor joining parameters multiplies the combinations."""
+        """Return the factor by which joining parameters multiplies the combinations."""
         return math.prod(self._size(name) for name in names - {*self.names})
 
     def join(self, names: frozenset[str], condition: Condition | None = None) -> _Partial:
-        """Return the combinations with more parameters for which a condition holds."""
+        """Return the combinations extended by more parameters for which a condition holds."""
         new = tuple(name for name in self.values if name in names and name not in self.names)
         if len(new) > 1 and self.growth(frozenset(new)) > _BLOCK:
             return self.join(frozenset(new[:1])).join(names, condition)
@@ -84,7 +84,7 @@ class _Partial:
         return len(self.values[name].values)
 
     def _blocks(self, new: tuple[str, ...], condition: Condition | None) -> Iterator[Positions]:
-        """Yield combinations with more parameters: those of some of the old ones at a time."""
+        """Yield combinations extended by more parameters, in blocks of the old ones."""
         sizes = [self._size(name) for name in new]
         factor, total = math.prod(sizes), self.places.shape[1]
         added = np.indices(sizes, np.int32).reshape(len(new), factor)

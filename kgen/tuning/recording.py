@@ -12,7 +12,7 @@ from kgen.tuning.space import Configuration, SearchSpace
 
 __all__ = ["Evaluation", "Recording", "measured"]
 
-#: Objectives that are rates, of which more is better.
+#: Objectives that are rates, for which larger is better.
 _RATES = ("/s", "/w", "/j")
 #: What some files have as the time of a failure.
 _FAILED = 1e20

@@ -77,7 +77,7 @@ class Record:
 
 
 def key_of(code: str, device: Mapping[str, str], problem: Problem) -> str:
-    """Return what a time depends on, as text."""
+    """Return everything that determines a time, as text."""
     return json.dumps([code, dict(device), asdict(problem)], sort_keys=True, default=plain)
 
 
@@ -152,7 +152,7 @@ class Records:
         self._append({"event": "abandoned", "attempt": attempt})
 
     def add(self, record: Record, attempt: str = "") -> None:
-        """Append a record: the result of what started as *attempt*."""
+        """Append a record: the result of the attempt that started as *attempt*."""
         self._take(record)
         self._append({**record.to_line(), "attempt": attempt, "at": time.time()})
 
@@ -225,7 +225,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _write_line(handle: int, text: str) -> None:
-    """Append a line; behind one that was cut, begin a new one."""
+    """Append a line; after a truncated line, begin a new one first."""
     size = os.fstat(handle).st_size
     is_cut = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
     data = ("\n" * is_cut + text + "\n").encode()

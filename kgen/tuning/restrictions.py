@@ -22,7 +22,7 @@ Restriction: TypeAlias = str | Callable[..., Any]
 
 @dataclass(frozen=True)
 class Condition:
-    """What a restriction says of some parameters; *after* are those that earlier parts name.
+    """A condition of a restriction on some parameters; *after* are those of earlier conditions.
 
     A text ``p and q`` is two conditions, of which the second is evaluated where the first holds.
     """
@@ -34,7 +34,7 @@ class Condition:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The parameters that are to be bound before it is evaluated."""
+        """The parameters that must be bound before it is evaluated."""
         return self.names | self.after
 
     def mask(self, table: Table) -> NDArray[np.bool_]:
@@ -65,7 +65,7 @@ class Condition:
 
 
 def conditions_of(restriction: Restriction, names: Sequence[str]) -> list[Condition]:
-    """Return the conditions that a restriction is made of.
+    """Return the conditions whose conjunction is a restriction.
 
     >>> [c.text for c in conditions_of("b > 0 and a % b == 0", ["a", "b"])]
     ["'b > 0'", "'a % b == 0'"]

@@ -17,7 +17,7 @@ __all__ = [
 
 #: Samples of the first look at a kernel.
 PROBES = 3
-#: A kernel whose fastest probe is so many times slower than the best is not measured further.
+#: A kernel whose fastest probe is slower than the best by this factor is not measured further.
 SLOWER = 1.5
 #: Calls shorter than this are timed several at once, for so many seconds.
 _SHORT_S, _BATCH_S = 2e-4, 4e-4

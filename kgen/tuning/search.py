@@ -26,10 +26,10 @@ from kgen.tuning.task import Task
 
 __all__ = ["Search", "roofline_of"]
 
-#: The best ones are compared in turn: so many, in so many rounds, where they are as near as this.
+#: The final comparison in turn: the maximum number of kernels, the rounds, the largest ratio.
 _FINALISTS, _ROUNDS, _NEAR = 5, 11, 1.1
 _COMPARISONS = 3
-#: Where devices differ, a configuration is measured again until it was on the first one: so often.
+#: If devices differ, the maximum number of repetitions until the first device measures it.
 _ELSEWHERE = 4
 
 
@@ -87,7 +87,7 @@ class Search:
         self._suspects: list[_Trial] = []
 
     def run(self) -> None:
-        """Search until a limit is reached, or nothing is left; then compare the best ones.
+        """Search until a limit is reached or the space is exhausted; then compare the best ones.
 
         A Ctrl-C leaves what has been found.
         """
@@ -103,7 +103,7 @@ class Search:
             self.records.flush()
 
     def measure(self, configuration: Mapping[str, Any]) -> None:
-        """Measure one more configuration, whatever the limits are."""
+        """Measure one more configuration, regardless of limits."""
         row = self.space.row(configuration)
         if row is None or row in self.found:
             return
@@ -111,7 +111,7 @@ class Search:
         self._finish_all()
 
     def result(self) -> SearchResult:
-        """Return what has been found."""
+        """Return the result so far."""
         return SearchResult(
             space=self.space,
             problem=self.task.problem,
@@ -141,7 +141,7 @@ class Search:
                 self._drop()
 
     def _drop(self) -> None:
-        """Forget what is not measured yet."""
+        """Drop the configurations that are not measured yet."""
         for future in self._making:
             future.cancel()
         self._making.clear()
@@ -203,7 +203,7 @@ class Search:
             self._making[future] = trial
 
     def _submit(self, step: str, *args: Any) -> Future[Any] | None:
-        """Begin a step; end the search where the executor takes no more."""
+        """Begin a step; end the search if the executor accepts no more work."""
         try:
             return self.engine.submit(step, *args)
         except RuntimeError as error:  # BrokenExecutor, or shut down
@@ -239,7 +239,7 @@ class Search:
         return None if best == float("inf") else best
 
     def _is_known(self, trial: _Trial) -> bool:
-        """Take what needs no measurement: a record, a crash, what a lower bound says."""
+        """Handle a configuration that needs no measurement: a record, a crash, a lower bound."""
         compiled = trial.compiled
         assert compiled is not None
         self.records.refresh()
@@ -284,7 +284,7 @@ class Search:
         self._ready.append(trial)
 
     def _take(self, trial: _Trial, record: Record, *, is_new: bool = True) -> None:
-        """Keep what is known of a configuration, on disk too; tell the strategy."""
+        """Store the result of a configuration, also on disk; tell the strategy."""
         self.found[trial.row] = record
         if is_new:
             self.records.add(record, trial.attempt)
@@ -295,7 +295,7 @@ class Search:
             self.progress.add(record.time)
 
     def _fail(self, trial: _Trial, error: Exception) -> None:
-        """Take a failure; where a worker died that others shared, run the configuration again."""
+        """Handle a failure; if a shared worker died, run the configuration again."""
         if not isinstance(error, ConfigurationError) and not trial.is_suspect:
             trial.is_suspect = True
             self._suspects.append(trial)
@@ -352,7 +352,7 @@ class Search:
         )
 
     def _compare(self) -> None:
-        """Measure the best ones again, in turn, until none of the fastest is left that was not."""
+        """Measure the best ones again, in turn, until all of the fastest were compared."""
         compared: set[int] = set()
         for _ in range(_COMPARISONS):
             rows = self._nearest()
@@ -401,7 +401,7 @@ class Search:
         self.winner = self._best(best, ties)
 
     def _note_surprise(self, row: int, times: tuple[float, ...]) -> None:
-        """Note where the second measurement differs from the first, or is beyond the roofline."""
+        """Record that the second measurement differs from the first, or exceeds the roofline."""
         before, after = self.found[row].time or 0.0, statistics.median(times)
         if not 1 / SLOWER < after / before < SLOWER:
             self.notes.append(

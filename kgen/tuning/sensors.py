@@ -31,12 +31,12 @@ class Sensors:
         }
         found = {}
         for name, reading in readings.items():
-            with contextlib.suppress(nvml.NVMLError):  # what this device does not tell
+            with contextlib.suppress(nvml.NVMLError):  # not provided by this device
                 found[name] = float(reading())
         return found
 
     def joules(self) -> float | None:
-        """Return the energy since the driver was loaded, where the device counts it."""
+        """Return the energy since the driver was loaded, if the device measures it."""
         if self._library is None:
             return None
         try:

@@ -64,7 +64,7 @@ class Transformed:
 
 
 def as_builder(build: Any) -> Builder:
-    """Return what makes kernels: *build*, or what a pair of a kernel and a function of it means."""
+    """Return the builder of kernels: *build*, or one from a pair of a kernel and a function."""
     if (
         isinstance(build, tuple | list)
         and len(build) == 2
@@ -81,13 +81,13 @@ def as_builder(build: Any) -> Builder:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """How kernels of one problem are made, verified and measured; the same for all of them."""
+    """How the kernels of one problem are built, verified and measured; common to all of them."""
 
     build: Builder
     problem: Problem = field(default_factory=Problem)
     arguments: Mapping[str, Any] | Callable[..., Mapping[str, Any]] | None = None
     reference: Reference | None = None
-    #: what all kernels compute the same as
+    #: the kernel to which all kernels must be equivalent
     written: TranslationUnit | None = None
     #: the target of all kernels, if not their own; and the one whose devices they run on
     target: TargetBase | None = None
@@ -105,7 +105,7 @@ class Task:
         return self._made(configuration)[0]
 
     def kernel_as_written(self, configuration: Mapping[str, Any]) -> TranslationUnit:
-        """Return what kernels compute the same as: the user's reference, or before transformations.
+        """Return the reference of all kernels: the user's, or the kernel before transformations.
 
         That is the kernel of a pair, or the one that the user wrote.
         """
@@ -115,7 +115,7 @@ class Task:
         return written or _as_written(made)
 
     def _made(self, configuration: Mapping[str, Any]) -> tuple[TranslationUnit, Any]:
-        """Return the kernel of a configuration, and what it was made of, if that is told."""
+        """Return the kernel of a configuration, and its source kernel, if known."""
         made = self.build(**{**self._accepted(), **configuration})
         written = self.build.kernel if isinstance(self.build, Transformed) else None
         if isinstance(made, tuple) and len(made) == 2:
@@ -151,7 +151,7 @@ class Task:
 
     @functools.cached_property
     def _types_given(self) -> dict[str, np.dtype[Any]]:
-        """The types of the arguments of the user's that are no sizes."""
+        """The types of the user's arguments, except sizes."""
         given = self.given_arguments()
         return {n: np.asarray(v).dtype for n, v in given.items() if not isinstance(v, int)}
 
@@ -190,7 +190,7 @@ def load_task(content: bytes) -> Task:
 
 
 def _named_in(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of some values that a function has parameters for, by name."""
+    """Return the values for which a function has parameters, by name."""
     parameters = inspect.signature(function).parameters
     return {name: value for name, value in values.items() if name in parameters}
 
@@ -205,11 +205,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def _content(build: Builder) -> bytes:
-    """Return what a builder is: its code, and what that refers to."""
+    """Return the content of a builder: its code, and the objects that the code refers to."""
     file = io.BytesIO()
     try:
         _Pickler(file).dump(build)
-    except Exception:  # what cannot be sent by value is known by its name
+    except Exception:  # objects that cannot be pickled by value are identified by name
         return repr(getattr(build, "__qualname__", type(build))).encode()
     return file.getvalue()
 

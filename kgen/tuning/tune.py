@@ -38,7 +38,7 @@ __all__ = ["HasSpace", "tune", "untuned_row"]
 _EVALUATIONS = 200
 #: How many configurations are tried for a first one that works; how many begin the next problem.
 _FIRST, _STARTS = 16, 5
-#: Rows at random of which the strategy `heuristic` measures the best one.
+#: The number of random rows from which the strategy `heuristic` measures the best one.
 _COMPARED = 32
 _METRICS = ("time", "energy", "registers")
 
@@ -159,7 +159,7 @@ def tune(
 
 @runtime_checkable
 class HasSpace(Protocol):
-    """What has a builder with its parameters, such as what :func:`kgen.auto_space` returns."""
+    """An object with a builder and its parameters, such as a result of :func:`kgen.auto_space`."""
 
     @property
     def tune_params(self) -> Mapping[str, Sequence[Any]]:
@@ -239,7 +239,7 @@ class _Tune:
             search.run()
 
     def _step(self, step: str, *args: Any) -> Any:
-        """Do something that no configuration stands for; its failure is one of the tune."""
+        """Run a step that belongs to no configuration; its failure ends the tune."""
         try:
             return awaited(self.engine.submit(step, *args))
         except ConfigurationError as error:
@@ -287,7 +287,7 @@ class _Tune:
 
 
 def _row_of(space: SearchSpace, configuration: Mapping[str, Any]) -> int | None:
-    """Return the row of a configuration; ``None`` where a space has no such one."""
+    """Return the row of a configuration; ``None`` if it is not in the space."""
     try:
         return space.row(configuration)
     except KgenError:
@@ -391,7 +391,7 @@ def _check_metrics(metrics: Sequence[str]) -> None:
 
 
 def _check_running(executor: Any, workers: int | None, timeout: float) -> None:
-    """Reject what is no executor, and numbers that are not positive."""
+    """Reject invalid executors, and numbers that are not positive."""
     if not isinstance(executor, Executor | None):
         raise KgenError(
             f"executor= is a concurrent.futures.Executor, not {executor!r}",

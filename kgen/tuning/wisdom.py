@@ -45,7 +45,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Wisdom:
-    """Records of measurements, of which the best ones for a call are looked up.
+    """Records of measurements, for looking up the best configuration for a call.
 
     >>> Wisdom(()).tuned(lambda block=16: None).choose(n=100).rule
     Traceback (most recent call last):
@@ -221,7 +221,7 @@ class TunedKernel:
         return self._kernels[key]
 
     def _general(self) -> Choice:
-        """Return what runs where there is no record."""
+        """Return the kernel to run if there is no record."""
         if self.default is not None:
             kernel = self._kernel(self.default, {})
             return Choice(configuration=self.default, kernel=kernel, rule=_DEFAULT)
@@ -250,7 +250,7 @@ class TunedKernel:
                 yield record.configuration, record.problem.sizes
 
     def _device(self, args: Sequence[Any]) -> dict[str, str]:
-        """Describe the device of a call; none where the kernel does not run here."""
+        """Describe the device of a call; empty if the kernel does not run here."""
         target = self.general.kernel.target
         if target.runs_in_queue and not args:
             return {}

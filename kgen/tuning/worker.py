@@ -22,7 +22,7 @@ from kgen.errors import KgenError
 __all__ = ["Deadline", "WorkerDied", "Worker", "serve"]
 
 Result = TypeVar("Result")
-#: Seconds that a process has to start, beside the deadline of its first call.
+#: The seconds allowed for starting a process, in addition to the deadline of its first call.
 _START_S = 60.0
 _SERVE = "from kgen.tuning.worker import serve; serve({})"
 
@@ -134,7 +134,7 @@ class Worker:
         return f"{how}; it printed: {printed[-1000:]}" if printed else how
 
     def end(self) -> None:
-        """End the process, for good: from another thread, whatever this one does."""
+        """End the process permanently; other threads may call this at any time."""
         with self._starting:
             self._is_ended = True
         self.close()
@@ -154,7 +154,7 @@ class Worker:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Return a process, and those that it has started and their own: compilers."""
+    """Return a process and its descendants, such as compilers."""
     found = [pid]
     for parent in found:
         for listed in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -164,7 +164,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def serve(handle: int) -> None:
-    """Answer the calls that come through a pipe, until its other end is closed."""
+    """Serve the calls from a pipe until its other end is closed."""
     connection: Connection[Any, Any] = Connection(handle)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     connection.send("ready")

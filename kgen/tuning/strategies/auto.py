@@ -17,15 +17,15 @@ from kgen.tuning.strategies.threads import one_thread
 
 __all__ = ["Auto", "distances_of", "expected_improvement"]
 
-#: Configurations that are measured before the model is asked.
+#: The number of configurations that are measured before the model is used.
 _DESIGN = 8
-#: Rows of which the first ones are chosen, far from each other.
+#: The number of rows from which the first ones are chosen, far from each other.
 _SPREAD = 1500
-#: Rows for which the model is asked: not seen before, near the best, and at random.
+#: The number of rows that the model evaluates: unseen ones, near the best, and at random.
 _POOL = 3000
-#: Of the best rows, those whose neighbors are in the pool, and how many of them.
+#: The number of best rows whose neighbors are in the pool, and the number of neighbors.
 _BEST, _NEIGHBORS = 3, 500
-#: Times that the model learns at most.
+#: The maximum number of times that the model is fitted to.
 _LEARNED = 200
 #: Gradient steps of the model: at first, and then after each time; of _SELDOM * n times, each n-th.
 _FIRST_STEPS, _STEPS, _SELDOM = 30, 4, 25
@@ -96,7 +96,7 @@ class Auto(Strategy):
         return int(pool[order[0]])
 
     def _far_apart(self, count: int) -> list[int]:
-        """Return rows at random, and then each time the one that is farthest from those before."""
+        """Return rows at random, then repeatedly the row farthest from all previous ones."""
         rows = self.space.sample(_SPREAD, self.rng)
         places = self._places[rows]
         distances = np.full(len(rows), np.inf)
@@ -133,13 +133,13 @@ class Auto(Strategy):
             self._model.fit(self._places[rows], values, 0)
 
     def _probability_of_working(self, rows: Rows, works: NDArray[np.bool_], pool: Rows) -> Array:
-        """Return for each row of a pool how likely it works, by regression on what did."""
+        """Return for each row of a pool the probability that it works, by regression."""
         is_due = self._fits % max(1, len(rows) // _SELDOM) == 0
         self._working.fit(self._places[rows], works.astype(float), _STEPS * is_due)
         return np.clip(self._working.predict(self._places[pool])[0], _LEAST_PROBABLE, 1.0)
 
     def _pool(self) -> Rows:
-        """Return the rows from which the next is chosen."""
+        """Return the candidate rows for the next proposal."""
         unseen = self.unseen
         if len(unseen) <= _POOL:
             return unseen

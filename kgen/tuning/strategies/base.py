@@ -40,7 +40,7 @@ class Strategy(ABC):
         self.space = space
         self.rng = np.random.default_rng(seed)
         self.bounds = bounds
-        #: For each row whether it has been asked for, told, or skipped.
+        #: For each row, whether it has been proposed, told, or skipped.
         self.seen: NDArray[np.bool_] = np.zeros(len(space), bool)
         #: The times of the rows that were told, in this order; ``None`` for those that failed.
         self.told: dict[int, float | None] = {}

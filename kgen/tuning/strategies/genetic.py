@@ -11,7 +11,7 @@ from kgen.tuning.strategies.base import Strategy
 
 __all__ = ["Genetic"]
 
-#: Children that are made before one at random is taken, because none was new and valid.
+#: The maximum number of attempts to make a new valid child before a random row is taken.
 _TRIES = 30
 
 
@@ -74,6 +74,6 @@ class Genetic(Strategy):
         return np.where(is_changed, self.rng.integers(sizes), child)
 
     def _parent(self) -> int:
-        """Return the faster of two configurations that stay."""
+        """Return the faster of two surviving configurations."""
         places = self.rng.integers(len(self._fastest), size=2)
         return self._fastest[int(places.min())][1]
