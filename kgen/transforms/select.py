@@ -45,7 +45,7 @@ P = ParamSpec("P")
 Program = TypeVar("Program", LoopKernel, TranslationUnit)
 V = TypeVar("V")
 
-#: Tells whether an instruction is meant.
+#: Tells whether an instruction is selected.
 InstructionTest = Callable[[InstructionBase], bool]
 
 
@@ -204,7 +204,7 @@ def _transform(
 
 
 def _kept(value: Any) -> Any:
-    """Copy the lists, dicts and sets that arguments are, which callers may change later."""
+    """Copy arguments that are lists, dicts or sets, since callers may change these later."""
     if type(value) in (list, tuple, set):
         return type(value)(map(_kept, value))
     if type(value) is dict:
@@ -237,7 +237,7 @@ def _on_unit(unit: TranslationUnit, change: Callable[[LoopKernel], LoopKernel]) 
 
 
 def _merged(unit: TranslationUnit, errors: list[NothingSelectedError]) -> NothingSelectedError:
-    """Make one error of those of all kernels, with the names that any of them has."""
+    """Merge the errors of all kernels into one, with the names that any of them has."""
     unnamed = [err for err in errors if isinstance(err, NoSuchNameError)]
     if len(errors) == 1 or len(unnamed) < len(errors):
         return errors[0]
@@ -246,7 +246,7 @@ def _merged(unit: TranslationUnit, errors: list[NothingSelectedError]) -> Nothin
     return NoSuchNameError(names, unnamed[0].kind, unnamed[0].name, known)
 
 
-# -- what a caller names -----------------------------------------------------------------------
+# -- names given by callers --------------------------------------------------------------------
 
 
 def split_names(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ def remove_instructions(kernel: LoopKernel, insn_ids: str | Collection[str] | An
 def _dependencies_beyond(
     kernel: LoopKernel, gone: Collection[str | None]
 ) -> dict[str, frozenset[str]]:
-    """Return, for each removed instruction, those that stay and that it waited for."""
+    """Return, for each removed instruction, its direct and indirect remaining dependencies."""
     result: dict[str, frozenset[str]] = {}
     for start in kernel.instructions:  # in program order: mostly, what is needed is known
         if start.id not in gone or start.id in result:

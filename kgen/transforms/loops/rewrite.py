@@ -66,7 +66,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Replacement:
-    """``values``: what the old inames are in terms of ``new`` ones.
+    """``values``: the old inames as expressions of ``new`` ones.
 
     >>> change = Replacement({"i": 4 * p.Variable("k") + p.Variable("l")}, ("k", "l"))
     >>> change.old
@@ -83,7 +83,7 @@ class Replacement:
 
     @cached_property
     def names(self) -> Mapping[str, str] | None:
-        """The new name of each old iname, where this only renames them one by one."""
+        """The new name of each old iname, if this only renames inames one by one."""
         names = {old: v.name for old, v in self.values.items() if isinstance(v, p.Variable)}
         return names if len(names) == len(self.values) == len(self.new) else None
 
@@ -229,7 +229,7 @@ def in_present_inames(kernel: LoopKernel, expr: Expr) -> Expr:
 
 @dataclass(frozen=True)
 class Selection:
-    """The instructions whose inames are replaced: ids, and what the *others* still use."""
+    """The instructions whose inames are replaced: ids, and the inames that *others* still use."""
 
     chosen: frozenset[str]
     others: tuple[InstructionBase, ...]
@@ -526,7 +526,7 @@ def _parted(kernel: LoopKernel, inames: Sequence[str]) -> tuple[list[BasicSet], 
 def replace_in_priority(
     priority: Sequence[tuple[str, ...]], change: Replacement, kept: Collection[str]
 ) -> tuple[tuple[str, ...], ...]:
-    """Put the new inames where the old ones were, beside the old order if that stays."""
+    """Put the new inames in place of the old ones, in addition to the old order if that stays."""
     result: dict[tuple[str, ...], None] = {}
     for names in priority:
         here = [name for name in names if name in change.values]

@@ -29,7 +29,7 @@ __all__ = ["Place", "ReductionLoops"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a reduction stands: in an instruction, perhaps inside of other reductions.
+    """The place of a reduction: in an instruction, perhaps inside other reductions.
 
     ``inames`` are the loops around it by their original names; ``renamed`` are those of
     them that are copies by now.
@@ -144,7 +144,7 @@ class ReductionLoops:
         self._priority.append(inames)
 
     def run_in_order(self, inames: Iterable[str]) -> None:
-        """Let loops be plain ones, where their tags mean nothing on the target."""
+        """Make loops sequential if their tags have no meaning on the target."""
         self._in_order.update(dict.fromkeys(inames))
 
     def _plain(self, inames: Mapping[str, Iname]) -> dict[str, Iname]:

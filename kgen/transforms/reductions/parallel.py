@@ -167,7 +167,7 @@ def _writes_shared(kernel: LoopKernel, insn: InstructionBase) -> bool:
     return False
 
 
-# -- what a reduction asks for ----------------------------------------------------------------
+# -- requirements of a reduction --------------------------------------------------------------
 
 
 def _reject_tags(
@@ -197,7 +197,7 @@ def _reject_order(
     tags: Mapping[str, ConcurrentTag],
     site: Site,
 ) -> None:
-    """Reject changing the order of what does not commute: groups, then work-items, then loops."""
+    """Reject reordering of non-commutative operations: groups, then work-items, then loops."""
     if reduction.operation.is_commutative:
         return
     ranks = [
@@ -348,7 +348,7 @@ def _join_instances(
     entries: Sequence[Expr],
     waits: list[str],
 ) -> tuple[tuple[Expr, ...], list[str]]:
-    """Combine the entries of interleaved instances; return the totals and what to wait for."""
+    """Combine the entries of interleaved instances; return the totals and dependencies."""
     suffix = "_".join(reduction.inames)
     dtypes = builder.accumulator_types(entries)
     totals = tuple(builder.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)

@@ -106,7 +106,7 @@ def realize_reduction(
 
 
 def realize_for_code(kernel: LoopKernel) -> LoopKernel:
-    """Make all reductions of a typed kernel loops, in nests for which there is code.
+    """Replace all reductions of a typed kernel by loops, in nests that can be generated.
 
     A reduction whose loop stores what it reads, such as tiles, once for all iterations of loops
     around it, has an array of accumulators, one for each iteration of those.
@@ -153,7 +153,7 @@ def _replace(
 
 
 def _find_interchanged(before: LoopKernel, after: LoopKernel) -> tuple[str, str] | None:
-    """Return two loops, one of which is to be around the other, and now is inside of it.
+    """Return two loops of which the first must enclose the second, but is now inside it.
 
     A scan along the inner one of two loops sets its accumulator in the outer one; where that is
     the inner one of another scan, neither order is right for both.

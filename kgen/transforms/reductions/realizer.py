@@ -155,7 +155,7 @@ class Realizer:
 
 
 class _Operands(IdentityMapper):
-    """Replaces the reductions in expressions that stand at one place.
+    """Replaces the reductions in the expressions at one place.
 
     ``waits`` are the ids of the instructions that the expressions wait for then.
     """

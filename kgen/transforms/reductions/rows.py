@@ -94,7 +94,7 @@ class Rows:
         return _at(self.starts, self.row, p.Sum((self.first, number)))
 
     def depends_on_row(self, total: Total) -> bool:
-        """Tell whether operands need the row beside the number of the entry."""
+        """Tell whether operands need the row in addition to the number of the entry."""
         return self.row in variable_names(*total.operands)
 
 
@@ -186,7 +186,7 @@ class _Finder:
                 )
 
     def _check_other_loops(self) -> None:
-        """Reject loops that would be left without what their bounds need."""
+        """Reject loops whose bounds would lose names that they depend on."""
         for iname in self.kernel.inames:
             needed = {self.row, self.k, *self.written}.intersection(
                 self.kernel.domain_parameters(iname)
@@ -275,7 +275,7 @@ class _Finder:
             )
         return _PlainIntegers()(bound)
 
-    # -- what the rows define -----------------------------------------------------------------
+    # -- definitions in the rows --------------------------------------------------------------
 
     def _definitions(self) -> dict[str, Expr]:
         """Return the variables that stand for expressions of what does not change in the rows."""
@@ -478,7 +478,7 @@ class _Finder:
     # -- legality -----------------------------------------------------------------------------
 
     def _check_rows_apart(self, reductions: Sequence[Reduction]) -> None:
-        """Reject rows of which one uses what another one computes."""
+        """Reject dependences between rows."""
         for node in reductions:
             for name in sorted(_reads(*_replaced(node, self.definitions).exprs) & self.written):
                 raise self._dependent(name, f"'{to_text(node)}' reads it, and the rows write it")
@@ -574,7 +574,7 @@ class _WithoutTotals(IdentityMapper):
 
 
 class _Unconditional(IdentityMapper):
-    """Leaves out what is only evaluated on a condition."""
+    """Leaves out parts that are evaluated only under a condition."""
 
     def map_if(self, expr: p.If, *args: Any) -> Expr:
         return self.rec(expr.condition, *args)
@@ -617,7 +617,7 @@ def _at(start: Expr, row: str, value: Expr) -> Expr:
 
 
 def _update_of(insn: InstructionBase) -> tuple[Expr, str, Expr] | None:
-    """Return what an update changes, by which operation, and the other operand."""
+    """Return the variable, the operation and the other operand of an update."""
     if not isinstance(insn, Assignment):
         return None
     place = insn.assignee

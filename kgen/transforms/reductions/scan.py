@@ -29,7 +29,7 @@ __all__ = ["Scan", "ScanPolicy", "plan_scan"]
 
 @dataclass(frozen=True)
 class ScanPolicy:
-    """Which reductions become scans: all that can (*automatic*), or all, or it is rejected."""
+    """Which reductions become scans: all that can (*automatic*), or all, else an error."""
 
     automatic: bool = False
     forced: bool = False

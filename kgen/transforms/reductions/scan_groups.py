@@ -30,7 +30,7 @@ __all__ = ["share_launches", "totals_before"]
 def share_launches(
     kernel: LoopKernel, instructions: Sequence[InstructionBase], scans: Sequence[GroupScan]
 ) -> list[InstructionBase]:
-    """Let scans of which none waits for another end their launches together.
+    """End the launches of independent scans together.
 
     *kernel* is the one before, *instructions* those that its scans have become.
     """
@@ -163,7 +163,7 @@ def _lanes(steps: Steps) -> Lanes | None:
 
 
 def _totals(steps: Steps, site: Site) -> tuple[list[p.Variable], list[str]]:
-    """Combine what is new at all steps of a group; all of its work-items have the result."""
+    """Combine the new elements of all steps of a group; all of its work-items have the result."""
     scan, builder, reduction = steps.scan, steps.builder, steps.reduction
     names = steps.copy_loops(scan.turns, {})
     turns = tuple(names.values())
@@ -181,7 +181,7 @@ def _totals(steps: Steps, site: Site) -> tuple[list[p.Variable], list[str]]:
         if lanes is not None:
             waits = combine_lanes(builder, reduction, site, lanes, totals, waits)
         return totals, waits
-    # what does not commute is combined turn after turn
+    # non-commutative operations are combined turn after turn
     totals, starts = steps.accumulators(site, steps.neutral)
     values, waits = steps.accumulators(each, steps.neutral)
     waits = steps.add_new(adding, names, values, waits)

@@ -58,7 +58,7 @@ class LaneScan:
         return [p.If(has_other, both, one) for both, one in zip(joined, start, strict=True)]
 
     def across(self, site: Site, lane: str, values: Sequence[Expr], waits: list[str]) -> list[str]:
-        """Combine the values of all work-items up to each one; return what the results wait for."""
+        """Combine the values of all work-items up to each one; return the results' dependencies."""
         place = p.Variable(lane)
         row = self._warp_row(site)
         if row is not None:

@@ -35,7 +35,7 @@ class Steps:
         self.suffix = "_".join(reduction.inames)
 
     def combine(self, before: Sequence[Expr], after: Sequence[Expr]) -> tuple[Expr, ...]:
-        """Return the values of two neighbouring pieces together."""
+        """Return the combined values of two adjacent pieces."""
         return tuple(self.reduction.operation.combine(before, after, self.dtypes))
 
     @property
@@ -95,7 +95,7 @@ class Steps:
         accumulators: Sequence[p.Variable],
         waits: list[str],
     ) -> list[str]:
-        """Combine accumulators with what is new at a step, its loops called *names*."""
+        """Combine accumulators with the new elements of a step, whose loops are called *names*."""
         for piece in self.scan.pieces:
             waits = self._add_piece(site, rename_dims(piece, names), accumulators, waits)
         return waits

@@ -22,7 +22,7 @@ __all__ = ["accumulate_scan"]
 def accumulate_scan(
     builder: AccumulatorBuilder, reduction: Reduction, scan: Scan, site: Site
 ) -> Accumulated:
-    """Append the instructions that compute a scan; return what holds its values.
+    """Append the instructions that compute a scan; return the variables of its values.
 
     Along plain loops that is an accumulator which is set before the outermost one. Work-items
     combine what is new at their steps in local memory. Work-groups have the totals of those

@@ -55,11 +55,11 @@ class Site:
         return dataclasses.replace(self, within=self.within.difference(inames))
 
     def after(self, insn_ids: Iterable[str]) -> Site:
-        """Return the same place for what waits for more instructions."""
+        """Return the same place with more dependencies."""
         return dataclasses.replace(self, depends_on=self.depends_on.union(insn_ids))
 
     def without(self, insn_ids: frozenset[str]) -> Site:
-        """Return the same place for what does not wait for some instructions."""
+        """Return the same place without some dependencies."""
         return dataclasses.replace(self, depends_on=self.depends_on - insn_ids)
 
     def hoisted(self, loops: frozenset[str]) -> Site:
@@ -68,7 +68,7 @@ class Site:
         return dataclasses.replace(self, within=self.within - loops, predicates=frozenset(kept))
 
     def guarded(self, condition: Expr, wait_for: Collection[str]) -> Site:
-        """Return the same place for what matters under a condition only."""
+        """Return the same place with a further condition."""
         return dataclasses.replace(
             self,
             predicates=self.predicates | {condition},

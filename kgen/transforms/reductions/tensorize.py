@@ -56,7 +56,7 @@ class _Loops:
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The loops that say which row it is."""
+        """The loops that determine the row."""
         return self.held or (self.row,)
 
 
@@ -226,7 +226,7 @@ def _why_no_factors(
 
 
 def _known_shapes() -> Iterator[str]:
-    """Give what users can ask for; shapes that differ in the number of columns are one."""
+    """Yield the supported shapes; those that differ only in the number of columns are merged."""
     for shape in TENSOR_SHAPES.values():
         if shape.is_of_warpgroup and shape.columns == BLOCK:
             yield f"{shape.name}...m64n256k{shape.depth} of {shape.operands}"
@@ -254,7 +254,7 @@ def _check_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> No
 
 
 def _reject_sums_as_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> None:
-    """Reject an instruction that multiplies what it adds up to."""
+    """Reject an instruction whose accumulator is also a factor."""
     names = set(insn.assignee_var_names()).intersection(variable_names(*factors))
     if names and loops.depth in insn.within_inames:
         name = min(names)
@@ -286,7 +286,7 @@ def _no_product(insn: InstructionBase, because: str, hint: str | None = None) ->
 
 
 def _require_box(kernel: LoopKernel, insn_id: str, loops: _Loops, shape: TensorShape) -> None:
-    """Reject loops that do not have all iterations of a shape, whatever other loops do."""
+    """Reject loops that do not have all iterations of a shape, independently of other loops."""
     insn = kernel.id_to_insn[insn_id]
     around = insn.within_inames | insn.reduction_inames()
     _require_held(kernel, insn, loops, shape)

@@ -49,7 +49,7 @@ class WarpRow:
         return self._calls(EXCHANGE.name, values, distance)
 
     def earlier(self, values: Sequence[Expr], distance: int) -> list[Expr]:
-        """Return the values of the work-item a *distance* before; any, where there is none."""
+        """Return the values of the work-item a *distance* before; undefined if there is none."""
         return self._calls(LANE_BEFORE.name, values, distance)
 
     def _calls(self, name: str, values: Sequence[Expr], distance: int) -> list[Expr]:

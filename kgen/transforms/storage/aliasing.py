@@ -185,7 +185,7 @@ def _larger(one: Expr, other: Expr) -> Expr:
 
 
 def _size(temporary: TemporaryVariable) -> Expr:
-    """Return the number of bytes that a temporary takes: what is global has any size."""
+    """Return the size of a temporary in bytes; global temporaries may have any size."""
     shape = temporary.shape
     is_known = isinstance(temporary.dtype, NumpyType) and isinstance(shape, tuple)
     strides = temporary.fixed_strides if is_known else ()

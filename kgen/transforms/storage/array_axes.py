@@ -113,7 +113,7 @@ def _with_split_axis(array: ArrayBase, axis: int, count: int, order: str) -> Arr
 
 
 def _without_level(tag: Any) -> Any:
-    """Keep a stride what it is when shapes change: it follows from them no more."""
+    """Fix a stride, so that it no longer follows from shapes that change."""
     return FixedStrideArrayDimTag(tag.stride) if isinstance(tag, FixedStrideArrayDimTag) else tag
 
 
@@ -130,7 +130,7 @@ def _divided(signs: Signs, index: Expr, count: int) -> tuple[Expr, Expr]:
     return p.FloorDiv(index, count), p.Remainder(index, count)
 
 
-# -- putting together ----------------------------------------------------------------------------
+# -- joining axes --------------------------------------------------------------------------------
 
 
 @transform_of(Meaning.LAYOUT)

@@ -137,7 +137,7 @@ def of_all_items(kernel: LoopKernel, inames: frozenset[str]) -> frozenset[str]:
 
 
 def without_waits(kernel: LoopKernel, arrays: Collection[str]) -> LoopKernel:
-    """Return the kernel without what waits for copies to some arrays, which stay in its tags."""
+    """Return the kernel without waits for, and commits of, copies to some arrays."""
     waits = {
         str(insn.id)
         for insn in kernel.instructions
@@ -199,7 +199,7 @@ def begin_products_first(kernel: LoopKernel) -> LoopKernel:
 
 
 def _require_copy(kernel: LoopKernel, insn: InstructionBase) -> None:
-    """Reject what is no copy of one element from global to local memory."""
+    """Reject instructions other than copies of one element from global to local memory."""
     silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
     known = infer_address_spaces(infer_types(silenced, complete=False))
     because, hint = _why_no_copy(known, insn)
@@ -213,7 +213,7 @@ def _require_copy(kernel: LoopKernel, insn: InstructionBase) -> None:
 
 
 def _why_no_copy(kernel: LoopKernel, insn: InstructionBase) -> tuple[str | None, str | None]:
-    """Return why an instruction is no copy, and what to do."""
+    """Return why an instruction is not a copy, and a suggested fix."""
     if not isinstance(insn, Assignment) or insn.atomicity:
         return "it is no plain assignment", "fetch with add_prefetch"
     if not isinstance(insn.expression, p.Subscript):
@@ -241,7 +241,7 @@ def _why_no_copy(kernel: LoopKernel, insn: InstructionBase) -> tuple[str | None,
 
 
 def _lanes(kernel: LoopKernel, insn: InstructionBase) -> Iterator[int]:
-    """Give the lengths of loops over lanes around an instruction."""
+    """Yield the lengths of the loops over lanes around an instruction."""
     for name in sorted(insn.within_inames):
         extent = kernel.get_iname_bounds(name).extent
         if kernel.has_tag(name, VectorizeTag) and isinstance(extent, int):

@@ -141,7 +141,7 @@ def _best(kernel: LoopKernel, ways: Iterable[TemporaryVariable]) -> TemporaryVar
 
 
 def _paddings(array: TemporaryVariable) -> Iterator[TemporaryVariable]:
-    """Give layouts with longer rows or planes, each aligned as *array* is, the shortest first."""
+    """Yield layouts with longer rows or planes, aligned like *array*, the shortest first."""
     yield array
     order = sorted(range(len(array.shape)), key=lambda k: array.dim_tags[k].stride)
     assert isinstance(array.dtype, NumpyType)
@@ -167,7 +167,7 @@ def _padded(array: TemporaryVariable, order: list[int], axis: int, more: int) ->
     return array.copy(dim_tags=tuple(tags))
 
 
-# -- what is known of temporaries ------------------------------------------------------------------
+# -- facts about temporaries -----------------------------------------------------------------------
 
 
 def _with_axes(kernel: LoopKernel) -> LoopKernel:
