@@ -498,3 +498,18 @@ def test_numbers_keep_their_types_beside_numpy_arrays(opencl_queue: Any) -> None
     for dtype in (np.int32, np.float32, np.int8):
         _, (out,) = knl(opencl_queue, a=np.ones(4, dtype), s=dtype(1))
         assert out.dtype == dtype
+
+
+@pytest.mark.parametrize("events", [3, [3], "ab"])
+def test_what_is_waited_for_is_a_list_of_events(events: Any, opencl_queue: Any) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 2*a[i]", name="double")
+    event, _ = knl(opencl_queue, a=np.ones(4, np.float32), wait_for=())
+    with pytest.raises(lp.InvocationError, match=r"'double': wait_for is .* not a list of events"):
+        knl(opencl_queue, a=np.ones(4, np.float32), wait_for=events)
+    knl(opencl_queue, a=np.ones(4, np.float32), wait_for=[event])
+
+
+def test_an_allocator_is_a_function(opencl_queue: Any) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 2*a[i]")
+    with pytest.raises(lp.InvocationError, match="the allocator is 3, which cannot be called"):
+        knl(opencl_queue, a=np.ones(4, np.float32), allocator=3)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import reprlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pyopencl as cl
 import pyopencl.array as cla
 from pyopencl.tools import dtype_to_ctype
 
+from kgen.errors import InvocationError
 from kgen.runtime.faults import no_faults
 from kgen.runtime.overlap import Extent
 from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
@@ -17,6 +20,7 @@ from kgen.runtime.strided import copy_layout, extent_in_bytes, memory_of
 __all__ = [
     "download",
     "download_faults",
+    "events_in",
     "extent_of",
     "name_of_structure",
     "new_array",
@@ -62,7 +66,24 @@ def new_memory(queue: cl.CommandQueue, allocator: Any, n_bytes: int) -> Any:
         return None
     if allocator is None:
         return cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, n_bytes)
+    if not callable(allocator):
+        raise InvocationError(
+            f"the allocator is {reprlib.repr(allocator)}, which cannot be called",
+            hint="pass a function of a number of bytes, such as pyopencl.tools.MemoryPool(...)",
+        )
     return allocator(n_bytes)
+
+
+def events_in(given: Any, kernel: str) -> list[cl.Event]:
+    """Return the events that a call waits for."""
+    events = list(given) if isinstance(given, Iterable) else [given]
+    if not isinstance(given, Iterable) or not all(isinstance(one, cl.Event) for one in events):
+        raise InvocationError(
+            f"wait_for is {reprlib.repr(given)}, which is not a list of events",
+            kernel=kernel,
+            hint="pass wait_for=[event, ...] with events of pyopencl",
+        )
+    return events
 
 
 def new_array(

@@ -19,6 +19,7 @@ from kgen.runtime.opencl.launcher import Launcher
 from kgen.runtime.opencl.memory import (
     download,
     download_faults,
+    events_in,
     extent_of,
     new_array,
     new_memory,
@@ -140,6 +141,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         body = [
             *self.allocate_temporaries(),
             self.take_launcher(free),
+            self.check_events(),
             *self.choose_events(),
         ]
         body += self.launch_all()
@@ -233,6 +235,11 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         return ast.BinOp(offset, ast.FloorDiv(), const(arg.dtype.itemsize))
 
     # -- events -----------------------------------------------------------------------------
+
+    def check_events(self) -> ast.stmt:
+        """Reject what is passed as ``wait_for`` and is not a list of events."""
+        given = call(self.known("events", events_in), name("wait_for"), const(self.host.kernel))
+        return if_(compare(name("wait_for"), "is not", NONE), [assign("wait_for", given)])
 
     def choose_events(self) -> list[ast.stmt]:
         """Make the launch wait for those events of the arrays that the queue does not imply.
