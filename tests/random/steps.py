@@ -28,6 +28,7 @@ from kgen.ir.types import AddressSpace
 from kgen.lowering import lower
 from kgen.targets.c import CTarget
 from kgen.targets.cuda import CudaTarget
+from kgen.transforms.storage.stages import is_window
 from tests.random import choices
 from tests.random.choices import Draw
 from tests.random.kernels import (
@@ -397,6 +398,19 @@ class Transformer:
         stages = self.draw(choices.integers(2, 4))
         options = (("ahead", 2),) if stages == 4 else ()
         return Step("pipeline", (loop, stages, name), options)
+
+    def pipeline_window(self) -> Step | None:
+        """Fetch the planes of a window some iterations ahead of its loop."""
+        found = [
+            (loop, name)
+            for name in sorted(self.kernel.temporary_variables)
+            for loop in self.plain
+            if is_window(self.kernel, loop, name)
+        ]
+        if not found:
+            return None
+        loop, name = self.draw(choices.sampled_from(found))
+        return Step("pipeline", (loop, self.draw(choices.integers(2, 4)), name))
 
     def _is_filled_in(self, loop: str, name: str) -> bool:
         """Tell whether an iteration fills a temporary, in loops of its own, and uses it."""
@@ -942,6 +956,10 @@ def window_programs(draw: Draw) -> Program:
             )
         for _ in range(2):
             attempts.make_one_of((Transformer.add_window,))
+        if draw(choices.booleans()):
+            if target == "CudaTarget":
+                attempts.make_one_of((Transformer.async_copy,))
+            attempts.make_one_of((Transformer.pipeline_window,))
         program = attempts.make_some((0, 0, 0, 1, 2), _WINDOWS)
         if any("window" in dict(step.options) for step in program.steps):
             return program
