@@ -44,13 +44,13 @@ Types: TypeAlias = tuple[NumpyType, ...]
 
 @dataclass(frozen=True)
 class Function:
-    """A function that every target can call, by the name that expressions use.
+    """A function that every target can call, by its name in expressions.
 
-    ``operands(dtypes)`` gives the types that arguments of the types *dtypes* are converted to
-    before the call, or rejects; ``result(operands)`` the types of the results from those.
-    ``arg_count`` is ``None`` for one argument or more. ``adapts`` says that the result of
-    literals is one: ``sqrt(2.0)`` beside a float64 is computed in float64. ``fixed`` are the
-    types of operands that do not depend on what is given.
+    ``operands(dtypes)`` returns the types that arguments of the types *dtypes* are converted to
+    before the call, or raises an error; ``result(operands)`` returns the types of the results.
+    ``arg_count`` is ``None`` for one or more arguments. ``adapts``: the result of
+    literals is a literal: ``sqrt(2.0)`` beside a float64 is computed in float64. ``fixed`` are the
+    operand types that do not depend on the arguments.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Function:
     fixed: Types | None = None
 
     def settled(self, operands: Sequence[Operand]) -> Types:
-        """Return the types of arguments that have nothing to adapt to but the function."""
+        """Return the types of arguments if only the function determines those of literals."""
         wanted = self.fixed or ()
         return tuple(
             wanted[k] if operand == UNDECIDED and k < len(wanted) else settle(operand)
@@ -69,14 +69,14 @@ class Function:
         )
 
     def adapted(self, operands: Sequence[Operand], dtype: NumpyType) -> Types:
-        """Return the types of arguments, literals as they are beside a *dtype*."""
+        """Return the types of arguments, with literals adapted to *dtype*."""
         return tuple(adapt(o, dtype) if isinstance(o, Literal) else o for o in operands)
 
     def types_for(self, dtypes: Types) -> tuple[Types, Types]:
         """Return the types of the converted arguments and those of the results.
 
-        Raises :class:`TypeInferenceFailure` for a wrong number of arguments or a type that
-        the function does not take.
+        Raises :class:`TypeInferenceFailure` for a wrong number of arguments or an unsupported
+        type.
 
         >>> FUNCTIONS["atan2"].types_for((INT32, INT32))
         ((np:dtype('float64'), np:dtype('float64')), (np:dtype('float64'),))
@@ -93,7 +93,7 @@ class Function:
         return operands, self.result(operands)
 
 
-# -- what arguments are converted to ---------------------------------------------------
+# -- types that arguments are converted to ---------------------------------------------
 
 
 def _joined(dtypes: Types) -> NumpyType:
@@ -113,7 +113,7 @@ def _real(dtypes: Types) -> Types:
 
 
 def _single(dtypes: Types) -> Types:
-    """Return real types of 32 bits at least: what results are stored through has their type."""
+    """Return real types of at least 32 bits, which results stored through pointers have."""
     return tuple(FLOAT32 if dtype.is_half else dtype for dtype in _real(dtypes))
 
 
@@ -146,7 +146,7 @@ def _double(dtypes: Types) -> Types:
     return (FLOAT64,)
 
 
-# -- what comes out ----------------------------------------------------------------------
+# -- types of results --------------------------------------------------------------------
 
 
 def _first(operands: Types) -> Types:
@@ -207,7 +207,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 }
 
 
-# -- functions of graphics and of bits ---------------------------------------------------
+# -- functions for graphics and bits -----------------------------------------------------
 
 
 def _integers(dtypes: Types) -> Types:
@@ -259,7 +259,7 @@ class Reinterpretation(Function):
 
     @classmethod
     def of(cls, name: str, wanted: NumpyType) -> Reinterpretation:
-        """Return the function *name*, which makes a *wanted*."""
+        """Return the function *name*, whose result has the type *wanted*."""
 
         def operands(dtypes: Types) -> Types:
             (given,) = dtypes
@@ -274,7 +274,7 @@ class Reinterpretation(Function):
 
 _NATIVE = "cos exp exp2 exp10 log log2 log10 recip rsqrt sin sqrt tan"
 
-#: Functions that OpenCL C has by these names, and every target of C's family: by name.
+#: Functions with the names of OpenCL C, which every C-family target has: by name.
 BUILT_INS: Final[Mapping[str, Function]] = {
     function.name: function
     for function in (
@@ -296,8 +296,8 @@ BUILT_INS: Final[Mapping[str, Function]] = {
 }
 
 
-#: Functions with several results: ``m, e = frexp(x)``, in the order of C's: its value, then what it
-#: stores.
+#: Functions with several results: ``m, e = frexp(x)``, in C's order: the value, then the results
+#: that it stores.
 SEVERAL: Final[Mapping[str, Function]] = {
     function.name: function
     for function in (
@@ -314,7 +314,7 @@ SEVERAL: Final[Mapping[str, Function]] = {
 class LaneFunction(Function):
     """``exchange_lanes(lanes, value, distance)``: the *value* of another lane of a warp.
 
-    All lanes of a bit mask run it.
+    All lanes of a bit mask must run it.
     """
 
     @classmethod
@@ -323,16 +323,16 @@ class LaneFunction(Function):
         return cls(name, 3, lambda given: (UINT32, given[1], INT32), lambda operands: operands[1:2])
 
 
-#: That of the lane at the number of one's own xor *distance*.
+#: The value of the lane whose number is the own number xor *distance*.
 EXCHANGE: Final = LaneFunction.of("exchange_lanes")
-#: That of the lane at the number of one's own minus *distance*; one's own where there is none.
+#: The value of the lane whose number is the own number minus *distance*, or else the own value.
 LANE_BEFORE: Final = LaneFunction.of("lane_before")
-#: ``lanes_of_row(first_row, others)``: the mask of one's own row of lanes, which is that of the
-#: first row, moved by those bits of one's own number that are in *others*.
+#: ``lanes_of_row(first_row, others)``: the mask of the own row of lanes, which is that of the
+#: first row, shifted by the bits of the own number that are in *others*.
 LANES_OF_ROW: Final = Function(
     "lanes_of_row", 2, lambda _: (UINT32, UINT32), lambda _: (UINT32,), fixed=(UINT32, UINT32)
 )
-#: What targets have on which lanes exchange values, for transformations; users do not call it.
+#: Functions for exchanges between lanes, for transformations; users do not call them.
 _OF_LANES: Final = {function.name: function for function in (EXCHANGE, LANE_BEFORE, LANES_OF_ROW)}
 
 
@@ -351,7 +351,7 @@ class RegisteredFunction(Function):
 
     @classmethod
     def of(cls, registered: ScalarCallable) -> RegisteredFunction:
-        """Return what expressions call *registered* through."""
+        """Return the function for calls of *registered*."""
         return cls(
             registered.name,
             None,
@@ -366,7 +366,7 @@ class RegisteredFunction(Function):
         return called.operand_types, called.result_types
 
     def adapted(self, operands: Sequence[Operand], dtype: NumpyType) -> Types:
-        """Leave integers what they are: the function sees that ``f(2, x)`` has one."""
+        """Leave integers unchanged: the function sees that ``f(2, x)`` has one."""
         is_integer = [isinstance(operand, Literal) and operand.kind == "i" for operand in operands]
         return tuple(
             settle(operand) if as_it_is else converted
@@ -378,13 +378,13 @@ class RegisteredFunction(Function):
 
 @dataclass(frozen=True)
 class VectorMaker(Function):
-    """A function that makes a value of several numbers: ``make_uint4(a, b, c, d)``."""
+    """A function that makes a vector: ``make_uint4(a, b, c, d)``."""
 
     vector: NumpyType = field(kw_only=True)
 
     @classmethod
     def of(cls, name: str, vector: NumpyType) -> VectorMaker:
-        """Return the function *name*, which makes a *vector*."""
+        """Return the function *name*, whose result is a *vector*."""
         numbers = numbers_of(vector.dtype)
         assert numbers is not None
         fixed = (NumpyType(numbers[0]),) * numbers[1]
@@ -406,7 +406,7 @@ class RandomFunction(Function):
 
     @classmethod
     def of(cls, generator: Generator) -> RandomFunction:
-        """Return what expressions call *generator* through."""
+        """Return the function for calls of *generator*."""
 
         def operands(dtypes: Types) -> Types:
             for what, dtype, wanted in zip(("counter", "key"), dtypes, fixed, strict=True):
@@ -423,7 +423,7 @@ class RandomFunction(Function):
 
 
 def _maker_of(dtype: NumpyType) -> str:
-    """Return the function that makes values of a type."""
+    """Return the name of the function that makes values of a type."""
     return next((n for n, made in VECTOR_MAKERS.items() if made == dtype), dtype.dtype.name)
 
 
@@ -437,7 +437,7 @@ def _special(name: str) -> Function | None:
 
 
 def find_function(kernel: LoopKernel, name: str) -> Function | None:
-    """Return what *name* means in a call in *kernel*, or ``None``."""
+    """Return the function that *name* means in a call in *kernel*, or ``None``."""
     registered = kernel.functions.get(name) or kernel.target.known_callables.get(name)
     if registered is not None:
         return RegisteredFunction.of(registered)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Axis:
     """An iname on a hardware axis: its number of values, and the one at index 0.
 
-    ``extent`` and ``length`` are the number, as a function of the parameters and an expression.
+    ``extent`` and ``length`` are the number of values, as an isl function and as an expression.
     """
 
     tag: AxisTag
@@ -44,7 +44,7 @@ class Axis:
 
     @property
     def size(self) -> int:
-        """The number of values, for an axis of work-items, where it is a constant."""
+        """The number of values, for a work-item axis of constant size."""
         assert isinstance(self.length, int)
         return self.length
 
@@ -64,7 +64,7 @@ class Grid:
 
     @cached_property
     def analyses(self) -> AnalysisCache:
-        """What analyses have found out about this grid."""
+        """Cached analysis results of this grid."""
         return AnalysisCache(Grid)
 
 
@@ -87,7 +87,7 @@ def axes_of(kernel: LoopKernel) -> dict[str, Axis]:
 def grid_of(kernel: LoopKernel, axes: Iterable[Axis]) -> Grid:
     """Make the grid that *axes* need: each axis as long as the longest iname on it.
 
-    Raises :class:`StaticValueFindingError` where none is the longest for all parameters.
+    Raises :class:`StaticValueFindingError` if none is the longest for all parameters.
     """
     counts = _per_axis(kernel, axes, GroupInameTag, "work-groups")
     sizes = _per_axis(kernel, axes, LocalInameTag, "work-items")
@@ -102,7 +102,7 @@ def grid_of(kernel: LoopKernel, axes: Iterable[Axis]) -> Grid:
 def _range(
     kernel: LoopKernel, iname: str, domain: Set, must_be_constant: bool
 ) -> tuple[PwAff, Expr, Expr]:
-    """Return the number of values, as a function and as an expression, and the least of them."""
+    """Return the number of values, as a function and as an expression, and the smallest value."""
     domain = _without_data(kernel, domain, iname)
     what = f"the extent of the hardware axis of iname '{iname}' in kernel '{kernel.name}'"
     outer = [n for n in param_names(domain) if n in kernel.inames]
@@ -132,7 +132,7 @@ def _range(
 
 
 def _without_data(kernel: LoopKernel, domain: Set, iname: str) -> Set:
-    """Return the values of *iname* whatever the kernel computes, where that bounds them."""
+    """Return the values of *iname* for any computed data, if they are bounded."""
     data = [name for name in param_names(domain) if name in kernel.temporary_variables]
     wider = project_out_params(domain, data)
     return wider if all(are_bounded(wider, iname)) else domain

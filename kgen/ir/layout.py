@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-#: How many lanes vectors have.
+#: The possible numbers of lanes of vectors.
 _LENGTHS: Final = (2, 3, 4, 8, 16)
 
 
@@ -38,7 +38,7 @@ class ArrayDimImplementationTag:
 
 @dataclass(frozen=True)
 class FixedStrideArrayDimTag(ArrayDimImplementationTag):
-    """``N<level>:stride:<stride>``: neighbours are *stride* elements apart."""
+    """``N<level>:stride:<stride>``: consecutive elements are *stride* elements apart."""
 
     stride: Expr | AutoType
     layout_nesting_level: int | None = None
@@ -74,9 +74,9 @@ class ComputedStrideArrayDimTag(ArrayDimImplementationTag):
 
 @dataclass(frozen=True)
 class SeparateArrayArrayDimTag(ArrayDimImplementationTag):
-    """``sep``: one array per index of this axis, which is no part of where an element is."""
+    """``sep``: one array per index of this axis, which does not affect the linear index."""
 
-    #: What the index along this axis adds to an element's position.
+    #: The contribution of this axis to the linear index.
     stride: ClassVar[int] = 0
 
     def __str__(self) -> str:
@@ -85,12 +85,12 @@ class SeparateArrayArrayDimTag(ArrayDimImplementationTag):
 
 @dataclass(frozen=True)
 class VectorArrayDimTag(ArrayDimImplementationTag):
-    """``vec``: the lanes of a vector, which are neighbours.
+    """``vec``: the contiguous lanes of a vector.
 
-    The vectors of the other axes are aligned: a vector of three numbers has room for four.
+    The vectors along other axes are aligned: a vector of three numbers takes the space of four.
     """
 
-    #: What the index along this axis adds to an element's position.
+    #: The contribution of this axis to the linear index.
     stride: ClassVar[int] = 1
 
     def __str__(self) -> str:
@@ -99,9 +99,9 @@ class VectorArrayDimTag(ArrayDimImplementationTag):
 
 @dataclass(frozen=True)
 class Swizzle:
-    """``swizzle:128``: the chunks of each row of storage change places, by the number of the row.
+    """``swizzle:128``: the chunks of each row of storage are permuted, depending on the row.
 
-    Elements of one column of rows are in different banks then. *row* and *chunk* are numbers of
+    Elements of one column are then in different banks. *row* and *chunk* are numbers of
     elements, powers of two.
     """
 
@@ -110,15 +110,15 @@ class Swizzle:
 
     @property
     def period(self) -> int:
-        """After how many elements chunks change places in the same way again."""
+        """The number of elements after which the permutation repeats."""
         return self.row * (self.row // self.chunk)
 
     def turn(self, element: Expr) -> Expr:
-        """Return which chunk an element of the first chunk of its row is moved to."""
+        """Return the chunk that an element of the first chunk of its row is moved to."""
         return p.Remainder(p.FloorDiv(element, self.row), self.row // self.chunk)
 
     def stored(self, element: Any) -> Any:
-        """Return where an element is stored, which has a number in an array without a swizzle."""
+        """Return the storage index of an element, given its linear index without swizzle."""
         return element ^ (element // self.row % (self.row // self.chunk) * self.chunk)
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class Swizzle:
 def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
     """Read a shape: one extent or several, as numbers, text or expressions.
 
-    An extent that is ``None`` is not known to anyone, one that is ``auto`` is found.
+    An extent that is ``None`` is unknown; ``auto`` means that it is inferred.
 
     >>> parse_shape("n, 2*n")
     (Variable('n'), Product((2, Variable('n'))))
@@ -145,7 +145,7 @@ def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
 
 
 def is_open_extent(extent: Any) -> bool:
-    """Tell whether an extent is to be found, or unknown."""
+    """Tell whether an extent is to be inferred, or unknown."""
     return extent is auto or extent is None
 
 
@@ -188,7 +188,7 @@ def _parse_one(text: str) -> ArrayDimImplementationTag:
 
 
 def _nest(items: Sequence[Any]) -> dict[int, ComputedStrideArrayDimTag]:
-    """Read ``c`` (inside of the axes before it) and ``f`` (outside of them), by axis."""
+    """Read ``c`` (inside the axes before it) and ``f`` (outside them), by axis."""
     order: list[int] = []
     for axis, item in enumerate(items):
         letter = item.strip().upper() if isinstance(item, str) else None
@@ -261,7 +261,7 @@ def parse_array_dim_tags(
 
 
 def _level_of(tag: ArrayDimImplementationTag) -> int | None:
-    """Return the place of an axis in the order of the axes, where it has one."""
+    """Return the nesting level of an axis, or ``None``."""
     if isinstance(tag, ComputedStrideArrayDimTag | FixedStrideArrayDimTag):
         return tag.layout_nesting_level
     return None
@@ -270,10 +270,10 @@ def _level_of(tag: ArrayDimImplementationTag) -> int | None:
 def resolve_strides(
     tags: tuple[ArrayDimImplementationTag, ...], shape: tuple[Expr, ...]
 ) -> tuple[ArrayDimImplementationTag, ...]:
-    """Turn computed strides into fixed ones, in elements, now that the *shape* is known.
+    """Replace computed strides by fixed ones, in elements, given the *shape*.
 
-    Shape ``(n, m)`` in C order gives strides ``(m, 1)``; shape ``(n, m, 4)``, of which the last
-    axis is ``vec``, ``(4*m, 4, 1)``.
+    Shape ``(n, m)`` in C order gives strides ``(m, 1)``; shape ``(n, m, 4)``, whose last
+    axis is ``vec``, gives ``(4*m, 4, 1)``.
     """
     room = _vector_room(tags, shape)
     if room is None:
@@ -301,7 +301,7 @@ def resolve_strides(
 def _vector_room(
     tags: tuple[ArrayDimImplementationTag, ...], shape: tuple[Expr, ...]
 ) -> int | None:
-    """Return how many elements each vector takes; 1 without vectors, ``None`` if not known yet."""
+    """Return how many elements each vector takes; 1 without vectors, ``None`` if unknown."""
     extents = [
         extent
         for tag, extent in zip(tags, shape, strict=True)

@@ -22,21 +22,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CallKernel:
-    """The host starts a device function."""
+    """The host launches a device function."""
 
     kernel_name: str
 
 
 @dataclass(frozen=True)
 class ReturnFromKernel:
-    """The device function is done."""
+    """The device function ends."""
 
     kernel_name: str
 
 
 @dataclass(frozen=True)
 class EnterLoop:
-    """A sequential loop begins."""
+    """A sequential loop starts."""
 
     iname: str
 
@@ -57,11 +57,11 @@ class RunInstruction:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All work-items of a group, or of the device, wait; *comment* says what for.
+    """A barrier of all work-items of a group, or of the device; *comment* gives the reason.
 
     ``synchronization_kind`` is ``"local"`` or ``"global"``. ``mem_kind`` is the memory that is made
-    consistent: one of these, or ``"local and global"``. ``originating_insn_id`` is the instruction
-    that asks for the barrier, if one does.
+    consistent: one of these, or ``"local and global"``. ``originating_insn_id`` is the barrier
+    instruction, if there is one.
 
     >>> Barrier("for t", "local", "local").originating_insn_id is None
     True

@@ -23,7 +23,7 @@ from kgen.ir.reductions import REDUCTIONS
 
 __all__ = ["POSITIONS", "Mentions", "get_dependencies", "mentions_of", "resolve_reductions"]
 
-#: Functions of the place of an element, which they do not read.
+#: Functions of the position of an element, which do not read it.
 POSITIONS: Final = frozenset(("indexof", "indexof_vec"))
 
 
@@ -31,12 +31,12 @@ POSITIONS: Final = frozenset(("indexof", "indexof_vec"))
 class Mentions:
     """Names in order of appearance (dicts serve as ordered sets).
 
-    ``variables`` are the free ones: the loop variables of a reduction count outside of it
-    only. ``ranks`` are the numbers of subscripts with which each array occurs; 0 where it
-    stands without, -1 where its subscript is a linear one.
+    ``variables`` are the free ones: the loop variables of a reduction count only outside
+    it. ``ranks`` are the numbers of subscripts with which each array occurs; 0 without
+    subscripts, -1 for a linear subscript.
 
-    A use of one of *rules* stands for what the rule mentions, through all levels: what is
-    free in a rule is not free in a reduction over it.
+    A use of one of *rules* represents the names in the rule, through all levels: a variable that
+    is free in a rule is not free in a reduction over it.
     """
 
     variables: dict[str, None] = field(default_factory=dict)
@@ -44,14 +44,14 @@ class Mentions:
     ranks: dict[tuple[str, int], None] = field(default_factory=dict)
     reduced: dict[str, None] = field(default_factory=dict)
     swept: dict[str, None] = field(default_factory=dict)
-    #: all nodes but sums, products, calls, variables and numbers; the last ones come first
+    #: all nodes except sums, products, calls, variables and numbers; the last ones come first
     nodes: list[p.ExpressionNode] = field(default_factory=list)
     rules: Mapping[str, SubstitutionRule] = field(default_factory=dict)
-    #: what each rule mentions, as far as it has been asked
+    #: the names in each rule, computed on demand
     _of_rules: dict[str, Mentions] = field(default_factory=dict)
 
     def add(self, *exprs: Expr) -> Mentions:
-        """Add what *exprs* mention; returns this."""
+        """Add the names in *exprs*; returns this."""
         stack: list[Any] = list(exprs)
         while stack:
             expr = stack.pop()
@@ -77,7 +77,7 @@ class Mentions:
         return self
 
     def has(self, *kinds: type[p.ExpressionNode]) -> bool:
-        """Tell whether a node of one of some types is among the :attr:`nodes`."""
+        """Tell whether a node of one of the given types is among the :attr:`nodes`."""
         return any(isinstance(node, kinds) for node in self.nodes)
 
     def _add_node(self, expr: p.ExpressionNode, stack: list[Any]) -> None:
@@ -123,7 +123,7 @@ class Mentions:
             stack.extend(element.index_tuple if isinstance(element, p.Subscript) else (element,))
 
     def merge(self, other: Mentions, bound: Iterable[str] = ()) -> None:
-        """Add what *other* mentions, the variables *bound* excepted."""
+        """Add the names of *other*, except the variables *bound*."""
         for name in other.variables:
             if name not in bound:
                 self.variables[name] = None
@@ -136,20 +136,20 @@ class Mentions:
         self.nodes += other.nodes
 
     def _inside(self, *exprs: Expr) -> Mentions:
-        """Return what *exprs* mention, with the same rules."""
+        """Return the names in *exprs*, with the same rules."""
         return Mentions(rules=self.rules, _of_rules=self._of_rules).add(*exprs)
 
     def _add_rule(self, name: str) -> None:
         found = self._of_rules.get(name)
         rule = self.rules[name]
         if found is None:
-            self._of_rules[name] = Mentions()  # for rules that use each other in a circle
+            self._of_rules[name] = Mentions()  # for rules that use each other cyclically
             found = self._of_rules[name] = self._inside(rule.expression)
         self.merge(found, bound=rule.arguments)
 
 
 def mentions_of(*exprs: Expr, rules: Mapping[str, SubstitutionRule] | None = None) -> Mentions:
-    """Return what *exprs* mention; uses of *rules* are what these mention.
+    """Return the names in *exprs*; uses of *rules* represent the names in the rules.
 
     >>> from kgen.ir.language.expressions import parse
     >>> sorted(mentions_of(parse("sum(k, a[i,k]) + f(n)")).variables)
@@ -161,7 +161,7 @@ def mentions_of(*exprs: Expr, rules: Mapping[str, SubstitutionRule] | None = Non
 def get_dependencies(expr: Expr) -> frozenset[str]:
     """Return the variables that an expression depends on.
 
-    Those are not the functions that it calls, nor the loop variables of its reductions.
+    These exclude functions that it calls, and the loop variables of its reductions.
 
     >>> from kgen.symbolic import parse
     >>> sorted(get_dependencies(parse("sum(k, a[i,k]) + f(n)")))
@@ -174,9 +174,9 @@ def get_dependencies(expr: Expr) -> frozenset[str]:
 
 
 def resolve_reductions(expr: Expr, inames: Iterable[str]) -> Expr:
-    """Make calls such as ``max(i, a[i])`` reductions where *i* is one of *inames*.
+    """Turn calls such as ``max(i, a[i])`` into reductions if *i* is one of *inames*.
 
-    That is a reduction when nothing outside of the call depends on *i*; else ``max`` and
+    A call is a reduction if nothing outside it depends on *i*; otherwise, ``max`` and
     ``min`` are functions of two values.
     """
     candidates = frozenset(inames)
@@ -186,7 +186,7 @@ def resolve_reductions(expr: Expr, inames: Iterable[str]) -> Expr:
     resolved = first(expr)
     if not first.found:
         return expr
-    # a loop variable that occurs outside of the reductions too is no variable of theirs
+    # a loop variable that also occurs outside the reductions is not theirs
     outside = candidates & set(mentions_of(resolved).variables)
     return _ReductionResolver(candidates - outside)(expr) if outside else resolved
 

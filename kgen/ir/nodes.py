@@ -47,10 +47,10 @@ Expr: TypeAlias = Any
 
 
 class _Node(p.ExpressionNode):
-    """A node of kgen's own, which ``str`` writes in the instruction language."""
+    """A node defined by kgen, which ``str`` writes in the instruction language."""
 
     def make_stringifier(self, originating_stringifier: Any = None) -> Any:
-        """Return what pymbolic writes this node with, inside of others too."""
+        """Return pymbolic's printer for this node, also inside others."""
         return StringifyMapper()
 
 
@@ -153,7 +153,7 @@ class Reduction(_Node):
 
 @p.expr_dataclass()
 class SubArrayRef(_Node):
-    """``[i, j]: a[...]``: the part of an array that *swept_inames* run over."""
+    """``[i, j]: a[...]``: the part of an array that *swept_inames* cover."""
 
     swept_inames: tuple[p.Variable, ...]
     subscript: p.Subscript
@@ -189,7 +189,7 @@ class LocalHardwareAxisIndex(_Node):
 
 @p.expr_dataclass()
 class TruncQuotient(_Node):
-    """C's integer ``/``; stands where it equals floor division, or where both do."""
+    """C's integer ``/``, used where it equals floor division, or where both are valid."""
 
     numerator: Expr
     denominator: Expr
@@ -197,7 +197,7 @@ class TruncQuotient(_Node):
 
 @p.expr_dataclass()
 class TruncRemainder(_Node):
-    """C's integer ``%``; stands where it equals the modulus, or is compared with 0."""
+    """C's integer ``%``, used where it equals the modulus, or is compared with 0."""
 
     numerator: Expr
     denominator: Expr
@@ -214,7 +214,7 @@ class StringifyMapper(_StringifyMapper[[]]):
     """Print an expression in the instruction language."""
 
     def map_foreign(self, expr: Any, *args: Any, **kwargs: Any) -> str:
-        """Write what is no expression as Python does: messages show what was given."""
+        """Write a non-expression as Python does, so that messages show it."""
         try:
             return str(super().map_foreign(expr, *args, **kwargs))
         except ValueError:
@@ -316,7 +316,7 @@ def _is_negative(expr: Any) -> bool:
 
 
 def _opposite(expr: Any) -> Any:
-    """Return what a negative number or product is the negation of, ``None`` for others."""
+    """Return the negation of a negative number or product, ``None`` for others."""
     if _is_negative(expr):
         return -expr
     if isinstance(expr, p.Product) and len(expr.children) > 1 and _is_negative(expr.children[0]):

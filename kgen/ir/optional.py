@@ -9,7 +9,7 @@ from kgen.errors import KgenError
 
 __all__ = ["DISTRIBUTION", "load"]
 
-#: What kgen is called where packages are installed from: 'kgen' is another package on PyPI.
+#: The name of kgen's distribution: 'kgen' is another package on PyPI.
 DISTRIBUTION: Final = "kgen-loops"
 
 
@@ -19,7 +19,7 @@ def load(module: str, extra: str) -> Any:
     >>> load("json", "tune").dumps([1])
     '[1]'
 
-    Raises :class:`KgenError` where it is not installed.
+    Raises :class:`KgenError` if it is not installed.
     """
     try:
         return importlib.import_module(module)

@@ -18,7 +18,7 @@ __all__ = ["Options", "make_options"]
 
 
 class _Named(type):
-    """The class of :class:`Options`: takes earlier names, rejects names that do not exist."""
+    """The metaclass of :class:`Options`: accepts earlier names, rejects unknown names."""
 
     def __call__(cls, **settings: Any) -> Any:
         return super().__call__(**_by_current_names(settings))
@@ -86,7 +86,7 @@ class Options(metaclass=_Named):
     restrict: bool = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option, unless a kernel holds these options."""
+        """Set an option, unless the options belong to a kernel."""
         if "_is_held" in vars(self):
             raise KgenError(
                 f"the options of a kernel are constant, and '{name}' is assigned to\n"
@@ -113,7 +113,7 @@ _FIELDS: Mapping[str, Any] = {field.name: field for field in dataclasses.fields(
 
 
 def _read(name: str, value: Any) -> Any:
-    """Return the value of an option as it is kept, or reject it."""
+    """Return the stored value of an option, or reject it."""
     if _FIELDS[name].type == "bool":
         if not (isinstance(value, int | np.bool_) and value in (False, True)):
             raise unfit(f"option '{name}'", "True or False", value)
@@ -135,7 +135,7 @@ def _read(name: str, value: Any) -> Any:
 
 
 def _known_name(name: str) -> str:
-    """Return the name that an option has now; reject one that does not exist."""
+    """Return the current name of an option; reject one that does not exist."""
     name = _OLD_NAMES.get(name, name)
     if name not in _FIELDS:
         raise KgenError(f"there is no option '{name}'\n  hint: {near_names(name, _FIELDS)}")
@@ -143,7 +143,7 @@ def _known_name(name: str) -> str:
 
 
 def _by_current_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by the names that they have now."""
+    """Return options by their current names."""
     settings: dict[str, Any] = {}
     for old, value in given.items():
         name = _known_name(old)
@@ -172,7 +172,7 @@ _SWITCHES = {"0": False, "False": False, "false": False, "1": True, "True": True
 def make_options(given: Any, base: Options | None = None) -> Options:
     """Read options from ``None``, an :class:`Options`, a dict, or text ``"a,b,c=0,d=file.c"``.
 
-    What is not given has the value that it has in *base*.
+    Missing options have their values in *base*.
     """
     base = base or _DEFAULTS
     if given is None:

@@ -14,9 +14,9 @@ K = TypeVar("K")
 
 
 class Pending(Generic[K]):
-    """What *change* makes of the kernel *before*, or where it cannot, *otherwise*.
+    """The result of *change* on the kernel *before*, or *otherwise* if that fails.
 
-    A change that *may_fail* leaves the kernel *before* as it is where it is impossible.
+    If a change that *may_fail* is impossible, the result is the kernel *before*.
 
     >>> Pending(Pending(1, lambda one: one + 1), lambda two: 2*two).kernel
     4
@@ -36,15 +36,15 @@ class Pending(Generic[K]):
         self.otherwise = otherwise
 
     def or_else(self, kernel: K) -> Pending[K]:
-        """Return this, *kernel* where there is none."""
+        """Return this, with *kernel* as the alternative."""
         if self.otherwise is not None:
             return self
         return Pending(self.before, self.change, may_fail=self.may_fail, otherwise=kernel)
 
     @cached_property
     def kernel(self) -> K | None:
-        """The kernel itself; ``None`` where the change is impossible and there is no other."""
-        for earlier in reversed(list(self._unmade())):  # the oldest first: rows may be long
+        """The kernel; ``None`` if the change is impossible and there is no alternative."""
+        for earlier in reversed(list(self._unmade())):  # oldest first: chains may be long
             earlier.kernel  # noqa: B018
         before = self.before.kernel if isinstance(self.before, Pending) else self.before
         if before is None:

@@ -55,7 +55,7 @@ def piece_names(array: ArrayBase) -> tuple[str, ...]:
 
 
 def pieces_of(array: ArrayBase) -> tuple[ArrayBase, ...]:
-    """Return a declaration for each piece; just *array* where no axis is separate."""
+    """Return a declaration for each piece; just *array* if no axis is separate."""
     if not separate_axes(array):
         return (array,)
     shape = without_separate(array, array.shape)
@@ -67,6 +67,6 @@ def pieces_of(array: ArrayBase) -> tuple[ArrayBase, ...]:
 
 
 def without_separate(array: ArrayBase, of_axes: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what *of_axes* holds for the axes that a piece has."""
+    """Return the items of *of_axes* for the axes that a piece has."""
     left_out = separate_axes(array)
     return tuple(entry for axis, entry in enumerate(of_axes) if axis not in left_out)

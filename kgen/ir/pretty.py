@@ -49,7 +49,7 @@ def _rules(kernel: LoopKernel) -> list[str]:
 
 
 def _instructions(kernel: LoopKernel) -> list[str]:
-    """Print instructions below the loops around them, opened and closed as they change."""
+    """Print instructions inside their loops, which are opened and closed as they change."""
     lines: list[str] = []
     open_loops: list[str] = []
     open_conditions: list[str] = []

@@ -42,11 +42,11 @@ _COMPLEX128: Final = NumpyType(np.dtype(np.complex128))
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """The type of a number without a declared one, which adapts to what it is combined with.
+    """The type of an untyped number, which adapts to the other operands.
 
-    ``kind`` is ``i``, ``f`` or ``c`` as in numpy, or ``?``; ``alone`` is the type that it has
-    when nothing says otherwise, ``value`` the number itself where it matters whether it fits.
-    Whole numbers of a type may have been computed with it, ``is_mixed``: ``0.5*i``.
+    ``kind`` is ``i``, ``f`` or ``c`` as in numpy, or ``?``; ``alone`` is the default type,
+    ``value`` the number itself if it matters whether it fits. ``is_mixed``: typed integers were
+    combined with it, ``0.5*i``.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Literal:
     is_mixed: bool = False
 
 
-#: A value that is whatever the others are.
+#: A value that adapts to any other type.
 UNDECIDED: Final = Literal("?", INT32)
 
 #: The type of an operand: known, or adapting.
@@ -66,7 +66,7 @@ Operand: TypeAlias = NumpyType | Literal
 def literal_type(value: Any) -> Operand:
     """Return the type of a constant: numpy scalars and booleans have one, Python numbers adapt.
 
-    Alone, an integer is int32 where it fits, and a real number is float32 where that is
+    By default, an integer is int32 if it fits, and a real number is float32 if that is
     exact: ``2.5`` is float32 and ``0.1`` is float64.
 
     >>> settle(literal_type(3)), settle(literal_type(0.1)), settle(literal_type(2**40))
@@ -99,7 +99,7 @@ def plain(dtype: NumpyType) -> NumpyType:
 
 
 def settle(operand: Operand) -> NumpyType:
-    """Return the type of *operand* when nothing more is known of its surroundings."""
+    """Return the type of *operand* without further context."""
     return operand.alone if isinstance(operand, Literal) else operand
 
 
@@ -139,7 +139,7 @@ def _fits(value: int | float | None, dtype: np.dtype[Any]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _common(a: NumpyType, b: NumpyType) -> NumpyType:
-    # what has the exponents of float32 goes with other types as that does
+    # a type with the exponents of float32 combines with other types as float32 does
     one, other = (FLOAT32 if dtype.dtype.name == BFLOAT16 else dtype for dtype in (a, b))
     if {one, other} == {INT32, FLOAT32}:
         return FLOAT32
@@ -150,11 +150,11 @@ def _common(a: NumpyType, b: NumpyType) -> NumpyType:
 
 
 def common(*operands: Operand) -> Operand:
-    """Return the type that holds the values of all *operands*, as numpy has it.
+    """Return the type that holds the values of all *operands*, by numpy's rules.
 
     One difference: int32, the type of loop variables, does not widen float32. Literals come
-    last: they adapt to the others. Among themselves they stay literals, and so does what
-    would be float32 of real ones and whole numbers: ``0.5*i`` is float64 beside a float64.
+    last: they adapt to the others. Literals combined with each other stay literals, and so do real
+    ones combined with integers, which would be float32: ``0.5*i`` is float64 beside a float64.
     """
     known: NumpyType | None = None
     literals: list[Literal] = []

@@ -30,7 +30,7 @@ class Generator:
 
     @property
     def name(self) -> str:
-        """What expressions call it by.
+        """The name in expressions.
 
         >>> Generator("philox", 4, 32, "float32").name
         'philox4x32_f32'
@@ -40,12 +40,12 @@ class Generator:
 
     @property
     def rounds(self) -> int:
-        """How many times the words are mixed."""
+        """The number of rounds."""
         return 10 if self.family == "philox" else 20
 
     @property
     def key_words(self) -> int:
-        """How many words a key has."""
+        """The number of words of a key."""
         return self.words // 2 if self.family == "philox" else self.words
 
     @property

@@ -47,7 +47,7 @@ class ReductionOperation(ABC):
     (True, 2)
     """
 
-    #: A step may be taken in any order. A prefix keeps the order in any case.
+    #: Whether steps may be reordered. A scan always preserves the order.
     is_commutative: bool = True
 
     @property
@@ -154,7 +154,7 @@ class ScalarReductionOperation(ReductionOperation):
 
 
 class KnownOperation(ReductionOperation):
-    """One of kgen's own operations, made of functions on tuples of types and expressions."""
+    """One of kgen's own operations, defined by functions on tuples of types and expressions."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class KnownOperation(ReductionOperation):
         return self._name
 
     def content(self) -> Any:
-        """Return the operation that this one is made of, if any."""
+        """Return the operation that this one derives from, if any."""
         return self.inner
 
     def result_dtypes(self, *dtypes: KgenType) -> tuple[KgenType, ...]:
@@ -202,7 +202,7 @@ class KnownOperation(ReductionOperation):
         return self._combine(_parts(operand1), _parts(operand2)), callables_table
 
     def accumulators(self, dtypes: _Types) -> tuple[KgenType, ...]:
-        """Return the types of accumulators: sums and products of 16 bits are computed in 32."""
+        """Return the types of accumulators: 16-bit sums and products are computed in 32 bits."""
         if self._result is not _widened:
             return tuple(dtypes)
         return tuple(FLOAT32 if dtype.is_half else dtype for dtype in dtypes)
@@ -233,7 +233,7 @@ def _smallest(dtype: KgenType) -> Expr:
 
 
 def _check_kinds(dtypes: _Types, kinds: str, what: str) -> None:
-    """Reject operands that are not of certain numpy *kinds*, which are *what*."""
+    """Reject operands whose numpy kinds are not among *kinds*, described by *what*."""
     for dtype in dtypes:
         if dtype.kind not in kinds:
             name = "a vector" if dtype.kind == "V" else _numpy(dtype).name
@@ -252,9 +252,9 @@ def _value_and_index(dtypes: _Types) -> tuple[KgenType, ...]:
 
 
 def _widened(dtypes: _Types) -> tuple[KgenType, ...]:
-    """Keep the operand's type, but add up truth values as int32.
+    """Keep the operand's type, but sum booleans as int32.
 
-    Vectors are left to the target, whose operators may add them.
+    Vectors are left to the target, whose operators may support them.
     """
     if numbers_of(_numpy(dtypes[0])) is None:
         _check_kinds(dtypes, "biufc", "a number")
@@ -267,10 +267,10 @@ def _bool(dtypes: _Types) -> tuple[KgenType, ...]:
 
 
 def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> KnownOperation:
-    """Make ``argmin``/``argmax``: a value with the index where it stands.
+    """Make ``argmin``/``argmax``: a value with its index.
 
-    What stands for the index may be any real number. Of equal values the smaller index wins, as
-    numpy has it.
+    The index may be any real number. Of equal values, the smaller index wins, as in
+    numpy.
     """
 
     def combine(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -332,17 +332,17 @@ def _one(dtype: KgenType) -> Expr:
 
 
 def _number(dtype: KgenType, value: float) -> Expr:
-    """Return a number of a type; a plain one for vectors, all of whose numbers it is.
+    """Return a number of a type; for vectors a plain number, as the value of all components.
 
-    And for types of other packages, whose numbers are none of numpy's.
+    The same applies to types of other packages, whose numbers are not numpy's.
     """
     return value if _numpy(dtype).kind == "V" else _numpy(dtype).type(value)
 
 
 def _segmented(operation: ReductionOperation) -> KnownOperation:
-    """Make the operation that starts anew where the last operand, a flag, is set.
+    """Make the operation that restarts where the last operand, a flag, is set.
 
-    Values are combined from the last one that is flagged on.
+    Values are combined starting from the last flagged one.
     """
 
     def neutral(dtypes: _Types) -> tuple[Expr, ...]:
@@ -370,7 +370,7 @@ def _segmented(operation: ReductionOperation) -> KnownOperation:
 
 # -- by name ------------------------------------------------------------------------------
 
-#: Parsers for names that kgen does not know; the last one registered is asked first.
+#: Parsers for names that kgen does not know; the last one registered is tried first.
 _parsers: list[Callable[[str], ReductionOperation | None]] = []
 
 

@@ -9,10 +9,10 @@ from kgen.ir.kernel import LoopKernel
 __all__ = ["DeviceKernel", "PreparedKernel"]
 
 #: A kernel that can be scheduled: rules expanded, types, shapes and address spaces known,
-#: reductions made loops. Only :func:`kgen.lowering.prepare` makes one; a changed copy is a
+#: reductions lowered to loops. Only :func:`kgen.lowering.prepare` makes one; a changed copy is a
 #: ``LoopKernel`` again.
 PreparedKernel = NewType("PreparedKernel", LoopKernel)
 
-#: What the launches of a scheduled kernel run: the variables of loops on the host are arguments
-#: there. :func:`kgen.schedule.host.on_device` makes one of a prepared kernel.
+#: The kernel that the launches of a schedule run: in it, host loop variables are arguments.
+#: :func:`kgen.schedule.host.on_device` makes one of a prepared kernel.
 DeviceKernel = NewType("DeviceKernel", PreparedKernel)

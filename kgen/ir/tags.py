@@ -48,7 +48,7 @@ T = TypeVar("T", bound=Tag)
 
 
 class Taggable:
-    """What carries ``tags``, of its own kinds and of the user's."""
+    """A value with ``tags``, of kgen's kinds and of the user's."""
 
     tags: frozenset[Tag]
 
@@ -65,13 +65,13 @@ class Taggable:
         return self.tags - self.tags_of_type(kind)
 
     def tagged(self: Self_, tags: ToTagSetConvertible) -> Self_:
-        """Return this with one tag or several more; rejects two of a kind that is unique."""
+        """Return this with additional tags; rejects two of a unique kind."""
         return self.copy(tags=check_tag_uniqueness(normalize_tags(tags) | self.tags))
 
     def without_tags(
         self: Self_, tags: ToTagSetConvertible, verify_existence: bool = True
     ) -> Self_:
-        """Return this without one tag or several, which it has if *verify_existence* holds."""
+        """Return this without one or several tags; with *verify_existence*, it must have them."""
         gone = normalize_tags(tags)
         if verify_existence and not gone <= self.tags:
             missing = ", ".join(sorted(str(tag) for tag in gone - self.tags))
@@ -83,20 +83,20 @@ class Taggable:
 
 
 class InameImplementationTag(Tag):
-    """A tag that says how a loop is implemented; an iname has at most one."""
+    """A tag that selects how a loop is implemented; an iname has at most one."""
 
 
 class ConcurrentTag(InameImplementationTag):
-    """The instances of the loop run at the same time, in no order."""
+    """The iterations of the loop run in parallel, in no order."""
 
 
 class HardwareConcurrentTag(ConcurrentTag):
-    """The loop is spread over hardware axes: there is no loop in the code."""
+    """The loop is distributed over hardware axes: there is no loop in the code."""
 
 
 @dataclass(frozen=True)
 class AxisTag(HardwareConcurrentTag):
-    """A hardware axis, counted from the one whose neighbours are adjacent."""
+    """A hardware axis, counted from the one whose indices are adjacent."""
 
     axis: int
 
@@ -110,7 +110,7 @@ class GroupInameTag(AxisTag):
 
 
 class LocalInameTagBase(HardwareConcurrentTag):
-    """Any tag that spreads a loop over the work-items of a group."""
+    """Any tag that distributes a loop over the work-items of a group."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class LocalInameTag(LocalInameTagBase, AxisTag):
 class AutoFitLocalInameTag(LocalInameTagBase):
     """``l.auto``: kgen picks the local axis.
 
-    ``outer`` is how the loop over strides runs, where the loop is longer than its axis:
+    ``outer`` is the tag of the loop over strides, if the loop is longer than its axis:
     ``l.auto:unr``.
 
     >>> print(AutoFitLocalInameTag(), parse_tag("l.auto:unr"))
@@ -146,12 +146,12 @@ class AutoFitLocalInameTag(LocalInameTagBase):
 
 
 class IlpBaseTag(ConcurrentTag):
-    """Instances that run interleaved in one work-item, each with its own temporaries."""
+    """Iterations that are interleaved in one work-item, each with its own temporaries."""
 
 
 @dataclass(frozen=True)
 class UnrolledIlpTag(IlpBaseTag):
-    """``ilp`` or ``ilp.unr``: every instruction is repeated, innermost, per instance."""
+    """``ilp`` or ``ilp.unr``: every instruction is repeated, innermost, per iteration."""
 
     def __str__(self) -> str:
         return "ilp.unr"
@@ -159,7 +159,7 @@ class UnrolledIlpTag(IlpBaseTag):
 
 @dataclass(frozen=True)
 class LoopedIlpTag(IlpBaseTag):
-    """``ilp.seq``: every instruction gets an innermost loop over the instances."""
+    """``ilp.seq``: every instruction gets an innermost loop over the iterations."""
 
     def __str__(self) -> str:
         return "ilp.seq"
@@ -167,7 +167,7 @@ class LoopedIlpTag(IlpBaseTag):
 
 @dataclass(frozen=True)
 class VectorizeTag(ConcurrentTag):
-    """``vec``: the instances are lanes of a vector."""
+    """``vec``: the iterations are lanes of a vector."""
 
     def __str__(self) -> str:
         return "vec"
@@ -183,7 +183,7 @@ class UnrollTag(InameImplementationTag):
 
 @dataclass(frozen=True)
 class UnrollHintTag(InameImplementationTag):
-    """``unr_hint``, ``unr.N``: a loop that the compiler is asked to unroll, N times over."""
+    """``unr_hint``, ``unr.N``: a loop with a hint to the compiler to unroll it N times."""
 
     value: int | None = None
 
@@ -193,7 +193,7 @@ class UnrollHintTag(InameImplementationTag):
 
 @dataclass(frozen=True)
 class UnrollBySizeTag(UnrollHintTag):
-    """``unr.auto``: a loop that the compiler is asked to unroll, as often as code stays short."""
+    """``unr.auto``: a loop with a hint to the compiler to unroll it as far as code stays short."""
 
     def __str__(self) -> str:
         return "unr.auto"
@@ -201,7 +201,7 @@ class UnrollBySizeTag(UnrollHintTag):
 
 @dataclass(frozen=True)
 class ForceSequentialTag(InameImplementationTag):
-    """``for``: a loop, and nothing may give it another tag later."""
+    """``for``: a loop, which cannot be tagged otherwise later."""
 
     def __str__(self) -> str:
         return "forceseq"
@@ -217,14 +217,14 @@ class InOrderSequentialSequentialTag(InameImplementationTag):
 
 @dataclass(frozen=True)
 class LikeTag(Tag):
-    """``like.INAME``: the tags that another iname has when this one is given."""
+    """``like.INAME``: the tags of another iname at the time of the call."""
 
     iname: str
 
 
 @dataclass(frozen=True)
 class UnusedAxisTag(Tag):
-    """``unused.g``, ``unused.l``: the first hardware axis that is free where the iname is."""
+    """``unused.g``, ``unused.l``: the first hardware axis that is unused around the iname."""
 
     kind: type[GroupInameTag | LocalInameTag]
 
@@ -239,7 +239,7 @@ class StringTag(Tag):
         return self.value
 
 
-#: How the next tag is spelled.
+#: The spelling of the following tag.
 _STREAMING = "!streaming_store"
 
 
@@ -262,9 +262,9 @@ class UseStreamingStoreTag(Tag):
 
 @dataclass(frozen=True)
 class AsyncCopyTag(Tag):
-    """An assignment copies an element while its work-item goes on, until it waits for the copy.
+    """An assignment that copies an element asynchronously, until its work-item waits for the copy.
 
-    ``kind`` is how: ``cp.async``. What is copied may not be read before the wait.
+    ``kind`` is the method: ``cp.async``. The copied element must not be read before the wait.
     """
 
     kind: str
@@ -274,7 +274,7 @@ class AsyncCopyTag(Tag):
 
 
 class CopyCommitTag(Tag):
-    """A no-op that ends a group of copies, those that a work-item has begun since the last one."""
+    """A no-op that ends a group of copies: those started by a work-item since the last one."""
 
     def __str__(self) -> str:
         return "commit"
@@ -284,7 +284,7 @@ class CopyCommitTag(Tag):
 class CopyWaitTag(Tag):
     """An assignment of elements to themselves, which waits for the copies that write them.
 
-    All but the last *pending* groups of copies of a work-item are complete after it.
+    All groups of copies of a work-item, except the last *pending* ones, are complete after it.
     """
 
     pending: int
@@ -295,10 +295,10 @@ class CopyWaitTag(Tag):
 
 @dataclass(frozen=True)
 class PublishTag(Tag):
-    """An assignment of an element that work-groups wait for where they look back.
+    """An assignment of an element that work-groups wait for when they look back.
 
-    ``scan`` names what it belongs to, as that of a :class:`LookBackTag` does. An element at the end
-    of a row, ``is_total``, is what its group combines to; else it is what all groups up to it do.
+    ``scan`` names the scan, as in a :class:`LookBackTag`. An element is the total of its group if
+    ``is_total``, at the end of a row; otherwise, the total of all groups up to it.
     """
 
     scan: str
@@ -310,9 +310,9 @@ class PublishTag(Tag):
 
 @dataclass(frozen=True)
 class LookBackTag(Tag):
-    """A part of the loop in which a group combines what those before it have published.
+    """A part of the loop in which a group combines the values published by preceding groups.
 
-    It waits for that. ``width`` neighbouring work-items work together, a power of two.
+    It waits for these. ``width`` adjacent work-items cooperate, a power of two.
     """
 
     scan: str
@@ -324,9 +324,9 @@ class LookBackTag(Tag):
 
 @dataclass(frozen=True)
 class TensorTag(InameImplementationTag):
-    """A loop over the terms of products that tensor cores compute, one step for all of them.
+    """A loop over the terms of products on tensor cores, all of which are one step.
 
-    It is inside all other loops, in which it has its one instruction for itself.
+    It is inside all other loops, and contains only its one instruction.
     """
 
     shape: str
@@ -338,9 +338,9 @@ class TensorTag(InameImplementationTag):
 
 @dataclass(frozen=True)
 class FragmentTag(Tag):
-    """A loop that says which element of a matrix is meant, of those that a warp or warpgroup holds.
+    """A loop that selects an element of a matrix among those of a warp or warpgroup.
 
-    ``of``: ``lane``, one of the lanes, or ``group`` and ``pair``, of which both say which one;
+    ``of``: ``lane``, one of the lanes, or ``group`` and ``pair``, which together select one;
     ``row``, ``block`` (of columns) or ``column``, one of the elements of a lane. ``part_of``: the
     loop over rows or columns that was distributed.
     """
@@ -353,11 +353,11 @@ class FragmentTag(Tag):
 
 
 class ItemLoopTag(Tag):
-    """A loop over the work-items along ``l.0``, where threads run work-groups without them."""
+    """A loop over the work-items along ``l.0``, where threads run work-groups."""
 
 
 class FoundInCallTag(Tag):
-    """A value argument that follows from the arrays of a call and is never passed."""
+    """A value argument that calls infer from arrays, and that is never passed."""
 
 
 def filter_iname_tags_by_type(
@@ -440,7 +440,7 @@ _FIXED: dict[str, Tag] = {
 }
 
 
-#: Tags by what users of other systems call them.
+#: Tags by their names in other systems.
 _OTHER_NAMES: dict[str, str] = {
     "unroll": "unr",
     "unrolled": "unr",
@@ -458,7 +458,7 @@ _OTHER_NAMES: dict[str, str] = {
 
 
 def _near_tag(text: str) -> str:
-    """Say which tag may have been meant, if any."""
+    """Return a hint to a similar tag, if there is one."""
     axis = re.fullmatch(r"([gl])[^0-9A-Za-z]?(\d+)", text.lower())
     other = f"{axis[1]}.{axis[2]}" if axis else _OTHER_NAMES.get(text.lower().split(".")[0])
     if re.fullmatch(r"[gl](\..*)?", text.lower()) and not axis:
@@ -471,7 +471,7 @@ def _near_tag(text: str) -> str:
 def parse_tag(tag: Any) -> Tag | None:
     """Read a tag from its spelling; ``for``, ``seq`` and ``None`` mean a plain loop.
 
-    OpenACC's ``gang``, ``worker`` and ``vector`` are other words for ``g.0``, ``l.1``, ``l.0``.
+    OpenACC's ``gang``, ``worker`` and ``vector`` are synonyms of ``g.0``, ``l.1``, ``l.0``.
 
     >>> parse_tag("g.1")
     GroupInameTag(axis=1)

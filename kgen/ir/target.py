@@ -14,12 +14,12 @@ from constantdict import constantdict
 
 from kgen.errors import InvocationError, KgenError, near_names
 
-#: How many work-items NVIDIA's devices run in step; what is guessed of others.
+#: The number of work-items in lockstep on NVIDIA's devices; assumed for others.
 WARP_SIZE: Final = 32
 
 
 class _TargetMeta(ABCMeta):
-    """The class of targets: rejects settings that do not exist or cannot be changed."""
+    """The metaclass of targets: rejects settings that do not exist or cannot be changed."""
 
     def __call__(cls, *args: Any, **settings: Any) -> Any:
         fixed: Mapping[str, tuple[Any, str]] = cls.fixed_settings  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ class _TargetMeta(ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """The settings of a target, as :func:`inspect.signature` shows them."""
+        """The settings of a target, for :func:`inspect.signature`."""
         return _signature_of(cls.__init__)  # type: ignore[misc]
 
 
@@ -68,35 +68,35 @@ class TargetBase(metaclass=_TargetMeta):
       hint: ExecutableCTarget, PyOpenCLTarget, PyCudaTarget do: unit.copy(target=...)
     """
 
-    #: What targets of loopy can be given and these have one value of: that value, and a hint.
+    #: Settings of loopy's targets that have a fixed value here: that value, and a hint.
     fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = constantdict()
     #: The module with ``make_executor(unit, *args, **kwargs)``; ``None``: cannot run.
     runtime_module: ClassVar[str | None] = None
     #: The operators ``+ - * /`` work on vectors, and on vectors and numbers.
     has_vector_arithmetic: ClassVar[bool] = False
-    #: Loops tagged ``vec`` stay loops, of which the compiler makes vector code.
+    #: Loops tagged ``vec`` stay loops, which the compiler vectorizes.
     has_simd_loops: ClassVar[bool] = False
-    #: The functions of numbers with a fraction that lanes of such loops call a library for.
+    #: The real functions for which lanes of such loops call a vector library.
     lane_functions: ClassVar[frozenset[str]] = frozenset()
-    #: Lanes of such loops can store past the cache, if an instruction asks for that.
+    #: Lanes of such loops can use streaming stores, if an instruction asks for that.
     streams_lanes: ClassVar[bool] = False
-    #: How many work-items run in step; ``None`` where the language does not say.
+    #: The number of work-items in lockstep; ``None`` if the language does not define it.
     warp_size: ClassVar[int | None] = None
-    #: The kinds of numbers, as numpy has them, of which those read each other's without memory.
+    #: The numpy kinds of numbers that these work-items can exchange without memory.
     exchanged_kinds: ClassVar[str] = ""
-    #: Functions by which lanes exchange values take a mask of those lanes.
+    #: Functions that exchange values between lanes take a mask of these lanes.
     masks_lanes: ClassVar[bool] = False
-    #: nvcc compiles the code, and says what it needs of a device.
+    #: nvcc compiles the code, and reports its resource use.
     is_compiled_by_nvcc: ClassVar[bool] = False
-    #: ways to copy from global to local memory while work-items go on
+    #: asynchronous ways to copy from global to local memory
     async_copies: ClassVar[frozenset[str]] = frozenset()
-    #: Work-groups can wait for what those have written that began before them.
+    #: Work-groups can wait for values written by groups that started before them.
     looks_back: ClassVar[bool] = False
-    #: warps multiply matrices, whose elements their lanes hold
+    #: Warps multiply matrices, whose elements their lanes hold.
     has_tensor_cores: ClassVar[bool] = False
-    #: How many bytes memory moves at once: a line of the cache, or a sector of a GPU's.
+    #: The bytes that memory moves at once: a cache line, or a sector of a GPU.
     transaction: ClassVar[int] = 64
-    #: Calls begin with the queue of a device.
+    #: The first argument of calls is a device's queue.
     runs_in_queue: ClassVar[bool] = False
 
     @property
