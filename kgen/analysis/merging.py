@@ -98,7 +98,6 @@ def _adds(kernel: LoopKernel, access: Access) -> bool:
     insn = kernel.id_to_insn[access.insn_id]
     if not isinstance(insn, Assignment) or access.array not in insn.assignee_var_names():
         return False
-    rest = [term for term in flatten_sum(insn.expression) if term != insn.assignee]
-    return len(rest) + 1 == len(flatten_sum(insn.expression)) and access.array not in (
-        variable_names(*rest)
-    )
+    terms = flatten_sum(insn.expression)
+    rest = [term for term in terms if term != insn.assignee]
+    return len(rest) + 1 == len(terms) and access.array not in variable_names(*rest)

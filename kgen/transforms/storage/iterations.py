@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from kgen.analysis.ahead import check_neighbours
 from kgen.analysis.instances import bound
 from kgen.errors import TransformError
+from kgen.ir.affine import linear_form
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -26,7 +27,14 @@ from kgen.ir.sets.partition import disjoint_parts
 from kgen.ir.tags import ConcurrentTag
 from kgen.transforms.select import require_iname
 
-__all__ = ["at_iteration", "iterations_of", "known_of", "later", "require_sequential"]
+__all__ = [
+    "at_iteration",
+    "iterations_of",
+    "known_of",
+    "later",
+    "require_sequential",
+    "step_in",
+]
 
 #: The name of an instruction's iteration in sets.
 _ITERATION: Final = Side.BETWEEN.of("tile")
@@ -79,3 +87,16 @@ def at_iteration(values: Set, loop: str, iteration: Expr) -> Set:
     values = with_params(values, (loop,))
     moved = with_params(rename_param(values, loop, _ITERATION), variable_names(iteration))
     return project_out_params(bound(moved, _ITERATION, iteration), (_ITERATION,))
+
+
+def step_in(loop: str, subscript: Expr) -> int | None:
+    """Return by how much *subscript* grows per iteration; ``None`` if this is not constant.
+
+    >>> i, z = p.Variable("i"), p.Variable("z")
+    >>> step_in("z", 2*z + i), step_in("z", i), step_in("z", i*z)
+    (2, 0, None)
+    """
+    terms = linear_form(subscript).terms
+    steps = [factor for factor, atom in terms if atom == p.Variable(loop)]
+    others = variable_names(*(atom for _, atom in terms if atom != p.Variable(loop)))
+    return None if loop in others else sum(steps)

@@ -11,13 +11,14 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access, collect_accesses_to
 from kgen.analysis.signs import Signs
 from kgen.errors import TransformError
-from kgen.ir.affine import linear_form, simplify
+from kgen.ir.affine import simplify
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import Expr, minus, variable_names
+from kgen.ir.expr import Expr, minus
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag, VectorArrayDimTag
 from kgen.ir.types import NumpyType
 from kgen.transforms.array_accesses import Index
+from kgen.transforms.storage.iterations import step_in
 
 __all__ = ["Buffers", "Planes", "Stages", "is_window", "planes_of"]
 
@@ -73,11 +74,9 @@ class Planes:
 
     def declared(self, variable: TemporaryVariable) -> TemporaryVariable:
         """Change the number of planes."""
-        shape = [*variable.shape]
-        shape[self.axis] = self.count
-        derived = variable.with_shape(tuple(shape))
+        shape = (*variable.shape[: self.axis], self.count, *variable.shape[self.axis + 1 :])
         if variable.with_shape(variable.shape).dim_tags == variable.dim_tags:
-            return derived
+            return variable.with_shape(shape)
         strides = [getattr(tag, "stride", None) for tag in variable.dim_tags]
         own = strides[self.axis]
         if any(stride is None or stride > own for stride in strides):
@@ -86,17 +85,13 @@ class Planes:
                 because=f"its layout has been changed, in which axis {self.axis} is not outermost",
                 hint="call pipeline before what changes the layout",
             )
-        return variable.copy(shape=tuple(shape))
+        return variable.copy(shape=shape)
 
 
 def is_window(kernel: LoopKernel, loop: str, name: str) -> bool:
     """Tell whether a temporary is a circular buffer through which a loop moves."""
     accesses = collect_accesses_to(kernel, name)
-    axis = _circular_axis(kernel.temporary_variables[name], accesses)
-    if axis is None:
-        return False
-    fills = [a for a in accesses if a.is_write and loop in a.place.inames]
-    return bool(fills) and all(_step(loop, _plane(a, axis)) for a in fills)
+    return _window_axis(kernel.temporary_variables[name], loop, accesses) is not None
 
 
 def planes_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Planes | None:
@@ -109,12 +104,11 @@ def planes_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Planes |
 
     Raises :class:`TransformError` for a window that is used otherwise.
     """
-    if not is_window(kernel, loop, name):
-        return None
     accesses = collect_accesses_to(kernel, name)
-    axis = _circular_axis(kernel.temporary_variables[name], accesses)
-    assert axis is not None
-    steps = {_step(loop, _plane(a, axis)) for a in accesses if loop in a.place.inames}
+    axis = _window_axis(kernel.temporary_variables[name], loop, accesses)
+    if axis is None:
+        return None
+    steps = {step_in(loop, _plane(a, axis)) for a in accesses if loop in a.place.inames}
     if len(steps) > 1 or None in steps:
         shown = ", ".join(sorted({f"'{a}'" for a in accesses if loop in a.place.inames}))
         raise _rejected(name, loop, f"{shown} do not move through it together")
@@ -137,13 +131,15 @@ def planes_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Planes |
     return Planes(axis, lead + 1 + abs(step) * (stages - 1))
 
 
-def _circular_axis(variable: TemporaryVariable, accesses: Sequence[Access]) -> int | None:
-    """Return the axis whose subscripts are all remainders modulo its extent."""
+def _window_axis(variable: TemporaryVariable, loop: str, accesses: Sequence[Access]) -> int | None:
+    """Return the axis with subscripts modulo its extent only, which move in each fill."""
+    fills = [a for a in accesses if a.is_write and loop in a.place.inames]
     shape = variable.shape if isinstance(variable.shape, tuple) else ()
     for axis, extent in enumerate(shape):
         parts = [None if a.index is None else a.index[axis] for a in accesses]
         if all(isinstance(part, p.Remainder) and part.denominator == extent for part in parts):
-            return axis
+            moves = bool(fills) and all(step_in(loop, _plane(a, axis)) for a in fills)
+            return axis if moves else None
     return None
 
 
@@ -153,14 +149,6 @@ def _plane(access: Access, axis: int) -> Expr:
     part = access.index[axis]
     assert isinstance(part, p.Remainder)
     return part.numerator
-
-
-def _step(loop: str, plane: Expr) -> int | None:
-    """Return by how much a plane moves per iteration; ``None`` if this is not constant."""
-    terms = linear_form(plane).terms
-    steps = [factor for factor, atom in terms if atom == p.Variable(loop)]
-    others = variable_names(*(atom for _, atom in terms if atom != p.Variable(loop)))
-    return None if loop in others else sum(steps)
 
 
 def _rejected(name: str, loop: str, because: str) -> TransformError:

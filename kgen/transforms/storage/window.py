@@ -17,7 +17,7 @@ from kgen.analysis.domains import rename_params
 from kgen.analysis.instances import bound, relate
 from kgen.analysis.swept import Box
 from kgen.errors import TransformError
-from kgen.ir.affine import linear_form, simplify
+from kgen.ir.affine import simplify
 from kgen.ir.assignee import index_of
 from kgen.ir.data import Iname
 from kgen.ir.expr import Expr, minus, subscript, substitute, to_text, variable_names
@@ -48,7 +48,13 @@ from kgen.ir.types import AddressSpace, auto
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.select import new_names
-from kgen.transforms.storage.iterations import at_iteration, iterations_of, known_of, later
+from kgen.transforms.storage.iterations import (
+    at_iteration,
+    iterations_of,
+    known_of,
+    later,
+    step_in,
+)
 from kgen.transforms.uses import inames_used
 
 __all__ = ["Window", "find_window", "slide"]
@@ -136,12 +142,10 @@ def find_window(loop: str, name: str, accesses: Sequence[Access]) -> Window:
 
 
 def _step(loop: str, name: str, part: Expr) -> int:
-    terms = linear_form(part).terms
-    steps = [factor for factor, atom in terms if atom == p.Variable(loop)]
-    others = variable_names(*(atom for _, atom in terms if atom != p.Variable(loop)))
-    if len(steps) != 1 or loop in others:
+    step = step_in(loop, part)
+    if not step:
         raise _no_window(loop, name, f"the subscript '{to_text(part)}' is no multiple of the loop")
-    return steps[0]
+    return step
 
 
 def _no_window(loop: str, name: str, because: str) -> TransformError:
