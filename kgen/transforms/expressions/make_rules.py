@@ -11,6 +11,7 @@ from pymbolic.mapper.unifier import UnidirectionalUnifier
 from kgen.analysis.access import collect_accesses
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, loops_with_order
 from kgen.analysis.instances import Instances, relate_sides
+from kgen.analysis.reaching import describe_other_value
 from kgen.analysis.reduction_bounds import loops_of_bounds
 from kgen.errors import TransformError
 from kgen.ir.assignee import index_of
@@ -165,6 +166,15 @@ def _check_use(
             where=str(writer),
         )
     _check_reductions(kernel, writer, reader, rule)
+    other_value = describe_other_value(kernel, writer, reader)
+    if other_value is not None:
+        raise TransformError(
+            f"'{reader.id}' may read another value of '{writer.assignee_name}' than the one that "
+            f"'{writer.id}' assigned",
+            where=str(writer),
+            point=other_value,
+            hint=f"leave '{writer.assignee_name}' an array, or select other readers by 'within'",
+        )
     before_writer = ancestors(kernel, writer) | {str(writer.id)}
     for name in sorted(read & kernel.writers.keys()):
         for insn_id in kernel.writers[name]:
