@@ -363,9 +363,19 @@ def numeric_bounds(values: Set) -> Interval | None:
 
 
 def _least(points: Set) -> Set:
-    """Return the lexicographically least point; isl's ``lexmin`` takes some sets for empty."""
+    """Return the lexicographically least point.
+
+    isl's ``lexmin`` takes some sets for empty, and some of its minima are too small.
+    """
     for k in range(n_dims(points)):
-        points = points.fix_val(_SET, k, points.dim_min_val(k))
+        least = points.dim_min_val(k)
+        found = points.fix_val(_SET, k, least)
+        while found.is_empty():
+            least = least.add(1)
+            points = points.lower_bound_val(_SET, k, least)
+            least = least.max(points.dim_min_val(k))
+            found = points.fix_val(_SET, k, least)
+        points = found
     return points
 
 

@@ -31,6 +31,15 @@ def test_a_set_has_a_least_point_whatever_isl_takes_it_for() -> None:
     assert sample_point(points.to_set()) == {"n": 2, "a": 0, "b": 0, "c": 1, "d": 3}
 
 
+def test_a_set_has_a_least_point_whatever_isl_takes_its_minimum_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    minimum = isl.Set.dim_min_val
+    monkeypatch.setattr(isl.Set, "dim_min_val", lambda points, k: minimum(points, k).sub(2))
+    points = isl.Set("{ [a, b] : 3 <= a < 9 and a mod 4 = 1 and a < b < 9 }")
+    assert sample_point(points) == {"a": 5, "b": 6}
+
+
 def test_without_an_answer_there_is_no_static_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     larger = isl.PwAff("[n, m] -> { [n] : n >= m; [m] : n < m }")
     smaller = isl.Set("[n, m] -> { : n >= m + 1 }")
