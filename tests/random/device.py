@@ -380,10 +380,26 @@ class _Item:
             place = insn.assignee
             assert isinstance(place, p.Variable | p.Subscript)
             home, index = self._home(assignee_name(place)), evaluate.index(place)
+            if self._is_unset(insn.expression, evaluate):
+                home.pop(index, None)
+                return
             home[index] = value = evaluate(insn.expression)
             if insn.tags_of_type(AsyncCopyTag):
                 del home[index]
                 self.copies[-1].append((home, index, value))
+
+    def _is_unset(self, expr: Any, evaluate: _Evaluator) -> bool:
+        """Tell whether *expr* is an element of a temporary that nothing has written yet.
+
+        Whether a copy of it is read decides if the program is wrong.
+        """
+        name = assignee_name(expr) if isinstance(expr, p.Subscript) else ""
+        array = self.kernel.temporary_variables.get(name)
+        if array is None or array.initializer is not None or not isinstance(array.shape, tuple):
+            return False
+        index = evaluate.index(expr)
+        is_inside = all(0 <= k < evaluate(n) for k, n in zip(index, array.shape, strict=True))
+        return is_inside and index not in self._home(name)
 
     def _complete(self, pending: int) -> None:
         """Complete copies, but for the last *pending* groups of them."""
