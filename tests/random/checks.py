@@ -220,8 +220,13 @@ def _on_threads(program: Program, mutant: lp.TranslationUnit | None, threads: in
 def _compare_bits(found: Sequence[Arrays], parameters: dict[str, int]) -> None:
     for other in found[1:]:
         for name, array in found[0].items():
-            is_same = array.tobytes() == other[name].tobytes()
-            assert is_same, f"{name} depends on the number of threads for {parameters}"
+            if array.tobytes() == other[name].tobytes():
+                continue
+            at = next(zip(*np.nonzero(array != other[name]), strict=True), ())
+            raise AssertionError(
+                f"{name} depends on the number of threads for {parameters}: "
+                f"{array[at]} or {other[name][at]} at {tuple(map(int, at))}"
+            )
 
 
 # -- interpreted code trees -----------------------------------------------------------------------
