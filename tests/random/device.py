@@ -216,6 +216,8 @@ class _Item:
         self.copies: list[list[tuple[Memory, Point, Any]]] = [[]]
         #: the elements of both factors that it has loaded for tensor cores
         self.fragments: tuple[list[Any], list[Any]] = ([], [])
+        #: the elements of both factors that its warp has read in this step
+        self.matrices: dict[Any, Any] = {}
         #: of the lane that goes on, the scalars that it has set
         self.lane: dict[str, Any] = {}
         self.memory, self.shared, self.gid, self.lid = memory, shared, gid, lid
@@ -309,16 +311,25 @@ class _Item:
         factors: Factors,
         names: Mapping[str, int],
     ) -> Iterator[_Stop]:
-        """Add up products of what is in local memory now."""
-        yield run, False, 2**WARP - 1
+        """Add up products of what is in local memory now; a warp reads each element once."""
         lane = self.number % loops.shape.lanes
+        found = self.group[self.number - self.number % WARP].matrices
+        found.clear()
+        yield run, False, 2**WARP - 1
+
+        def element(factor: Any, place: int, at: Mapping[str, int]) -> Any:
+            key = factor, place, at[loops.depth]
+            if key not in found:
+                found[key] = self.value(factor, at)
+            return found[key]
+
         for row, column in ptx_c(loops.shape, lane):
             own = {**names, **loops.at_lane(lane), loops.row or "": row // 8 % 2}
             own |= {loops.column: column % 2, loops.block or "": column // 8}
             home, index = self._place(insn.assignee, own)
             for k in range(loops.shape.depth):
                 at = {**own, loops.depth: k}
-                home[index] += self.value(factors.a, at) * self.value(factors.b, at)
+                home[index] += element(factors.a, row, at) * element(factors.b, column, at)
         yield run, True, 2**WARP - 1
 
     def _place(self, place: Any, names: Mapping[str, int]) -> tuple[Memory, Any]:
