@@ -61,6 +61,7 @@ from tests.random.steps import (
     copy_programs,
     device_programs,
     fetch_programs,
+    fused_programs,
     global_programs,
     host_programs,
     lane_programs,
@@ -216,6 +217,10 @@ def test_compiled_kernels_compute_what_they_mean(
     verdict = Judge(drawn, record_property)
     attempt_compiled(verdict, tmp_path, check_results)
     verdict.conclude("compiled", check_alone)
+
+
+def test_fused_kernels_compute_what_one_after_the_other_does(record_property: Any) -> None:
+    judge(draw(fused_programs, COUNT // 6), "fused", check_alone, record_property)
 
 
 def test_indices_near_the_largest_sizes_do_not_overflow(

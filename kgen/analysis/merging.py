@@ -47,7 +47,7 @@ def meeting_backward(
 
 
 def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
-    """Reject merged loops in which an iteration provably needs a later one.
+    """Reject merged loops in which an iteration may need a later one.
 
     Parallel loops are exempt: barriers keep the order of their accesses.
 
@@ -64,10 +64,11 @@ def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
             shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
             shared = shared.difference(*merged)
             found, is_exact = meeting_backward(instances, first, then, merged, shared)
-            if is_exact and not found.is_empty():
+            if not found.is_empty():
+                verb = "need" if is_exact else "may need"
                 raise TransformError(
-                    f"the loops over {' and '.join(dict.fromkeys(merged[0]))} cannot be one: "
-                    f"iterations of '{then.insn_id}' need later ones of '{first.insn_id}'",
+                    f"the loops over {' and '.join(dict.fromkeys(merged[0]))} cannot be merged: "
+                    f"iterations of '{then.insn_id}' {verb} later ones of '{first.insn_id}'",
                     kernel=kernel.name,
                     point=describe_violation(kernel, found, first, then),
                     hint="leave the loops apart; or tag them first, if their iterations are to "

@@ -7,6 +7,10 @@ import pytest
 
 import kgen as lp
 from kgen.errors import TransformError
+from kgen.transforms.programs import fuse
+from tests.random.checks import check_alone, fails
+from tests.random.choices import Draw
+from tests.random.fused import draw_fused_program
 
 
 def _two(read: str) -> lp.TranslationUnit:
@@ -47,10 +51,20 @@ def _fused(read: str) -> lp.TranslationUnit:
 
 
 def test_data_flow_from_later_iterations_is_rejected() -> None:
-    with pytest.raises(TransformError, match="the loops over i cannot be one"):
+    with pytest.raises(TransformError, match="the loops over i cannot be merged"):
         _fused("7 - i")
     _, (_, o) = _fused("i // 2")(b=np.arange(8.0))
     assert o.tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.parametrize("value", ["if(c[i] > 0, b[7 - i], 0)", "b[p[i]]"])
+def test_data_that_may_flow_from_later_iterations_are_rejected(value: str) -> None:
+    one = lp.make_kernel("{ [i]: 0 <= i < 8 }", "b[i] = 2*a[i]", name="one")
+    b = lp.GlobalArg("b", shape=8)
+    two = lp.make_kernel("{ [i]: 0 <= i < 8 }", f"o[i] = {value}", [b, ...], name="two")
+    with pytest.raises(TransformError, match=r"iterations of 'insn_0' may need later ones"):
+        lp.fuse_kernels([one, two], data_flow=[("b", 0, 1)])
+    lp.fuse_kernels([one, lp.rename_iname(two, "i", "j")], data_flow=[("b", 0, 1)])
 
 
 def test_sums_of_two_loops_are_added_in_any_order() -> None:
@@ -63,3 +77,9 @@ def test_sums_of_two_loops_are_added_in_any_order() -> None:
     )
     _, (o,) = lp.rename_iname(knl, "j", "i", existing_ok=True)(a=np.arange(8.0))
     assert o == 3 * 28
+
+
+def test_random_programs_notice_if_nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuse, "check_order_kept", lambda *_: None)
+    drawn = (draw_fused_program(Draw(f"unchecked {k}")) for k in range(38, 80))
+    assert any(fails(check_alone, AssertionError, program) for program in drawn)

@@ -10,7 +10,7 @@ from typing import Any
 
 import kgen as lp
 
-__all__ = ["ArrayDecl", "Linear", "Program", "Step", "minimize", "reason"]
+__all__ = ["ArrayDecl", "Linear", "Program", "Step", "minimize", "reason", "without_dependency"]
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,22 @@ class ArrayDecl:
     space: str = "global"
     is_inferred: bool = False
     values: range = range(-4, 5)
+    #: whether it keeps what a caller passes where nothing writes it
+    is_input: bool = False
 
     def make(self) -> lp.GlobalArg | lp.TemporaryVariable:
         """Declare it to kgen."""
         if self.space == "global":
             shape: Any = lp.auto if self.is_inferred else self.shape
-            return lp.GlobalArg(self.name, self.dtype, shape=shape)
+            return lp.GlobalArg(self.name, self.dtype, shape=shape, is_input=self.is_input or None)
         space = getattr(lp.AddressSpace, self.space.upper())
         return lp.TemporaryVariable(self.name, self.dtype, shape=self.shape, address_space=space)
 
     def __str__(self) -> str:
         start = f"{self.name!r}, {self.dtype!r}, shape="
         if self.space == "global":
-            return f"lp.GlobalArg({start}{'lp.auto' if self.is_inferred else self.shape})"
+            end = ", is_input=True)" if self.is_input else ")"
+            return f"lp.GlobalArg({start}{'lp.auto' if self.is_inferred else self.shape}{end}"
         space = f"lp.AddressSpace.{self.space.upper()}"
         return f"lp.TemporaryVariable({start}{self.shape}, address_space={space})"
 
@@ -189,7 +192,7 @@ class Program:
             name = found[1] if found else ""
             rest = (*self.lines[:k], *self.lines[k + 1 :])
             if rest and name and not self._is_needed(k):
-                kept = tuple(_without_dependency(text, name) for text in rest)
+                kept = tuple(without_dependency(text, name) for text in rest)
                 used = set(re.findall(r"\w+", " ".join(kept)))
                 arrays = tuple(a for a in self.arrays if a.name in used)
                 result.append(dataclasses.replace(self, lines=kept, arrays=arrays))
@@ -221,7 +224,7 @@ def reason(error: Exception) -> str:
     return re.sub(r"'[^']*'|\b\d+\b", "...", first)
 
 
-def _without_dependency(text: str, name: str) -> str:
+def without_dependency(text: str, name: str) -> str:
     def shorter(found: re.Match[str]) -> str:
         names = [other for other in found[3].split(":") if other != name]
         return found[1] + found[2] + ":".join(names) if names or found[2] else ""

@@ -31,6 +31,7 @@ from kgen.targets.cuda import CudaTarget
 from kgen.transforms.storage.stages import is_window
 from tests.random import choices
 from tests.random.choices import Draw
+from tests.random.fused import draw_fused_program
 from tests.random.kernels import (
     Kernel,
     draw_fetch_kernel,
@@ -790,6 +791,11 @@ def _attempts_on(
 def programs(draw: Draw) -> Program:
     """Draw a kernel and up to six transformations; those that are refused are kept apart."""
     return _attempts_on(draw, draw_kernel(draw), _HOST).make_some()
+
+
+def fused_programs(draw: Draw) -> Program:
+    """Draw two kernels with loops of the same names, fuse them, and transform the result."""
+    return _Attempts(draw, draw_fused_program(draw), target=_HOST).make_some()
 
 
 def pipeline_programs(draw: Draw) -> Program:

@@ -72,6 +72,7 @@ KINDS: dict[str, Kind] = {
     "large": Kind(steps.large_programs, check=check_large_alone, opencl=0),
     "lanes": Kind(steps.lane_programs, check=check_lanes, opencl=4),
     "host_fetches": Kind(steps.host_programs, opencl=4),
+    "fused": Kind(steps.fused_programs, opencl=4),
     "devices": Kind(steps.device_programs, "tree", check_work_items),
     "fetches": Kind(steps.fetch_programs, "tree", check_work_items),
     "ahead": Kind(steps.ahead_programs, "tree", check_work_items),
