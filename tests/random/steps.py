@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import pymbolic.primitives as p
 
+import kgen
 from kgen.errors import (
     CodegenError,
     KgenError,
@@ -193,6 +195,20 @@ class Transformer:
         name = self.draw(choices.sampled_from(self.loops))
         within = self._some_users(name)
         return None if within is None else Step("duplicate_inames", (name,), (("within", within),))
+
+    def fuse_loops(self) -> Step | None:
+        """Fuse two loops, neither of which is inside the other."""
+        pairs = list(itertools.combinations(self.loops, 2))
+        for names in self.draw(choices.permutations(pairs)) if pairs else ():
+            try:
+                found = kgen.get_kennedy_unweighted_fusion_candidates(self.kernel, names)
+            except KgenError:
+                continue
+            if any(len(old) > 1 for old in found.values()):
+                return Step(
+                    "rename_inames_in_batch", ({n: frozenset(o) for n, o in found.items()},)
+                )
+        return None
 
     def rename_iname(self) -> Step | None:
         name = self.draw(choices.sampled_from(sorted(self.kernel.inames)))
@@ -575,6 +591,7 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     *(Transformer.prioritize_loops,) * 2,
     *(Transformer.join_inames,) * 2,
     *(Transformer.duplicate_inames,) * 2,
+    Transformer.fuse_loops,
     *(Transformer.split_domain,) * 2,
     *(Transformer.add_prefetch,) * 2,
     *(Transformer.precompute,) * 2,
