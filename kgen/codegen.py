@@ -209,7 +209,7 @@ def generate_body(unit: TranslationUnit | LoopKernel) -> str:
         raise CodegenError(
             f"there are {len(module.device_programs)} device functions, one for each launch",
             kernel=name,
-            hint="generate_code_v2(...).device_code() is the text of all",
+            hint="generate_code_v2(...).device_code() returns the text of all",
         )
     (program,) = module.device_programs
     return program.body

@@ -175,7 +175,7 @@ class InvalidValueError(KernelError, ValueError):
     ...     lp.Op(count_granularity="bushel")
     ... except ValueError as error:
     ...     print(error)
-    'bushel' is no count_granularity of Op
+    'bushel' is not a count_granularity of Op
       hint: known names: 'subgroup', 'workgroup', 'workitem'
     """
 
@@ -408,7 +408,7 @@ class CompilationError(KgenError):
     >>> unit()
     Traceback (most recent call last):
         ...
-    kgen.errors.CompilationError: in kernel 'kgen_kernel': the compiler refuses the generated...
+    kgen.errors.CompilationError: in kernel 'kgen_kernel': the compiler rejects the generated...
     """
 
 

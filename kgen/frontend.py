@@ -207,8 +207,8 @@ def _make_checked(
         )
     if target is not None and not isinstance(target, TargetBase):
         raise KgenError(
-            f"a target is an object such as lp.PyOpenCLTarget(), not {target!r}\n"
-            "  hint: a class is called: target=lp.ExecutableCTarget()"
+            f"a target is an object such as lp.PyOpenCLTarget(), not {target!r}\n  hint: call "
+            "the class: target=lp.ExecutableCTarget()"
         )
     check_arguments(make_function, (None, None), {"fixed_parameters": fixed_parameters})
     own = {"name": name, "target": target or default_target(), **settings}
@@ -254,7 +254,7 @@ def _reject_later_language(lang_version: Any) -> None:
         return
     numbers = tuple(lang_version) if isinstance(lang_version, tuple | list) else ()
     if not numbers or not all(isinstance(n, int) for n in numbers):
-        what = f"lang_version is {lang_version!r}, which is no version"
+        what = f"lang_version is {lang_version!r}, which is not a version"
     elif numbers <= MOST_RECENT_LANGUAGE_VERSION:
         return
     else:

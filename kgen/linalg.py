@@ -124,7 +124,7 @@ def _dtype_of(given: Any) -> np.dtype[Any]:
     try:
         found: np.dtype[Any] = read_type(given, "dtype=").numpy_dtype
     except KgenError as error:
-        raise InvocationError(f"dtype={given!r} is no type of numpy's") from error
+        raise InvocationError(f"dtype={given!r} is not a type of numpy") from error
     return found
 
 
@@ -191,7 +191,7 @@ def _product(call: _Call, a: Any, b: Any) -> Any:
     """Return the product of two arrays, as :func:`matmul` does."""
     place, out = call.place, call.out
     if not a.shape or not b.shape:
-        raise InvocationError("a number is no matrix", hint="multiply by it: a * x")
+        raise InvocationError("a number is not a matrix", hint="multiply by it: a * x")
     rows, columns = "i" * (len(a.shape) > 1), "k" * (len(b.shape) > 1)
     letters = string.ascii_uppercase[: max(len(array.shape[:-2]) for array in (a, b))]
     factors = []
@@ -587,7 +587,7 @@ def tune(function: Callable[..., Any], *args: Any, **options: Any) -> list[TuneR
     """
     if not any(function is one for one in (transpose, matmul, einsum)):
         raise InvocationError(
-            f"{function!r} is no function of kgen.linalg",
+            f"{function!r} is not a function of kgen.linalg",
             hint="tune(matmul, a, b), tune(einsum, spec, a, b), or tune(transpose, a)",
         )
     of_call = {name: options.pop(name) for name in _OF_CALLS & options.keys()}
@@ -643,7 +643,7 @@ def _read(file: str | os.PathLike[str] | None) -> Wisdom:
         return _NOTHING
     if not isinstance(file, str | os.PathLike):
         raise InvocationError(
-            f"wisdom={file!r} is no file of records",
+            f"wisdom={file!r} is not a file of records",
             hint='pass wisdom="file.jsonl", or what kgen.load_wisdom returns',
         )
     is_there = os.path.exists(file)

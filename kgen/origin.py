@@ -72,7 +72,9 @@ def compare_with_origin(
     try:
         before, order = _scheduled(origin, kernel, dtypes, has_axes=has_axes)
     except KgenError as err:
-        return Comparison(reason=f"the kernel as it was written has no code: {err}")
+        return Comparison(
+            reason=f"no code can be generated for the kernel as it was written: {err}"
+        )
     unproved = _find_unproved((before, order), (kernel, schedule), has_axes=has_axes)
     if unproved is None:
         if not any(insn.tags_of_type(AsyncCopyTag) for insn in kernel.instructions):
@@ -90,7 +92,9 @@ def compare_with_origin(
             reasons.append(str(err))
             break
         if then.reads_undefined:
-            return Comparison(reason="the kernel as it was written reads what nothing wrote")
+            return Comparison(
+                reason="the kernel as it was written reads elements that nothing wrote"
+            )
         difference = next(_differences(before, then, now, sizes), None)
         if difference is not None:
             doubt = _doubt(origin, before, kernel)
@@ -217,12 +221,12 @@ def origin_error(kernel: LoopKernel, found: Difference) -> KgenError:
         at = _text(found.now.point)
         now = f"'{found.now.insn_id}' writes it{f' at {at}' if at else ''}, another value"
     return KernelError(
-        f"an element of '{found.array}' is not what it was in the kernel as it was written",
+        f"an element of '{found.array}' differs from that of the kernel as it was written",
         kernel=kernel.name,
         point=_point_of(found),
-        because=f"{before} in that kernel; now {now}",
-        hint="undo the last transformations one by one, and verify again; or, where the "
-        "change is meant, kernel.copy(origin=None)",
+        because=f"in that kernel, {before}; now {now}",
+        hint="undo the last transformations one by one, and verify again; or, if the change is "
+        "intended, kernel.copy(origin=None)",
     )
 
 

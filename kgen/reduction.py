@@ -92,7 +92,9 @@ class ReductionKernel(Tunable):
         functions = parse_functions(header)
         self.signature = Signature(name, declared, functions)
         if any(one.name == "out" for one in declared):
-            raise KernelError("an argument is called 'out', which is the result", kernel=name)
+            raise KernelError(
+                "an argument is called 'out', which is the name of the result", kernel=name
+            )
         self._map = map_expr
         self._combination = read_combination(
             reduce_expr, "reduce_expr", self.dtype_out, neutral, functions

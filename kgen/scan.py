@@ -346,7 +346,7 @@ class GenericScanKernel(Tunable):
             return found
         if found.shape[0] < size:
             raise InvocationError(
-                f"argument '{name}' has {found.shape[0]} elements, and {size} are scanned",
+                f"argument '{name}' has {found.shape[0]} elements, but {size} are scanned",
                 kernel=self.name,
                 point=f"{name}[{found.shape[0]}] at i = {found.shape[0]}",
                 hint="pass a longer array, or size=...",

@@ -270,7 +270,7 @@ class _Verifier:
             yield Finding(
                 check="order",
                 status=Status.UNKNOWN,
-                message=f"results depend on the order of loops that priorities say, "
+                message="results depend on the order of loops that priorities define, "
                 f"{', '.join(loops)}: {point}",
                 point=point,
             )
@@ -327,7 +327,7 @@ class _Verifier:
                 yield Finding(
                     check="barriers",
                     status=Status.UNKNOWN,
-                    message=f"'{insn.id}' is said to need no synchronization with {others}",
+                    message=f"'{insn.id}' is declared to need no synchronization with {others}",
                     instruction=str(insn.id),
                 )
 

@@ -173,7 +173,7 @@ def test_odd_schedules_of_one_launch_say_why() -> None:
 
 
 def test_schedules_of_devices_are_none_of_hosts() -> None:
-    with pytest.raises(lp.KgenError, match="'items' is no parameter of a schedule on a host"):
+    with pytest.raises(lp.KgenError, match="'items' is not a parameter of a schedule on a host"):
         RadixSort("unsigned *x", "x[i]", ["x"], schedule={"items": 7})(integers(10, np.uint32))
 
 

@@ -73,7 +73,7 @@ def test_a_fault_of_a_transformation_is_violated_with_a_point() -> None:
     found = origin(wrong(fetched_twice()))
     assert (found.status.value, found.instruction, found.array) == ("violated", "insn", "c")
     assert found.point == "c[0]"
-    with pytest.raises(KernelError, match="'c' is not what it was in the kernel as it was written"):
+    with pytest.raises(KernelError, match="'c' differs from that of the kernel as it was written"):
         lp.verify(wrong(fetched_twice())).raise_if_violated()
 
 

@@ -123,7 +123,7 @@ def test_other_versions_are_refused(version: Any) -> None:
 
 
 def test_types_that_are_needed() -> None:
-    with pytest.raises(lp.KgenError, match="a data type is needed"):
+    with pytest.raises(lp.KgenError, match="a data type is required"):
         to_kgen_type(None, allow_none=False)
     assert to_kgen_type(lp.auto) is None
 
@@ -179,5 +179,5 @@ def test_what_pyopencl_and_pycuda_have_besides() -> None:
         RadixSort("unsigned *x", "x[i]", ["x"], scan_kernel=GenericScanKernel)
     with pytest.raises(lp.KgenError, match="keep=True"):
         ElementwiseKernel("float *x", "x[i] = 0", keep=True)
-    with pytest.raises(lp.KgenError, match="'cpu', which is no device of the context"):
+    with pytest.raises(lp.KgenError, match="'cpu', which is not a device of the context"):
         InclusiveScanKernel(np.int32, "a+b", devices=["cpu"])

@@ -65,10 +65,10 @@ def check_neighbours(loop: str, values: Set) -> None:
     gaps = gaps.subtract(between)
     if not gaps.is_empty():
         raise TransformError(
-            f"what loop '{loop}' fetches cannot be kept between its iterations",
-            because=f"it leaves out {example(gaps)[Side.BETWEEN.of(loop)]}, and tiles go by the "
-            "numbers of iterations",
-            hint=f"affine_map_inames(kernel, '{loop}', ...) makes it a loop over neighbours",
+            f"elements fetched in loop '{loop}' cannot be kept between its iterations",
+            because=f"the loop skips {example(gaps)[Side.BETWEEN.of(loop)]}, but tiles are "
+            "numbered by iteration",
+            hint=f"make its iterations consecutive: affine_map_inames(kernel, '{loop}', ...)",
         )
 
 
@@ -106,9 +106,9 @@ class _Check:
     def _check_barrier(self, insn: BarrierInstruction) -> None:
         if insn.synchronization_kind == "global":
             raise TransformError(
-                f"what loop '{self.loop}' fetches cannot be kept between its iterations",
+                f"elements fetched in loop '{self.loop}' cannot be kept between its iterations",
                 where=f"instruction '{insn}'",
-                because="a global barrier in it ends the launch, and with it what is fetched",
+                because="its global barrier ends the launch, and the fetched elements are lost",
             )
 
     def _check_order(self, insn: InstructionBase) -> None:
@@ -118,8 +118,8 @@ class _Check:
             if self.loop in other.within_inames:
                 raise self._rejected(
                     insn,
-                    f"it waits for '{name}', which is in the loop as well",
-                    f"fetch by what is known before the loop; or {self._hint(insn)}",
+                    f"it depends on '{name}', which is in the same loop",
+                    f"fetch by values that are known before the loop; or {self._hint(insn)}",
                 )
 
     def _check_sources(self, insn: InstructionBase) -> None:
@@ -157,9 +157,9 @@ class _Check:
             f"loop '{self.loop}' carries a dependence through '{read.array}', which "
             f"'{fetch.id}' fetches",
             where=f"instruction '{writer}'",
-            because=f"it writes '{write}' at {self.loop} = {point[first]}, and '{fetch.id}' reads "
-            f"'{read}' at {self.loop} = {point[then]}: {counted(ahead, 'iteration')} earlier "
-            "it would not be written yet",
+            because=f"it writes '{write}' at {self.loop} = {point[first]}, and '{fetch.id}' "
+            f"reads '{read}' at {self.loop} = {point[then]}; {counted(ahead, 'iteration')} "
+            "earlier it is not yet written",
             hint=self._hint(fetch),
         )
 
@@ -170,7 +170,7 @@ class _Check:
         fills = [insn for insn in self.fills if read.array in insn.assignee_var_names()]
         before = ancestors(kernel, user)
         if self.loop not in read.place.inames:
-            raise self._rejected(fills[0], f"'{user.id}' reads it outside of the loop")
+            raise self._rejected(fills[0], f"'{user.id}' reads it outside the loop")
         for insn in fills:
             if insn.id not in before:
                 because = f"'{user.id}' reads it, and does not depend on '{insn.id}'"

@@ -224,11 +224,11 @@ def _hint_for(kernel: LoopKernel, access: Access, axis: int) -> str:
     if unbound:
         name = unbound[0]
         return (
-            f"'{name}' is an argument, and no loop variable: add it to a domain if it is to be "
-            f"one, such as '{{ [{name}]: 0 <= {name} < n }}'; else say what values it has "
-            f"(assumptions='...')"
+            f"'{name}' is an argument, not a loop variable: to make it one, add it to a domain, "
+            f"such as '{{ [{name}]: 0 <= {name} < n }}'; else state its values "
+            "(assumptions='...')"
         )
     return (
-        "restrict the loop, guard the access (if ... end), state what is known of the "
-        "sizes (assumptions=...), or declare the shape that the array has"
+        "restrict the loop, guard the access (if ... end), state what is known about the sizes "
+        "(assumptions=...), or declare the array's actual shape"
     )

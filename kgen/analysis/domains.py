@@ -189,7 +189,7 @@ def read_map(given: Any) -> tuple[tuple[str, ...], tuple[str, ...], Set]:
         ) from None
     if not in_names(relation) or not n_axes(relation):
         raise KernelError(
-            f"the map '{relation}' is not one between inames",
+            f"the map '{relation}' does not map inames to inames",
             hint="write { [i] -> [z] : z = i + 1 }",
         )
     pairs = pairs_of(relation)

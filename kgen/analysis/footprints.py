@@ -70,7 +70,7 @@ class Values:
         try:
             return axis_max(self.values, 0)
         except isl.Error:
-            raise StaticValueFindingError(f"there is no largest value in '{self.values}'") from None
+            raise StaticValueFindingError(f"'{self.values}' has no largest value") from None
 
     @cached_property
     def _assumed(self) -> Set:

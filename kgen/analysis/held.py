@@ -37,7 +37,7 @@ def check_held(kernel: LoopKernel) -> LoopKernel:
                 kernel=kernel.name,
                 where=f"instruction '{kernel.id_to_insn[access.insn_id]}'",
                 because=because,
-                hint="leave distribute_temporaries out, which leaves it in local memory",
+                hint="omit distribute_temporaries, so that it stays in local memory",
             )
     return kernel
 

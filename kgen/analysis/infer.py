@@ -74,7 +74,7 @@ def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
         if variable is None:
             known = [*kernel.arg_dict, *kernel.temporary_variables]
             raise TypeInferenceFailure(
-                f"a type was given for '{name}', which is no argument or temporary",
+                f"a type was given for '{name}', which is not an argument or temporary",
                 kernel=kernel.name,
                 hint=near_names(name, known),
             )
@@ -85,8 +85,8 @@ def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
                 f"'{name}' is declared as {variable.dtype.numpy_dtype} but given as "
                 f"{dtype.numpy_dtype}",
                 kernel=kernel.name,
-                hint=f"pass {variable.dtype.numpy_dtype}, or declare '{name}' without a "
-                "type to have it follow the caller",
+                hint=f"pass {variable.dtype.numpy_dtype}, or declare '{name}' without a type, to "
+                "take that of each call",
             )
     return kernel.with_declarations(changed)
 
@@ -243,7 +243,11 @@ class _Inference:
             if err.variable != name:
                 return err
         kind = type(self.kernel.get_var_descriptor(name)).__name__
-        why = "it is computed from itself only" if self.writers[name] else "no instruction gives it"
+        why = (
+            "it is computed only from itself"
+            if self.writers[name]
+            else "no instruction determines it"
+        )
         uses = (i for i in self.kernel.instructions if name in i.read_dependency_names())
         self.typer.insn = next(uses, None)
         return self.typer.failure(

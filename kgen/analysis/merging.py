@@ -65,14 +65,15 @@ def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
             shared = shared.difference(*merged)
             found, is_exact = meeting_backward(instances, first, then, merged, shared)
             if not found.is_empty():
-                verb = "need" if is_exact else "may need"
+                verb = "depend" if is_exact else "may depend"
                 raise TransformError(
-                    f"the loops over {' and '.join(dict.fromkeys(merged[0]))} cannot be merged: "
-                    f"iterations of '{then.insn_id}' {verb} later ones of '{first.insn_id}'",
+                    f"the loops over {' and '.join(dict.fromkeys(merged[0]))} cannot be fused: "
+                    f"iterations of '{then.insn_id}' {verb} on later iterations of "
+                    f"'{first.insn_id}'",
                     kernel=kernel.name,
                     point=describe_violation(kernel, found, first, then),
-                    hint="leave the loops apart; or tag them first, if their iterations are to "
-                    "run at once, with barriers",
+                    hint="keep the loops separate; or, to run their iterations in parallel with "
+                    "barriers, tag them first",
                 )
 
 

@@ -54,7 +54,7 @@ class _Checker:
     def check_instruction(self, insn: InstructionBase) -> None:
         """Reject operands in *insn*."""
         for condition in insn.predicates:
-            self.reject_vector(condition, condition, "is no condition")
+            self.reject_vector(condition, condition, "is not a condition")
         for node in _nodes_of(insn):
             kind: Any = type(node)
             check = _check_of(kind)
@@ -75,14 +75,14 @@ class _Checker:
         self._reject_complex(node, node.children)
 
     def _check_choice(self, node: p.If) -> None:
-        self.reject_vector(node, node.condition, "is no condition")
+        self.reject_vector(node, node.condition, "is not a condition")
 
     def _check_truths(self, node: p.LogicalAnd | p.LogicalOr) -> None:
         for child in node.children:
-            self.reject_vector(node, child, "is no condition")
+            self.reject_vector(node, child, "is not a condition")
 
     def _check_negation(self, node: p.LogicalNot) -> None:
-        self.reject_vector(node, node.child, "is no condition")
+        self.reject_vector(node, node.child, "is not a condition")
 
     def check_index(self, access: Expr, index: Expr) -> None:
         """Reject a subscript that is not an integer."""
@@ -92,9 +92,10 @@ class _Checker:
         if dtype.kind not in "biu":
             text = to_text(index)
             raise KgenIndexError(
-                f"the subscript '{text}' of '{to_text(access)}' is no integer: it is {dtype}",
+                f"the subscript '{text}' of '{to_text(access)}' is not an integer: it is {dtype}",
                 where=f"instruction '{self.typer.insn}'",
-                hint=f"'i // 2' is the quotient of integers; cast(int32, {text}) drops a fraction",
+                hint=f"write 'i // 2' for the quotient of integers, or cast(int32, {text}) to "
+                "drop the fraction",
             )
 
     def _is_clearly_whole(self, index: Expr) -> bool:
@@ -185,9 +186,9 @@ class _OpaqueUses(WalkMapper):
     def map_variable(self, expr: p.Variable, *args: Any, **kwargs: Any) -> None:
         if expr.name in self.names:
             raise self.typer.failure(
-                f"'{expr.name}' is of an opaque type: it can be an argument of a function that "
-                "register_callable knows, and nothing else",
-                f"pass it as it is: f({expr.name})",
+                f"'{expr.name}' has an opaque type: it can only be passed to functions that are "
+                "registered by register_callable",
+                f"pass it unchanged: f({expr.name})",
             )
 
     map_tagged_variable = map_variable

@@ -62,8 +62,8 @@ def unordered_error(kernel: LoopKernel, found: Unordered) -> VariableAccessNotOr
         point=found.point if found.is_certain else None,
         because="neither depends on the other, directly or not"
         + ("" if found.is_certain else ", and nothing proves their elements to be different"),
-        hint=f"add_dependency(kernel, 'id:{second}', 'id:{first}'), or the other way "
-        f"around; add_nosync(kernel, 'any', '{first}', '{second}') if any order will do",
+        hint=f"add_dependency(kernel, 'id:{second}', 'id:{first}'), or the other way around; "
+        f"add_nosync(kernel, 'any', '{first}', '{second}') if either order is right",
     )
 
 

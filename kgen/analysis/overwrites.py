@@ -51,7 +51,7 @@ def warn_of_overwrites(kernel: LoopKernel) -> None:
             kernel=kernel.name,
             where=f"instruction '{found.insn}'",
             point=found.point,
-            because="they assign different values to one element, of which the last one stays",
+            because="they assign different values to one element, and only the last one is kept",
             hint=_hint(found, place),
         )
         kernel.warn(text, f"overwritten({found.insn.id})")

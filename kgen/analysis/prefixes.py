@@ -148,7 +148,7 @@ def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[
     if len(domain.coalesce().get_basic_sets()) > 1:
         loops = ", ".join(map(repr, inames))
         raise TransformError(
-            f"the iterations of {loops} inside of {', '.join(map(repr, names))} have gaps",
+            f"the iterations of {loops} inside {', '.join(map(repr, names))} have gaps",
             because=f"they are {domain.coalesce()}",
             hint=f"take the sums over {loops} and over the loops that these depend on in "
             "another order, or none of them apart",

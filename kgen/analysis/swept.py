@@ -195,7 +195,7 @@ def _bounds(
     If the least one is ``max(0, 8*i - 1)``, elements are counted from ``8*i - 1``, the start that
     gives the smallest extent. Given the enclosing loops, *outer*, the extent may depend on sizes.
     """
-    shown = f"the least element of axis '{name}' that {what} touch"
+    shown = f"the least element of axis '{name}' that {what} access"
     lower = dim_min(footprint, name)
     found: list[tuple[int, Expr]] = []
     for least in static_bounds(lower, context, largest=False):
@@ -228,7 +228,7 @@ def _sized_extent(
     extent = dim_max(footprint, name).sub(isl.PwAff.from_aff(least)).add_constant_val(isl_int(1))
     graph = project_out_params(isl.Set.from_pw_aff(extent), outer)
     counts = name_dims(graph, (name,)).coalesce()
-    shown = f"the number of elements of axis '{name}' that {what} touch"
+    shown = f"the number of elements of axis '{name}' that {what} access"
     most = static_value(dim_max(counts, name), kernel.assumptions, largest=True, what=shown)
     return aff_to_expr(most)
 
@@ -283,9 +283,9 @@ def _as_loops(
     raise TransformError(
         f"the elements that {what} access have gaps between them"
         if is_hull
-        else f"the elements that {what} access are no box, and too complex to describe",
+        else f"the elements that {what} access do not form a box, and are too complex to describe",
         because=because,
-        hint="pass fetch_bounding_box=True to store the whole box around it",
+        hint="pass fetch_bounding_box=True to store their whole bounding box",
     )
 
 

@@ -138,7 +138,8 @@ class ExpressionTyper:
         result = self.result(expr)
         if isinstance(result, tuple):
             raise self.failure(
-                f"'{to_text(expr)}' has {counted(len(result), 'value')} and is used as one",
+                f"'{to_text(expr)}' has {counted(len(result), 'value')} and is used as a single "
+                "value",
                 "assign it to as many variables first: a, b = ...",
             )
         return result
@@ -221,8 +222,8 @@ class ExpressionTyper:
             if isinstance(dtype, NumpyType) and numbers_of(dtype.dtype) is not None:
                 text = to_text(operand)
                 raise self.failure(
-                    f"in '{to_text(expr)}': there is no arithmetic of vectors, which '{text}' is",
-                    f"compute with its numbers: make_float2({text}.x + 1, {text}.y + 1)",
+                    f"in '{to_text(expr)}': '{text}' is a vector, and vectors have no arithmetic",
+                    f"compute with its components: make_float2({text}.x + 1, {text}.y + 1)",
                 )
 
     # -- variables ------------------------------------------------------------------------
@@ -346,10 +347,10 @@ class ExpressionTyper:
             if not _is_integer(dtype):
                 hint = f"cast it: cast(int32, {to_text(operand)})"
                 if isinstance(expr, p.BitwiseXor):
-                    hint += "; or '**', if it is to be a power"
+                    hint += "; or write '**' for a power"
                 raise self.failure(
-                    f"'{to_text(expr)}' works on the bits of integers, but '{to_text(operand)}' "
-                    f"is {settle(dtype).dtype}",
+                    f"'{to_text(expr)}' operates on the bits of integers, but "
+                    f"'{to_text(operand)}' is {settle(dtype).dtype}",
                     hint,
                 )
         result = self._combined(arithmetic, expr, operands)
@@ -418,7 +419,7 @@ def _function_hint(name: str, known: Collection[str]) -> str:
     with contextlib.suppress(KgenError):
         if module and to_kgen_type(plain) is not None:
             return f"cast(np.{plain}, x) converts a number"
-    return f"{near_names(plain, known)} (register_callable makes others known)"
+    return f"{near_names(plain, known)} (register_callable adds others)"
 
 
 def _declared_types(kernel: LoopKernel) -> Mapping[str, NumpyType | None]:
@@ -465,7 +466,7 @@ def _result_of(function: Function, operands: list[Operand]) -> _Result:
         dtypes = function.adapted(operands, settle(common(*numbers)))
     results = function.types_for(dtypes)[1]
     if not results:
-        raise TypeInferenceFailure(f"'{function.name}' does not say the type of a result: -1")
+        raise TypeInferenceFailure(f"'{function.name}' does not specify the type of a result: -1")
     if len(results) > 1:
         return results
     (result,) = results

@@ -84,10 +84,10 @@ def _check_groups(
         for iname in sorted(host_inames & set(variable_names(size))):
             raise CodegenError(
                 f"the number of work-groups along g.{axis}, {to_text(size)}, depends on loop "
-                f"'{iname}', and a cooperative launch has one number for all of its iterations",
+                f"'{iname}', but a cooperative launch needs the same number in all iterations",
                 kernel=kernel.name,
-                hint=f"let the loop on g.{axis} be as long in all iterations of '{iname}', with a "
-                "condition on its instructions, or set_options(knl, cooperative=False)",
+                hint=f"give the loop on g.{axis} the same trip count in all iterations of "
+                f"'{iname}' and guard its instructions, or set_options(knl, cooperative=False)",
             )
 
 
@@ -96,10 +96,11 @@ def _check_look_backs(kernel: DeviceKernel, host_inames: frozenset[str]) -> None
     for insn in kernel.instructions if host_inames else ():
         if insn.tags_of_type(PublishTag):
             raise CodegenError(
-                f"groups look back at what '{insn.id}' publishes, in a launch that has loops",
+                f"work-groups look back at values that '{insn.id}' publishes, in a launch with "
+                "loops",
                 kernel=kernel.name,
                 where=f"instruction '{insn}'",
-                because="they would find what an earlier iteration has published",
+                because="they would read values that an earlier iteration published",
                 hint="set_options(knl, cooperative=False)",
             )
 
@@ -121,10 +122,10 @@ def _guarded(
     if any(own != most for most, own in of_items) and has_barrier(function.body):
         sizes = " and ".join(str(tuple(s[k] for s in of_items)) for k in (1, 0))
         raise CodegenError(
-            f"a cooperative launch has work-groups of one size, and its parts have {sizes} "
+            f"a cooperative launch has work-groups of one size, but its parts have {sizes} "
             "work-items",
             kernel=kernel.name,
-            because="the smaller part has a barrier, for which all work-items of a group wait",
+            because="the smaller part has a barrier, which all work-items of a group must reach",
             hint="split the loops on l.0, l.1, l.2 into pieces of one size",
         )
     conditions += [

@@ -286,11 +286,11 @@ class _Checker:
             f"the code reads '{name}' in '{_text(node)}' where it has not been set",
             kernel=self.kernel.name,
             where=f"instruction '{self.kernel.id_to_insn[insn_id]}'",
-            because="a condition on what sets it, or a loop around that, which may have no "
-            "iteration, does not surround the place that reads it",
+            because="the assignment is under a condition, or in a loop that may have no "
+            "iterations, and the read is not",
             hint=f"let '{', '.join(self.kernel.writers.get(name, ('nothing',)))}' run in every "
-            f"iteration in which '{insn_id}' or a loop around it runs; where that is so, it is "
-            "a fault of kgen: please report it",
+            f"iteration in which '{insn_id}' or a loop around it runs; if it already does, "
+            "please report this as a bug in kgen",
         )
 
 

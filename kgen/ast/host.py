@@ -51,6 +51,6 @@ def _check_bounds(kernel: PreparedKernel, host_inames: frozenset[str]) -> None:
                 raise ScheduleError(
                     f"loop '{iname}' has a global barrier inside, and its bounds depend on "
                     f"'{name}', which is only known on the device",
-                    because="a global barrier ends a launch, so that the host runs the loop",
+                    because="a global barrier ends a launch, so the host runs the loop",
                     hint=f"pass '{name}' as an argument, or move the barrier out of the loop",
                 )

@@ -61,11 +61,11 @@ def why_not_streamed(kernel: LoopKernel, loop: For, run: Run) -> str | None:
     """
     insn = kernel.id_to_insn[run.insn_id]
     if not isinstance(insn, Assignment) or insn.atomicity:
-        return f"'{insn.id}' is no plain assignment"
+        return f"'{insn.id}' is not a plain assignment"
     (name,) = insn.assignee_var_names()
     array = kernel.array_vars[name]
     if not (isinstance(array.dtype, NumpyType) and array.dtype.dtype.kind in "iuf"):
-        return f"the elements of '{name}' are no real numbers"
+        return f"the elements of '{name}' are not real numbers"
     if array.address_space != AddressSpace.GLOBAL:
         return f"'{name}' is not in global memory"
     if not is_contiguous(kernel, loop.iname, run):
@@ -75,7 +75,7 @@ def why_not_streamed(kernel: LoopKernel, loop: For, run: Run) -> str | None:
     others = (part for part in nodes_in(loop.body) if isinstance(part, Run) and part is not run)
     used = {n for part in others for n in kernel.id_to_insn[part.insn_id].dependency_names()}
     if name in used | insn.read_dependency_names():
-        return f"'{name}' is used in the loop besides"
+        return f"'{name}' has other uses in the loop"
     return None
 
 
@@ -129,7 +129,7 @@ def why_not_in_blocks(kernel: LoopKernel, loop: For) -> str | None:
     for run in runs:
         for name in kernel.id_to_insn[run.insn_id].assignee_var_names():
             if kernel.array_vars[name].shape == ():
-                return f"the loop sets '{name}', too"
+                return f"the loop also sets '{name}'"
     return dependence_in(kernel, loop.iname, tuple(dict.fromkeys(run.insn_id for run in runs)))
 
 

@@ -73,10 +73,10 @@ def _is_around_products(node: For, kernel: DeviceKernel) -> bool:
 def _check_whole(loop: For, kernel: DeviceKernel) -> None:
     """Reject a loop that does not run from end to end, or is not over a fragment."""
     if not kernel.has_tag(loop.iname, (FragmentTag, TensorTag)):
-        raise _not_at_once(loop, kernel, f"the loop '{loop.iname}' is between those of a fragment")
+        raise _not_at_once(loop, kernel, f"loop '{loop.iname}' is between the loops of a fragment")
     extent = kernel.get_iname_bounds(loop.iname).extent
     if (loop.first, loop.stop, loop.step) != (0, extent, 1):
-        raise _not_at_once(loop, kernel, f"the loop '{loop.iname}' has fewer iterations at times")
+        raise _not_at_once(loop, kernel, f"loop '{loop.iname}' has fewer iterations in some cases")
 
 
 def _not_at_once(node: For, kernel: DeviceKernel, because: str) -> ScheduleError:
@@ -85,8 +85,8 @@ def _not_at_once(node: For, kernel: DeviceKernel, because: str) -> ScheduleError
         f"tensor cores cannot compute {ids} as one step",
         kernel=kernel.name,
         because=because,
-        hint="say that sizes are multiples of the tiles: assume(kernel, 'n mod 64 = 0'); leave the "
-        "loops that tensorize makes as they are",
+        hint="state that sizes are multiples of the tiles: assume(kernel, 'n mod 64 = 0'); do "
+        "not transform the loops that tensorize creates",
     )
 
 
@@ -234,7 +234,7 @@ def _check_operands(kernel: LoopKernel, insn: InstructionBase, loops: TensorLoop
         raise _refuse(
             kernel,
             insn,
-            f"it adds up no products of a factor of each row and one of each column, in "
+            "it does not sum products of a factor per row and a factor per column, in "
             f"{shape.held_as}",
         )
     for name in variable_names(*factors):
@@ -244,7 +244,7 @@ def _check_operands(kernel: LoopKernel, insn: InstructionBase, loops: TensorLoop
             raise _refuse(
                 kernel,
                 insn,
-                f"'{name}' is in registers, of which other lanes need the values",
+                f"'{name}' is in registers, but other lanes need its values",
                 f"set_temporary_address_space(kernel, '{name}', 'local')",
             )
     (name,) = insn.assignee_var_names()
@@ -253,16 +253,16 @@ def _check_operands(kernel: LoopKernel, insn: InstructionBase, loops: TensorLoop
         raise _refuse(
             kernel,
             insn,
-            f"its sums, '{name}', are in {AddressSpace.stringify(space)} memory, and lanes keep "
-            "them in registers while the product goes on",
-            "sum up in a variable, and store that behind the loops",
+            f"its sums, '{name}', are in {AddressSpace.stringify(space)} memory, but lanes must "
+            "keep them in registers during the product",
+            "accumulate in a temporary, and store it after the loops",
         )
     dtype = kernel.array_vars[name].dtype
     if not isinstance(dtype, NumpyType) or dtype.dtype.name != shape.sums:
         raise _refuse(
             kernel,
             insn,
-            f"its sums are of {dtype}, and those of {shape} of {shape.sums}",
+            f"its sums have type {dtype}, but {shape} has sums of type {shape.sums}",
             f"declare '{name}' as {shape.sums}",
         )
 
@@ -275,5 +275,6 @@ def _refuse(
         kernel=kernel.name,
         where=f"instruction '{insn}'",
         because=because,
-        hint=hint or "leave tensorize out, or apply it after what changes the product",
+        hint=hint
+        or "omit tensorize, or apply it after the transformations that change the product",
     )

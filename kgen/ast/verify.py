@@ -50,8 +50,8 @@ def _visit(
     match node:
         case Barrier() if divergent is not None:
             raise CodegenError(
-                f"a barrier ({node.reason}) stands below '{divergent}', which is not the "
-                "same for all work-items of a group",
+                f"a barrier ({node.reason}) is inside '{divergent}', which is not the same for "
+                "all work-items of a group",
                 kernel=function.name,
                 hint="move the barrier out of the condition, or use a bound that is uniform",
             )
@@ -108,8 +108,8 @@ class _Rows:
             texts.append(f"if {to_text(missing)}")
         if texts:
             raise CodegenError(
-                f"lanes exchange values in '{insn_id}' below '{texts[0]}', which is not the same "
-                "for all of them",
+                f"lanes exchange values in '{insn_id}' inside '{texts[0]}', which is not the "
+                "same for all of them",
                 kernel=self.function.name,
                 hint="move the exchange out of the condition",
             )

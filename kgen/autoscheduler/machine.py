@@ -73,7 +73,7 @@ def machine_of(target: TargetBase, device: Any) -> tuple[TargetBase, Machine]:
         return target, own if own.kind is Kind.SERIAL else Machine(kind=kind, limits=own.limits)
     if not hasattr(device, "max_work_group_size"):
         raise KernelError(
-            f"{device!r} is no device that a schedule can be made for",
+            f"a schedule cannot be made for {device!r}, which is not a device",
             hint="pass a target, a Device, a pyopencl.Device (queue.device), or None for the "
             "target of the kernel",
         )

@@ -83,7 +83,7 @@ class AutoSpace:
         """Return one of the schedules, as steps that print as Python."""
         for name in configuration.keys() ^ self.tune_params.keys():
             raise KernelError(
-                f"the configuration and the space do not both have a parameter '{name}'",
+                f"only one of the configuration and the space has a parameter '{name}'",
                 kernel=self.program.default_entrypoint.name,
                 hint=near_names(name, self.tune_params),
             )
@@ -105,7 +105,7 @@ class AutoSpace:
         if found is None:
             values = ", ".join(f"{name}={value!r}" for name, value in own.items())
             raise TransformError(
-                f"the schedule with {values} is not proved right",
+                f"the schedule with {values} is not proved correct",
                 kernel=self.program.default_entrypoint.name,
                 hint="choose a configuration that satisfies the restrictions of the space",
             )
@@ -224,8 +224,8 @@ def auto_space(program: TranslationUnit, device: Any = None) -> AutoSpace:
     space = AutoSpace(moved, machine)
     if not space.tune_params:
         raise KernelError(
-            "there is nothing to choose in the schedule of this kernel",
+            "the schedule of this kernel has no parameters to choose",
             kernel=program.default_entrypoint.name,
-            because="no loop is free, and proved to have independent iterations",
+            because="no loop without a tag is proved to have independent iterations",
         )
     return space

@@ -25,7 +25,8 @@ def read_arrays(path: Path | None) -> dict[str, Any]:
             return {name: array if array.ndim else array[()] for name, array in found.items()}
     except (ValueError, AttributeError, TypeError, EOFError, BadZipFile) as error:
         raise KgenError(
-            f"'{path}' is no file of arrays",
+            f"'{path}' is not a file of arrays",
             because=str(error),
-            hint="numpy.savez('arrays.npz', a=..., b=...) writes one; objects are not read",
+            hint="write one with numpy.savez('arrays.npz', a=..., b=...); arrays of objects are "
+            "not supported",
         ) from None

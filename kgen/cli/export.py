@@ -105,7 +105,7 @@ def check(folder: Path) -> None:
     found = differences(folder, made)
     if found:
         wrong = "".join(f"\n  {name} {what}" for name, what in found.items())
-        raise Failure(f"{folder} is not what its sources generate now:{wrong}")
+        raise Failure(f"{folder} differs from what its sources generate now:{wrong}")
     click.echo(f"{folder} is what its sources generate now")
 
 
@@ -116,7 +116,7 @@ def _programs(names: Sequence[str]) -> dict[str, tuple[Variant, ...]]:
         for function, variants in load_variants(name).items():
             if function in found:
                 raise KgenError(
-                    f"two of the programs would be the function '{function}'",
+                    f"two of the programs would become the function '{function}'",
                     hint="make one of them with another name=..., or name a list of variants",
                 )
             found[function] = variants
@@ -132,12 +132,12 @@ def _manifest_of(folder: Path) -> Manifest:
             f"there are several exported libraries in {folder}: {names}"
             if found
             else f"there is no exported library in {folder}",
-            hint="kgen export KERNEL... -o FOLDER writes one",
+            hint="write one with 'kgen export KERNEL... -o FOLDER'",
         )
     (manifest,) = found
     if not manifest.sources:
         raise KgenError(
-            f"{folder / manifest.name} does not say what the library was made from",
+            f"{folder / manifest.name} does not record the sources of the library",
             hint="export it by 'kgen export', or with sources=['FILE.py:NAME']",
         )
     return manifest

@@ -106,7 +106,8 @@ class _Named:
         place, colon, attribute = name.rpartition(":")
         if not (colon and place and attribute):
             raise click.BadParameter(
-                f"'{name}' is no name of a kernel: FILE.py:NAME or module:NAME", param_hint="KERNEL"
+                f"'{name}' is not the name of a kernel: write FILE.py:NAME or module:NAME",
+                param_hint="KERNEL",
             )
         module = _load_file(Path(place)) if _is_file(place) else _load_module(place)
         return cls(name, module, place, attribute)
@@ -129,15 +130,15 @@ class _Named:
             raise KgenError(f"there is no '{self.attribute}' in {place}", hint=self._known)
         if not _is_maker(value):
             raise KgenError(
-                f"'{self.attribute}' in {place} is no program, and no function without parameters "
-                f"that returns one: it is of type {type(value).__name__}",
+                f"'{self.attribute}' in {place} is neither a program nor a function without "
+                f"parameters that returns one: it is of type {type(value).__name__}",
                 hint=self._known,
             )
         made = _run(value, place, self.name)
         if not isinstance(made, kinds):
             raise KgenError(
-                f"the function '{self.attribute}' in {place} returns no program, but a value of "
-                f"type {type(made).__name__}",
+                f"the function '{self.attribute}' in {place} returns a value of type "
+                f"{type(made).__name__}, not a program",
                 hint=self._known,
             )
         return made
@@ -192,7 +193,7 @@ class _SourceLoader(SourceFileLoader):
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise KgenError(
-            f"there is no file '{path}'", hint="FILE.py:NAME, from the current folder on"
+            f"there is no file '{path}'", hint="write FILE.py:NAME, relative to the current folder"
         )
     # Not the stem, which another module may have.
     name = str(path.resolve())
@@ -213,7 +214,7 @@ def _load_module(name: str) -> ModuleType:
     except (ModuleNotFoundError, ValueError):
         found = None
     if found is None:
-        raise KgenError(f"there is no module '{name}'", hint="for a file: FILE.py:NAME")
+        raise KgenError(f"there is no module '{name}'", hint="for a file, write FILE.py:NAME")
     module: ModuleType = _run(lambda: importlib.import_module(name), found.origin or "", name)
     return module
 

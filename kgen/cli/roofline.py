@@ -66,7 +66,9 @@ def roofline(
     """
     if limits is not None:
         if time or arrays or device:
-            raise click.UsageError("--limits describes a device; --time needs one that is here")
+            raise click.UsageError(
+                "--limits describes a device; --time needs a device of this machine"
+            )
         found = roofline_of(
             selection.entry_point(kernel), values, Device.from_json(limits.read_text())
         )

@@ -138,7 +138,7 @@ def tune(ctx: click.Context, /, kernel: str | None, file: Path | None, **options
     found, its fraction of the optimum (optimal time by time found), and the configuration.
     """
     if (kernel is None) == (file is None):
-        raise click.UsageError("tune a KERNEL, or --replay a FILE")
+        raise click.UsageError("name a KERNEL to tune, or pass --replay FILE")
     if file is not None:
         _reject_others(ctx)
         _replay(file, **{name: options[name] for name in _OF_REPLAYS[1:]})
@@ -153,7 +153,7 @@ def _reject_others(ctx: click.Context) -> None:
         name = option.name or ""
         is_given = ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         if is_given and name not in _OF_REPLAYS:
-            raise click.UsageError(f"--replay takes no {option.opts[-1]}")
+            raise click.UsageError(f"--replay cannot be combined with {option.opts[-1]}")
 
 
 def _replay(

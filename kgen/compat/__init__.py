@@ -48,10 +48,9 @@ def install() -> None:
         return
     if known is not None:
         raise KgenError(
-            f"loopy itself is loaded, from {getattr(known, '__file__', None)}: 'import loopy' "
-            "cannot mean kgen any more\n"
-            "  hint: call kgen.compat.install() before anything imports loopy, or run the program "
-            "by python -m kgen.compat PROGRAM"
+            f"loopy itself is already imported, from {getattr(known, '__file__', None)}: 'import "
+            "loopy' can no longer import kgen\n  hint: call kgen.compat.install() before "
+            "anything imports loopy, or run the program by python -m kgen.compat PROGRAM"
         )
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
@@ -69,8 +68,8 @@ class _Finder(MetaPathFinder):
         own = f"{__name__}.{fullname}"
         if find_spec(own) is None:
             raise ModuleNotFoundError(
-                f"kgen, which 'import loopy' means here, offers no module '{fullname}'; "
-                "docs/porting.md lists what it offers",
+                f"kgen, which 'import loopy' imports here, has no module '{fullname}'; "
+                "docs/porting.md lists those that it has",
                 name=fullname,
             )
         return ModuleSpec(fullname, _Loader(own))

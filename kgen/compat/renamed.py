@@ -29,12 +29,12 @@ class NotOfferedError(KgenError, AttributeError):
     >>> lp.parse_fortran
     Traceback (most recent call last):
         ...
-    kgen.compat.renamed.NotOfferedError: 'parse_fortran' is not offered
+    kgen.compat.renamed.NotOfferedError: kgen does not provide 'parse_fortran'
       hint: kgen reads no Fortran: write the kernel in the language of make_kernel
     """
 
     def __init__(self, name: str, hint: str) -> None:
-        super().__init__(f"'{name}' is not offered", hint=hint)
+        super().__init__(f"kgen does not provide '{name}'", hint=hint)
 
 
 def refuser(hint: str, hints: Mapping[str, str] = _NO_HINTS) -> Callable[[str], Any]:

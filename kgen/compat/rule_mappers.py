@@ -135,8 +135,8 @@ class RuleAwareIdentityMapper(IdentityMapper):
         rule = expn_state.kernel.substitutions[name]
         if len(arguments) != len(rule.arguments):
             raise TransformError(
-                f"the rule '{name}' takes {counted(len(rule.arguments), 'argument')}, "
-                f"and is used with {len(arguments)}"
+                f"the rule '{name}' takes {counted(len(rule.arguments), 'argument')}, but is "
+                f"used with {len(arguments)}"
             )
         passed = self.map_tuple(arguments, expn_state, *args)
         inner = expn_state.copy(

@@ -178,7 +178,8 @@ class _Finder:
             raise self.instances.error(
                 f"the loops {', '.join(map(repr, sorted(loops)))} are not around "
                 + (f"'{chosen[0].id}'" if wanted else "any one instruction"),
-                hint="name axes that are loops around the instructions, and these by insns=...",
+                hint="choose axes among the loops around the instructions, and the instructions "
+                "with insns=...",
             )
         most = max(inside, key=lambda insn: (self._is_written(insn), len(insn.within_inames)))
         return (most,) if wanted is None else tuple(inside)
@@ -234,7 +235,8 @@ class _Finder:
         if not shown:
             raise self.instances.error(
                 f"'{self.insns[0].id}' has no iterations there",
-                because="for these sizes its loops are empty, or nothing has the values of at=",
+                because="for these sizes its loops are empty, or no iteration has the values of "
+                "at=",
             )
         numbers = {k: number for number, (k, _) in enumerate(shown)}
         steps = {time: k for k, time in enumerate(dict.fromkeys(one.time for _, one in shown))}

@@ -103,7 +103,7 @@ class Instances(Execution):
         if fix_param_values(self.kernel.assumptions, self.params).is_empty():
             text = ", ".join(f"{name} = {value}" for name, value in self.params.items())
             raise self.error(
-                f"the kernel is not for {text}",
+                f"the kernel does not support {text}",
                 because=f"it assumes {self.kernel.assumptions}",
             )
 
@@ -154,7 +154,9 @@ class Instances(Execution):
         is_size = name in self.kernel.arg_dict and name not in self.kernel.get_written_variables()
         raise self.error(
             f"{what} depend on '{name}', which has no value",
-            hint=f"give it: {{'{name}': 16}}" if is_size else "draw a kernel without such loops",
+            hint=f"give it a value: {{'{name}': 16}}"
+            if is_size
+            else "draw a kernel without such loops",
         )
 
     def loops_of(self, insn: InstructionBase) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ class Picture(ABC):
         kind = Path(file).suffix.removeprefix(".").lower()
         if kind not in _KINDS:
             raise KgenError(
-                f"'{file}' does not say the format of a picture",
+                f"'{file}' does not end with the format of a picture",
                 hint=f"end its name with one of {', '.join(f'.{known}' for known in _KINDS)}",
             )
         load("kgen.draw.plots.files", "plot").write(self.figure(), file, kind, dpi=dpi)

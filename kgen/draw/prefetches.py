@@ -224,8 +224,8 @@ class _Tracer:
         """Return the tiles."""
         if not self.tiles:
             raise self.instances.error(
-                f"'{self.fetch}' is no copy of elements of an array",
-                hint="name a temporary that add_prefetch or precompute has made of an array",
+                f"'{self.fetch}' is not a copy of elements of an array",
+                hint="name a temporary that add_prefetch or precompute created from an array",
             )
         full = max(self.tiles.values(), key=lambda tile: len(tile.elements))
         is_stencil = all(tile.distances <= full.distances for tile in self.tiles.values())

@@ -165,9 +165,9 @@ class Selector:
         requests = tuple(self.requests(array, insn, group, subgroup, at))
         if not requests:
             raise self.instances.error(
-                f"'{array}' is not accessed there",
-                because="no instance has that group, sub-group and those values of loops, or "
-                "subscripts are data",
+                f"'{array}' is not accessed in this place",
+                because="no instance has this group, this sub-group and these values of loops, "
+                "or subscripts depend on data",
             )
         return Accesses(
             kernel_name=self.instances.kernel.name,

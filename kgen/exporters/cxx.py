@@ -155,7 +155,7 @@ class _Overloads:
         self.sizes = SizeWriter(namespace, kernel)
         if kernel.title in _TAKEN:
             raise CodegenError(
-                f"no function of namespace '{namespace}' in C++ can have the name '{kernel.title}'",
+                f"a C++ function of namespace '{namespace}' cannot have the name '{kernel.title}'",
                 kernel=kernel.name,
                 because="it is a keyword or a macro, or a name of the header",
                 hint="make the kernel with another name=...",

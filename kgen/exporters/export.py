@@ -147,20 +147,20 @@ def _checked_targets(targets: str | Iterable[str]) -> tuple[str, ...]:
     chosen = (targets,) if isinstance(targets, str) else tuple(targets)
     for target in chosen:
         if target not in _WRITERS:
-            raise CodegenError(f"'{target}' is no target", hint=near_names(target, TARGETS))
+            raise CodegenError(f"'{target}' is not a target", hint=near_names(target, TARGETS))
     return tuple(target for target in TARGETS if target in chosen)
 
 
 def _check_namespace(namespace: str) -> None:
     if namespace in C_WORDS | CPP_WORDS:
         raise CodegenError(
-            f"'{namespace}' is no namespace",
+            f"'{namespace}' cannot be a namespace",
             because="it is a keyword of C or C++",
             hint=f"choose another name, such as '{namespace}_kernels'",
         )
     if not re.fullmatch("[a-z][a-z0-9_]*", namespace):
         raise CodegenError(
-            f"'{namespace}' is no namespace",
-            because="names in C and C++ begin with it",
-            hint="choose small letters, digits and '_', a letter first, such as 'demo'",
+            f"'{namespace}' cannot be a namespace",
+            because="it is the prefix of names in C and C++",
+            hint="use lowercase letters, digits and '_', starting with a letter, such as 'demo'",
         )

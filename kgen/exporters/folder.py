@@ -48,19 +48,21 @@ def differences(root: Path, made: Mapping[str, str]) -> dict[str, str]:
 def _reject_others(root: Path, contents: Mapping[str, bytes], overwrite: bool) -> Mapping[str, str]:
     """Reject files that must not be replaced; return the digests of an earlier export's files."""
     if root.exists() and not root.is_dir():
-        raise CodegenError(f"'{root}' is not a folder", hint="export to a folder, which is made")
+        raise CodegenError(
+            f"'{root}' is not a folder", hint="export to a folder; it is created if necessary"
+        )
     manifests = manifests_in(root)
     earlier = _files_of(manifests)
     folders = [name for name in contents if (root / name).is_dir()]
     if folders:
-        raise CodegenError(f"{_listed(folders)} in {root}: a folder is where a file is to be")
+        raise CodegenError(f"{_listed(folders)} in {root}: a folder is in the place of a file")
     if overwrite:
         return earlier
     for manifest in manifests:
         if manifest.name not in contents:
             raise CodegenError(
                 f"{root} has an export of another namespace, '{manifest.namespace}'",
-                hint="export to another folder, or replace that by overwrite=True (--overwrite)",
+                hint="export to another folder, or replace it with overwrite=True (--overwrite)",
             )
     others = [
         name
@@ -70,8 +72,8 @@ def _reject_others(root: Path, contents: Mapping[str, bytes], overwrite: bool) -
     if others:
         raise CodegenError(
             f"{_listed(others)} in {root} would be replaced",
-            because="no export wrote this, or it was changed since",
-            hint="export to another folder, or replace it by overwrite=True (--overwrite)",
+            because="they were not written by an export, or were changed since",
+            hint="export to another folder, or replace them with overwrite=True (--overwrite)",
         )
     return earlier
 

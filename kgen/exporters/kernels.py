@@ -190,10 +190,10 @@ def _choices(
 
 def _incomplete(name: str, targets: Sequence[str]) -> CodegenError:
     return CodegenError(
-        f"no variant is for all calls on {' or '.join(targets)}",
+        f"no variant handles all calls on {' or '.join(targets)}",
         kernel=name,
-        because="the first variant for a call runs, and there may be none",
-        hint="put one without when= and device= last",
+        because="a call runs the first variant that handles it, and there may be none",
+        hint="put a variant without when= and device= last",
     )
 
 
@@ -218,10 +218,10 @@ def _check_same(one: ExportedKernel, other: ExportedKernel, fields: Sequence[str
                 )
     if difference is not None:
         raise CodegenError(
-            "two variants have other arguments",
+            "two variants have different arguments",
             kernel=one.name,
             because=difference,
-            hint="declare them alike, and in one order: set_argument_order(knl, ...)",
+            hint="declare the same arguments in the same order: set_argument_order(knl, ...)",
         )
 
 
@@ -239,7 +239,7 @@ def _check_condition(variant: Variant, kernel: ExportedKernel) -> None:
     for name in variable_names(variant.condition):
         if name not in integers:
             raise CodegenError(
-                f"'{name}' in the condition '{variant.when}' is no integer argument",
+                f"'{name}' in the condition '{variant.when}' is not an integer argument",
                 kernel=kernel.name,
                 hint=near_names(name, integers),
             )

@@ -67,7 +67,7 @@ class LauncherWriter:
         """Raise an error if subscripts are guarded."""
         if self.host.faults is not None:
             raise CodegenError(
-                "nothing reads here what guards of subscripts find",
+                "the subscripts that guard_accesses finds are not reported here",
                 kernel=self.kernel.name,
                 because=because,
                 hint="set_options(knl, guard_accesses=False), or export for C alone",

@@ -211,7 +211,7 @@ def _read(path: Path) -> Manifest | None:
         return None
     if data.get("format_version") != FORMAT_VERSION:
         raise CodegenError(
-            f"{path} has the format {data.get('format_version')} of manifests",
+            f"{path} has manifest format {data.get('format_version')}",
             because=f"{data.get('generator')} wrote it; this is kgen {VERSION_TEXT}, which reads "
             f"format {FORMAT_VERSION}",
             hint="remove the folder, and export to it again",

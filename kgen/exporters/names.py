@@ -58,7 +58,7 @@ def _check_arguments(namespace: str, writer: LauncherWriter) -> None:
         because = _why_taken(arg.name, namespace, writer)
         if because is not None:
             raise CodegenError(
-                f"no exported function has an argument '{arg.name}'",
+                f"an exported function cannot have an argument '{arg.name}'",
                 kernel=writer.kernel.name,
                 because=because,
                 hint=f"rename_argument(knl, '{arg.name}', ...)",

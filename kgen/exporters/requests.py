@@ -55,7 +55,7 @@ def variants_by_name(programs: Exportable) -> Iterator[tuple[str, tuple[Variant,
     if isinstance(programs, Mapping):
         for name, given in programs.items():
             if not isinstance(name, str) or re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is None:
-                raise CodegenError(f"'{name}' is no name of a function")
+                raise CodegenError(f"'{name}' is not a valid name of a function")
             yield name, tuple(variant for one in _listed(given) for variant in _variants(one, name))
         return
     for program in _listed(programs):
@@ -74,7 +74,7 @@ def _listed(programs: Any) -> list[Program]:
     for program in found:
         if not isinstance(program, _KINDS):
             raise CodegenError(
-                f"{reprlib.repr(program)} cannot be exported: it is no program",
+                f"{reprlib.repr(program)} cannot be exported: it is not a program",
                 hint="programs are what make_kernel and per_device return, and Variants; export "
                 "takes one, a list, or a dict by the names of functions",
             )

@@ -42,7 +42,8 @@ class Variant:
         check_fields(Variant, values, [field.name for field in fields(Variant)])
         if self.device not in DEVICE_TYPES:
             raise InvalidValueError(
-                f"'{self.device}' is no kind of device", hint=near_names(self.device, DEVICE_TYPES)
+                f"'{self.device}' is not a kind of device",
+                hint=near_names(self.device, DEVICE_TYPES),
             )
         _ = self.condition
 

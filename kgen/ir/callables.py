@@ -174,7 +174,7 @@ class ScalarCallable(InKernelCallable):
             isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], ScalarCallable)
         ):
             raise TypeInferenceFailure(
-                f"with_types of '{self.name}' returns {result!r}, and not a pair of a callable and "
+                f"with_types of '{self.name}' returns {result!r}, not a pair of a callable and "
                 "the context that it was given"
             )
         found: ScalarCallable = result[0]

@@ -143,7 +143,9 @@ def _error_text(argument: str, value: Any, hint: Any, kernel: str | None) -> str
     return message(
         f"{argument} is {wanted}, not {reprlib.repr(value)}",
         kernel=kernel,
-        hint="unit.default_entrypoint is the kernel of a program of one" if is_unit else None,
+        hint="unit.default_entrypoint is the kernel of a program with a single one"
+        if is_unit
+        else None,
     )
 
 

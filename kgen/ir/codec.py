@@ -58,7 +58,7 @@ def decode(text: str) -> Any:
     except CodecError:
         raise
     except (KgenError, TypeError, ValueError, KeyError, RecursionError) as error:
-        raise CodecError(f"this is no JSON of a value: {error!r}") from None
+        raise CodecError(f"this is not the JSON of a value: {error!r}") from None
 
 
 def _pack(value: Any) -> Any:
@@ -147,7 +147,7 @@ def _unpack_pieces(data: Mapping[str, Any]) -> Set:
 
 def _pack_reduction(value: ReductionOperation) -> Any:
     if not isinstance(value, KnownOperation) or find_reduction_op(value.name) != value:
-        raise CodecError(f"the reduction {value.name} is none of kgen's own")
+        raise CodecError(f"the reduction {value.name} is not one of kgen's own")
     return {_KIND: "reduction", "name": value.name}
 
 
@@ -220,7 +220,7 @@ def _unpack_like_built_in(data: Mapping[str, Any]) -> Any:
 def _unpack_object(data: Mapping[str, Any]) -> Any:
     of = _named(data["class"])
     if not (isinstance(of, type) and dataclasses.is_dataclass(of)):
-        raise CodecError(f"{data['class']} is no dataclass")
+        raise CodecError(f"{data['class']} is not a dataclass")
     return of(**{name: _unpack(value) for name, value in data["fields"].items()})
 
 

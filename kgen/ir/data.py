@@ -74,7 +74,7 @@ def _check_name(name: Any, what: str) -> None:
     """Reject an invalid name; names separated by commas declare several variables alike."""
     parts = name.split(",") if isinstance(name, str) else ("",)
     if not all(part.strip().isidentifier() for part in parts):
-        raise KernelError(f"'{name}' is not a name for {what}")
+        raise KernelError(f"'{name}' is not a valid name for {what}")
 
 
 #: Fields of arrays that determine no others, and their values that need no parsing.
@@ -485,8 +485,8 @@ class TemporaryVariable(ArrayBase):
                 raise KernelError(f"the initializer of '{self.name}' is not a numpy array")
             if isinstance(values, np.ma.MaskedArray):
                 raise KernelError(
-                    f"the initializer of '{self.name}' is a masked array, and kernels know no "
-                    "masks\n  hint: pass values.filled(...)"
+                    f"the initializer of '{self.name}' is a masked array, which kernels do not "
+                    "support\n  hint: pass values.filled(...)"
                 )
             if not self.read_only:
                 raise KernelError(
@@ -501,8 +501,8 @@ class TemporaryVariable(ArrayBase):
             self._set(shape=shape, dtype=dtype)
         if isinstance(self.shape, tuple | list) and any(n is None for n in self.shape):
             raise KernelError(
-                f"temporary '{self.name}' has an axis of unknown extent\n"
-                "  hint: pass kgen.auto for an extent that follows from what is written"
+                f"temporary '{self.name}' has an axis of unknown extent\n  hint: pass kgen.auto "
+                "to infer the extent from the writes"
             )
         if self.address_space is None:
             self._set(address_space=auto)
@@ -519,8 +519,8 @@ class TemporaryVariable(ArrayBase):
         if not is_read or not has_axes or len(found) != len(self.shape):
             raise KernelError(
                 f"the distribution of temporary '{self.name}' over work-items, {found!r}, has no "
-                f"entry for each of its axes\n"
-                f"  hint: distribute_temporaries(kernel, '{self.name}') behind what changes axes"
+                "entry for each of its axes\n  hint: call distribute_temporaries(kernel, "
+                f"'{self.name}') after transformations that change axes"
             )
 
     @property
@@ -539,8 +539,8 @@ class TemporaryVariable(ArrayBase):
         extents = self.storage_shape or self.shape
         if not isinstance(extents, tuple) or not isinstance(self.dtype, KgenType):
             raise KernelError(
-                f"the size of temporary '{self.name}' is not known\n"
-                "  hint: preprocess_kernel finds shapes and types that are not declared"
+                f"the size of temporary '{self.name}' is not known\n  hint: call "
+                "preprocess_kernel, which infers shapes and types that are not declared"
             )
         sizes = [int(n) if is_constant(n) else n for n in extents]
         dense = math.prod(sizes, start=self.dtype.itemsize)
@@ -619,7 +619,7 @@ class SubstitutionRule(Declaration):
         )
         if len(set(self.arguments)) < len(self.arguments):
             raise KernelError(
-                f"substitution rule '{self}' has two arguments of one name\n  hint: rename one"
+                f"substitution rule '{self}' has two arguments of the same name\n  hint: rename one"
             )
         for node in walk(self.expression) if self.arguments else ():
             if isinstance(node, p.Subscript | LinearSubscript):

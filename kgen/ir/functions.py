@@ -229,7 +229,7 @@ def _only_float32(dtypes: Types) -> Types:
 
 def _choice(dtypes: Types) -> Types:
     if not dtypes[2].is_integral():
-        raise TypeInferenceFailure(f"chooses by an integer, not by {dtypes[2].dtype}")
+        raise TypeInferenceFailure(f"selects by an integer, not by {dtypes[2].dtype}")
     return (*((_joined(dtypes[:2]),) * 2), dtypes[2])
 
 

@@ -142,8 +142,8 @@ def _hint_for_items(kernel: LoopKernel, domain: Set, iname: str) -> str:
     if kernel.temporary_variables.keys().isdisjoint(param_names(domain)):
         return f"split_iname(kernel, '{iname}', 128, inner_tag='l.0', outer_tag='g.0')"
     return (
-        f"split_iname(kernel, '{iname}', 128, inner_tag='l.0'), a loop over what one group cannot "
-        f"do at once; or bound '{iname}' by a number as well"
+        f"split_iname(kernel, '{iname}', 128, inner_tag='l.0'); or bound '{iname}' by a number "
+        "as well"
     )
 
 
@@ -159,7 +159,7 @@ def _computed_on_device(kernel: LoopKernel, iname: str, name: str) -> StaticValu
         kernel=kernel.name,
         where=_instruction_in(kernel, iname),
         because=f"'{name}' is written by {', '.join(kernel.writers.get(name, ('nothing',)))}, "
-        "and the host launches the groups before",
+        "but the host needs it to launch the groups",
         hint=f"bound '{iname}' by an argument as well ('{iname} < n' in its domain), pass "
         f"'{name}' as an argument, or tag other loops with hardware axes",
     )

@@ -469,7 +469,7 @@ class CallInstruction(MultiAssignmentBase):
         {0: 'x[i]', 'n': '2', -1: 's[i]', -2: 'c[i]'}
         """
         if isinstance(self.expression, Reduction):
-            raise KernelError(f"'{to_text(self.expression)}' is no call, and passes nothing")
+            raise KernelError(f"'{to_text(self.expression)}' is not a call, and has no arguments")
         named = getattr(self.expression, "kw_parameters", {})
         found: dict[int | str, Expr] = {**dict(enumerate(self.expression.parameters)), **named}
         found.update((-1 - k, place) for k, place in enumerate(self.assignees))
@@ -648,8 +648,8 @@ def _with_ids(insn: InstructionBase, options: dict[str, Any]) -> dict[str, Any]:
         return options
     if options.get("depends_on") is not None:
         raise KernelError(
-            f"{type(insn).__name__} is given depends_on and happens_after, which say the same\n"
-            "  hint: pass one of them"
+            f"{type(insn).__name__} is given depends_on and happens_after, which mean the same\n "
+            " hint: pass one of them"
         )
     rest = {name: value for name, value in options.items() if name != "happens_after"}
     return {**rest, "depends_on": options["happens_after"]}

@@ -488,7 +488,7 @@ class LoopKernel(Digested, Taggable):
         """
         if scope not in ("local", "global"):
             raise KernelError(
-                f"'{scope}' is no scope", kernel=self.name, hint="'local' or 'global'"
+                f"'{scope}' is not a scope", kernel=self.name, hint="'local' or 'global'"
             )
         if insn_id not in self.id_to_insn:
             hint = near_names(insn_id, self.id_to_insn)
@@ -838,7 +838,7 @@ class LoopKernel(Digested, Taggable):
                 raise KernelError(
                     f"the loop '{iname}' is tagged 'l.auto': its hardware axis is not known",
                     kernel=self.name,
-                    hint="tag it l.0, l.1 or l.2; or ignore_auto=True for the other loops",
+                    hint="tag it l.0, l.1 or l.2; or pass ignore_auto=True to leave it out",
                 )
         table = callables_table or {}
         exprs = [expr for insn in self.instructions for expr in insn.expressions()]
@@ -849,7 +849,7 @@ class LoopKernel(Digested, Taggable):
                 raise KernelError(
                     f"the called kernel '{name}' has loops on hardware axes",
                     kernel=self.name,
-                    hint=f"inline_callable_kernel(program, '{name}') first",
+                    hint=f"call inline_callable_kernel(program, '{name}') first",
                 )
 
     @derived("domains", "inames", "assumptions")

@@ -51,8 +51,8 @@ class FixedStrideArrayDimTag(ArrayDimImplementationTag):
     def __post_init__(self) -> None:
         if self.stride is None:
             raise KernelError(
-                "the stride of an axis is None\n"
-                "  hint: give a number of elements or an expression, or lp.auto for one to be found"
+                "the stride of an axis is None\n  hint: give a number of elements or an "
+                "expression, or lp.auto to infer it"
             )
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ def parse_shape(shape: Any) -> tuple[Expr, ...] | AutoType | None:
     if isinstance(shape, str):
         shape = parse(shape) if shape.strip() else ()
         if shape == p.Variable("auto"):
-            raise KernelError("the shape 'auto' is text\n  hint: pass kgen.auto, which is no text")
+            raise KernelError("the shape 'auto' is text\n  hint: pass the object kgen.auto")
     if not isinstance(shape, tuple | list):
         shape = (shape,)
     return tuple(axis if is_open_extent(axis) else _read_extent(axis) for axis in shape)
@@ -174,7 +174,7 @@ def _parse_one(text: str) -> ArrayDimImplementationTag:
     if text.startswith("N"):
         head, _, text = text.partition(":")
         if not head[1:].isdigit():
-            raise KernelError(f"'{head}' is not a dimension tag: 'N' wants a number, as in 'N0'")
+            raise KernelError(f"'{head}' is not a dimension tag: 'N' needs a number, as in 'N0'")
         level = int(head[1:])
     if text.startswith("stride:"):
         stride = text.removeprefix("stride:").strip()

@@ -89,8 +89,8 @@ class TypeCast(_Node):
             dtype.kind not in "biufc" and numbers_of(numbers) is None
         ):
             raise KgenError(
-                f"'{to_text(self.child)}' cannot be converted to {dtype}, which is no number\n"
-                "  hint: convert to a type of numbers, such as numpy.float32"
+                f"'{to_text(self.child)}' cannot be converted to {dtype}, which is not a type of "
+                "numbers\n  hint: convert to a numeric type, such as numpy.float32"
             )
 
 

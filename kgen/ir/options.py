@@ -89,9 +89,8 @@ class Options(metaclass=_Named):
         """Set an option, unless the options belong to a kernel."""
         if "_is_held" in vars(self):
             raise KgenError(
-                f"the options of a kernel are constant, and '{name}' is assigned to\n"
-                f"  hint: kernel = set_options(kernel, {name}={value!r}), or change "
-                "kernel.options.copy()"
+                f"the options of a kernel are constant: '{name}' cannot be assigned to\n  hint: "
+                f"kernel = set_options(kernel, {name}={value!r}), or change kernel.options.copy()"
             )
         name = _known_name(name)
         object.__setattr__(self, name, _read(name, value))

@@ -237,7 +237,7 @@ def _check_kinds(dtypes: _Types, kinds: str, what: str) -> None:
     for dtype in dtypes:
         if dtype.kind not in kinds:
             name = "a vector" if dtype.kind == "V" else _numpy(dtype).name
-            raise TypeInferenceFailure(f"an operand is {name}, where {what} stands")
+            raise TypeInferenceFailure(f"an operand is {name}, but must be {what}")
 
 
 def _ordered(dtypes: _Types) -> tuple[KgenType, ...]:
@@ -247,7 +247,7 @@ def _ordered(dtypes: _Types) -> tuple[KgenType, ...]:
 
 def _value_and_index(dtypes: _Types) -> tuple[KgenType, ...]:
     _check_kinds(dtypes[:1], "biuf", "a real number")
-    _check_kinds(dtypes[1:], "iuf", "the index, a real number,")
+    _check_kinds(dtypes[1:], "iuf", "a real number, the index")
     return tuple(dtypes)
 
 
@@ -427,6 +427,6 @@ def parse_reduction_op(name: str) -> ReductionOperation:
     """
     op = find_reduction_op(name)
     if op is None:
-        hint = f"{near_names(name, REDUCTIONS)} (register_reduction_parser makes others known)"
+        hint = f"{near_names(name, REDUCTIONS)} (register_reduction_parser adds others)"
         raise KgenError(f"'{name}' is not a reduction operation\n  hint: {hint}")
     return op

@@ -76,7 +76,7 @@ class Taggable:
         if verify_existence and not gone <= self.tags:
             missing = ", ".join(sorted(str(tag) for tag in gone - self.tags))
             raise InvalidValueError(
-                f"'{self}' has no tag {missing} that could be removed",
+                f"'{self}' has no tag {missing} to remove",
                 hint="without_tags(tags, verify_existence=False)",
             )
         return self.copy(tags=self.tags - gone)
@@ -137,8 +137,8 @@ class AutoFitLocalInameTag(LocalInameTagBase):
     def __post_init__(self) -> None:
         if not isinstance(self.outer, None | _SEQUENTIAL):
             raise KgenError(
-                f"the loop over strides that 'l.auto' makes cannot be '{self.outer}'\n"
-                "  hint: it is sequential: 'for', 'unr', 'unr_hint', 'forceseq'"
+                f"the loop over strides that 'l.auto' creates cannot be '{self.outer}'\n  hint: "
+                "it is sequential: 'for', 'unr', 'unr_hint', 'forceseq'"
             )
 
     def __str__(self) -> str:
@@ -381,7 +381,7 @@ def filter_iname_tags_by_type(
         wanted = f"at least {least}" if len(found) < least else f"at most {most}"
         kinds = tag_type if isinstance(tag_type, tuple) else (tag_type,)
         raise KgenError(
-            f"{wanted} of {', '.join(kind.__name__ for kind in kinds)} are wanted, not: {shown}"
+            f"{wanted} of {', '.join(kind.__name__ for kind in kinds)} are required, not: {shown}"
         )
     return found
 

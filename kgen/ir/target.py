@@ -34,7 +34,7 @@ class _TargetMeta(ABCMeta):
             value = settings.pop(name)
             if value != only:
                 raise KgenError(
-                    f"{cls.__name__} has {name}={only!r} always, and is given {value!r}", hint=hint
+                    f"{cls.__name__} always has {name}={only!r}, not {value!r}", hint=hint
                 )
         return super().__call__(*args, **settings)
 

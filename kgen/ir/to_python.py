@@ -111,8 +111,8 @@ class _Writer:
         if find_reduction_op(value.name) == value:
             return f"{self._import('kgen.ir.reductions', 'parse_reduction_op')}({value.name!r})"
         raise KgenError(
-            f"no name stands for the reduction '{value.name}'",
-            hint="make its name known: register_reduction_parser(...)",
+            f"the reduction '{value.name}' has no name",
+            hint="register its name: register_reduction_parser(...)",
         )
 
     def _of_items(self, value: Iterable[Any], indent: int) -> str:

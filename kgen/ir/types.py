@@ -69,7 +69,7 @@ class Optional:
     def value(self) -> Any:
         """The value; an empty one raises :class:`MissingValueError`, an ``AttributeError``."""
         if not self.has_value:
-            raise MissingValueError("Optional() has no value\n  hint: ask has_value first")
+            raise MissingValueError("Optional() has no value\n  hint: check has_value first")
         return self.content
 
     def __repr__(self) -> str:
@@ -261,7 +261,9 @@ class OpaqueType(NumpyType):
 
     def __post_init__(self) -> None:
         if not str(self.name).isidentifier():
-            raise KgenError(f"{self.name!r} is no name of a type\n  hint: OpaqueType('Mat')")
+            raise KgenError(
+                f"{self.name!r} is not a valid name of a type\n  hint: OpaqueType('Mat')"
+            )
 
     def __repr__(self) -> str:
         return f"OpaqueType({self.name!r})"
@@ -292,7 +294,7 @@ def to_kgen_type(
     """
     if dtype is None or dtype is auto:
         if not (allow_none if dtype is None else allow_auto):
-            raise KgenError(f"a data type is needed here, and is {dtype!r}\n  hint: name it")
+            raise KgenError(f"a data type is required, not {dtype!r}\n  hint: name it")
         return None
     if isinstance(dtype, NumpyType):
         if for_atomic and not isinstance(dtype, AtomicType):
@@ -333,8 +335,8 @@ def _to_numpy(dtype: Any) -> np.dtype[Any]:
         ) from None
     if converted.kind not in "biufc" and converted.name in _HALF_COMPLEX:
         raise KgenError(
-            f"'{converted.name}' has parts of 16 bits, and no target has arithmetic for it\n"
-            "  hint: complex64, or an array for each part"
+            f"'{converted.name}' has 16-bit parts, for which no target has arithmetic\n  hint: "
+            "complex64, or an array for each part"
         )
     return converted
 

@@ -279,7 +279,7 @@ class TranslationUnit(Digested):
         name = entrypoint or self.default_entrypoint.name
         if not isinstance(name, str) or name not in self.entrypoints:
             raise InvocationError(
-                f"{name!r} is no entry point of the program",
+                f"{name!r} is not an entry point of the program",
                 hint=near_names(str(name), self.entrypoints)
                 + " (unit.with_entrypoints chooses others)",
             )

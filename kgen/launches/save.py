@@ -203,10 +203,10 @@ class _Saver:
                 moved = sorted(self.host_inames.intersection(first))
                 if moved:
                     raise TransformError(
-                        f"'{name}' cannot be reloaded in loop '{iname}', which starts at "
-                        f"another value in every iteration of '{moved[0]}'",
+                        f"'{name}' cannot be reloaded in loop '{iname}', whose first value "
+                        f"changes with '{moved[0]}'",
                         where=f"instruction '{insn_id}'",
-                        because="a work-item is another iteration of it each time",
+                        because="each work-item then runs a different iteration",
                         hint=f"start '{iname}' at a fixed value and put the bound into a "
                         f"condition, or set_temporary_address_space(kernel, '{name}', "
                         "'global')",
@@ -342,8 +342,8 @@ class _Saver:
             f"'{name}' cannot be saved and reloaded: the launches that use it have different "
             "hardware axes",
             because="; ".join(texts),
-            hint=f"set_temporary_address_space(kernel, '{name}', 'global'), or put what writes it "
-            "inside of the loops on all axes: add_inames_to_insn(kernel, ...)",
+            hint=f"set_temporary_address_space(kernel, '{name}', 'global'), or move its writers "
+            "into the loops on all axes: add_inames_to_insn(kernel, ...)",
         )
 
     def _own_loops(self, slot: _Slot, number: int, region: Set, word: str) -> _Loops:
@@ -357,8 +357,8 @@ class _Saver:
             raise TransformError(
                 f"instructions '{users[0]}' and '{users[odd or 0]}' use '{name}' in "
                 "different loops",
-                because="on this target hardware axes are loops, and a value is saved in "
-                "the loop that makes it",
+                because="on this target, hardware axes are loops, and a value is saved in the "
+                "loop that computes it",
                 hint="rename_iname the loops on one axis to the same name, or "
                 f"set_temporary_address_space(kernel, '{name}', 'global')",
             )

@@ -55,8 +55,8 @@ def make_einsum(spec: str, arg_names: Sequence[str], **knl_creation_kwargs: Any)
         )
     if len(set(right)) < len(right) or not set(right) <= set(letters):
         raise InvalidValueError(
-            f"the axes '{right}' of the result of '{spec}' are not some of those of the factors, "
-            "each once"
+            f"each axis of the result '{right}' of '{spec}' must be an axis of a factor, and "
+            "occur once"
         )
     axes = tuple(dict.fromkeys(right + letters))
     summed = [axis for axis in axes if axis not in right]
@@ -88,8 +88,8 @@ def _lengths(axes: Sequence[str], factors: Sequence[str], names: Sequence[str]) 
         known = first.setdefault(name, factor)
         if len(known) != len(factor):
             raise InvalidValueError(
-                f"'{name}' has {counted(len(known), 'axis', 'axes')} in '{known}' and others "
-                f"in '{factor}'"
+                f"'{name}' has {counted(len(known), 'axis', 'axes')} in '{known}', and different "
+                f"ones in '{factor}'"
             )
         for one, other in zip(known, factor, strict=True):
             kept, gone = sorted((same[one], same[other]), key=axes.index)

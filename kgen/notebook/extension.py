@@ -36,7 +36,7 @@ def load_ipython_extension(shell: Any) -> None:
     """
     if not hasattr(shell, "register_magic_function"):
         raise KgenError(
-            f"a value of type '{type(shell).__name__}' is no shell of IPython",
+            f"a value of type '{type(shell).__name__}' is not a shell of IPython",
             hint="write %load_ext kgen in a notebook",
         )
 

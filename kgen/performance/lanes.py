@@ -81,5 +81,5 @@ class LaneFeedback:
             if reason is None and count is None:
                 reason = f"the number of iterations of '{loop.iname}' is not known"
             elif reason is None and count * self.kernel.array_vars[name].dtype.itemsize % STREAMED:
-                reason = f"the lanes of '{loop.iname}' are no multiple of {STREAMED} bytes"
+                reason = f"the lanes of '{loop.iname}' are not a multiple of {STREAMED} bytes"
             yield reason

@@ -193,7 +193,7 @@ def roofline(
     if arguments is not None:
         if isinstance(device, Device):
             raise KernelError(
-                "a kernel that is timed needs its device, not a description of it",
+                "timing a kernel needs its device, not a description of it",
                 kernel=kernel.name,
                 hint="pass the queue of OpenCL as device, or None on the host and for CUDA",
             )
@@ -282,7 +282,7 @@ def _times(
         peak = device.flops.get(dtype)
         if peak is None:
             raise KernelError(
-                f"how many operations on {dtype} the device does is not known",
+                f"the number of operations on {dtype} per second of the device is not known",
                 kernel=kernel.name,
                 hint=f"Device(..., flops={{'{dtype}': 1e12}})",
             )
@@ -353,7 +353,9 @@ class _Numbers:
         try:
             found = gather_access_footprint_bytes(self.kernel)
         except KernelError as err:
-            self.reasons.append(f"the footprint leaves out what is data: {err}".splitlines()[0])
+            self.reasons.append(
+                f"the footprint omits accesses that depend on data: {err}".splitlines()[0]
+            )
             found = gather_access_footprint_bytes(self.kernel, ignore_uncountable=True)
         counts = (evaluated(count, self.params, self.kernel) for count in found.values())
         return sum(self.number(count) for count in counts)

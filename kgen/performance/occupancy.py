@@ -160,7 +160,7 @@ def _resources(command: tuple[str, ...], source: str, kernel: str) -> dict[str, 
             result = run_compiler(words, code.parent)
         if result.returncode:
             raise CompilationError(
-                "the compiler refuses the generated code", kernel=kernel, because=result.stderr
+                "the compiler rejects the generated code", kernel=kernel, because=result.stderr
             )
         kept = result.stderr.encode()
         disk.store(key, kept)

@@ -55,7 +55,7 @@ def reject_given(kernel: str, hint: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None and value is not False:
             raise KernelError(
-                f"{name}={reprlib.repr(value)} changes nothing here", kernel=kernel, hint=hint
+                f"{name}={reprlib.repr(value)} has no effect here", kernel=kernel, hint=hint
             )
 
 
@@ -66,7 +66,7 @@ def check_devices(kernel: str, context: Any, devices: Any) -> None:
     unknown = [] if devices is None else [device for device in given if device not in known]
     if unknown:
         raise KernelError(
-            f"devices= has {reprlib.repr(unknown[0])}, which is no device of the context",
+            f"devices= has {reprlib.repr(unknown[0])}, which is not a device of the context",
             kernel=kernel,
             hint="pass the context of these devices, or leave them out: a call runs on the "
             "device of its arrays",
@@ -102,7 +102,7 @@ def _read_one(argument: Any, what: str) -> CArgument:
     is_number = isinstance(argument, ValueArg) or kind.startswith("Scalar")
     if not isinstance(name, str) or dtype is None or not (is_array or is_number):
         raise KernelError(
-            f"'{what}' has an item of the type '{kind}', which declares no argument",
+            f"'{what}' has an item of the type '{kind}', which does not declare an argument",
             hint='write C such as "float *x", or VectorArg(np.float32, "x")',
         )
     return CArgument(name, np.dtype(getattr(dtype, "numpy_dtype", dtype)), is_array)

@@ -59,7 +59,7 @@ def _parse(code: str, what: str, hint: str = _HINT) -> c_ast.FileAST:
     try:
         tree: c_ast.FileAST = _with_subscripts(CParser().parse(f"{_TYPEDEFS}\n{code}\n"))
     except ParseError as error:
-        raise KgenSyntaxError(f"'{what}' is not C: {error}", hint=hint) from None
+        raise KgenSyntaxError(f"'{what}' is not valid C: {error}", hint=hint) from None
     return tree
 
 
@@ -135,7 +135,7 @@ def with_macros(preamble: str, text: str) -> tuple[str, str]:
     written = io.StringIO()
     preprocessor.write(written)
     if preprocessor.return_code:
-        raise KgenSyntaxError("the preamble does not pass the preprocessor of C")
+        raise KgenSyntaxError("the C preprocessor rejects the preamble")
     before, _, after = written.getvalue().partition(marker)
     return before, after
 
@@ -176,7 +176,7 @@ def type_of(node: Any, where: str) -> Dtype:
         declared.type, c_ast.IdentifierType
     ):
         raise inexpressible(
-            node, f"{where} is no type of numbers", "name a type such as float, int or uint"
+            node, f"{where} is not a numeric type", "use a type such as float, int or uint"
         )
     return np.dtype(find_type(list(declared.type.names), where))
 

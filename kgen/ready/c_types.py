@@ -89,7 +89,7 @@ def find_type(words: list[str], where: str) -> Dtype:
         return np.dtype(_OF_C[rest])
     name = " ".join(words)
     raise KgenSyntaxError(
-        f"'{name}' is no type of numbers",
+        f"'{name}' is not a numeric type",
         where=where,
         hint=near_names(name, [*NAMED_TYPES, "char", "short", "int", "long", "float", "double"]),
     )

@@ -81,7 +81,7 @@ class ExpressionReader:
         if find is None:
             raise inexpressible(
                 node,
-                f"{type(node).__name__} stands where a value is expected",
+                f"{type(node).__name__} is used where a value is expected",
                 "write arithmetic, comparisons, casts, ?:, elements x[i] and calls",
             )
         value: Value = find(node)
@@ -104,7 +104,7 @@ class ExpressionReader:
             return _NAMED_CONSTANTS[node.name]
         if node.name in self.scope.arrays:
             raise inexpressible(
-                node, f"the array '{node.name}' stands where a number is", f"write {node.name}[i]"
+                node, f"the array '{node.name}' is used as a number", f"write {node.name}[i]"
             )
         known = [*self.scope.numbers, *self.scope.arrays]
         raise inexpressible(
@@ -121,7 +121,7 @@ class ExpressionReader:
         if name not in self.scope.arrays:
             raise inexpressible(
                 node,
-                "what has a subscript is none of the arrays "
+                "the subscripted expression is not one of the arrays "
                 + ", ".join(f"'{array}'" for array in self.scope.arrays),
                 "declare it as a pointer among the arguments: float *x",
             )
@@ -163,7 +163,7 @@ class ExpressionReader:
             what = {"&": "the address of a value", "*": "the target of a pointer"}
             raise inexpressible(
                 node,
-                f"{what.get(node.op, f'the operator {node.op}')} stands inside of an expression",
+                f"{what.get(node.op, f'the operator {node.op}')} is used inside an expression",
                 "write x[k] for elements, and changes such as k += 1 as statements of their own",
             )
         return make(as_number(self.value(node.expr)))
@@ -200,7 +200,7 @@ class ExpressionReader:
     def of_assignment(self, node: Any) -> Value:
         raise inexpressible(
             node,
-            "an assignment stands inside of an expression",
+            "an assignment is used inside an expression",
             "write it as a statement of its own",
         )
 
@@ -214,7 +214,7 @@ class ExpressionReader:
         if name.startswith("atom"):
             raise inexpressible(
                 node,
-                f"the value of '{name}' is used, or it is unknown",
+                f"'{name}' has no value, or is not a known function",
                 "write atomic_add(&x[k], value); as a statement; to number elements, use a scan",
             )
         make = FUNCTIONS.get(name)
@@ -440,7 +440,7 @@ def _constant(node: Any) -> Value:
     if node.type == "char":
         return Value(np.int32(ord(text[1:-1].encode().decode("unicode_escape"))), _INT)
     if node.type == "string":
-        raise inexpressible(node, "a string stands in an expression", "write numbers")
+        raise inexpressible(node, "an expression contains a string", "write numbers")
     is_hexadecimal = text[:2] in ("0x", "0X")
     if "float" in node.type or "double" in node.type:
         is_single = text[-1] in "fF"

@@ -133,7 +133,7 @@ def like(kernel: str, array: Any, result: Any) -> Any:
         return result if take_host is None else take_host(result)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InvocationError(
-            f"a result of the type {result.dtype} is no array of {name}: {error}",
+            f"a result of the type {result.dtype} cannot be an array of {name}: {error}",
             kernel=kernel,
             hint="pass arrays of numpy: numpy.asarray(...)",
         ) from error

@@ -70,9 +70,10 @@ class RadixPass:
         known = inspect.signature(make).parameters
         for name in options.keys() - known.keys():
             raise KernelError(
-                f"'{name}' is no parameter of a schedule on a {'GPU' if is_gpu else 'host'}",
+                f"'{name}' is not a parameter of a schedule on a {'GPU' if is_gpu else 'host'}",
                 kernel=self.name,
-                hint=f"those are {', '.join(sorted(known.keys() - {'target', *_GENERAL}))}",
+                hint="the parameters are "
+                f"{', '.join(sorted(known.keys() - {'target', *_GENERAL}))}",
             )
         return make(target, **options)
 

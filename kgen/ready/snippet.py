@@ -37,7 +37,7 @@ class Signature:
         for one in self.arguments:
             if one.name in _RESERVED:
                 raise KernelError(
-                    f"an argument is called '{one.name}', which is a name of the kernel's own",
+                    f"an argument is called '{one.name}', a name that the kernel uses itself",
                     kernel=self.kernel,
                     hint="rename it",
                 )
@@ -161,7 +161,7 @@ def fit(
 def _flat(signature: Signature, name: str, array: Any) -> Any:
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         raise InvocationError(
-            f"argument '{name}' has gaps between its elements, and a range takes arrays without",
+            f"argument '{name}' has gaps between its elements, which a range does not support",
             kernel=signature.kernel,
             hint=f"pass {name}.copy()",
         )

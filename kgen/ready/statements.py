@@ -109,7 +109,7 @@ class _Reader:
         if translate is None:
             raise inexpressible(
                 node,
-                f"{type(node).__name__} is no statement of a ready kernel",
+                f"{type(node).__name__} is not a statement of a ready kernel",
                 "write assignments, declarations, if/else, for loops and atomic_add(...)",
             )
         translate(self, node, where, loops)
@@ -146,7 +146,7 @@ class _Reader:
             shape, declared = (self.length(declared),), declared.type
         if not isinstance(declared, c_ast.TypeDecl):
             raise inexpressible(
-                node, f"'{node.name}' is no number", f"write float {node.name} = ...;"
+                node, f"'{node.name}' is not a number", f"write float {node.name} = ...;"
             )
         dtype = type_of(declared, f"'{node.name}'")
         values = () if node.init is None else self.initial_values(node, dtype)
@@ -168,7 +168,9 @@ class _Reader:
     def length(self, node: Any) -> int:
         size = None if node.dim is None else ExpressionReader(self.scope).value(node.dim).expr
         if not isinstance(size, np.integer):
-            raise inexpressible(node, "the length of an array is no constant", "write float t[4];")
+            raise inexpressible(
+                node, "the length of an array is not a constant", "write float t[4];"
+            )
         return int(size)
 
     def assign(
@@ -178,19 +180,19 @@ class _Reader:
         if not isinstance(target, c_ast.ID | c_ast.ArrayRef):
             raise inexpressible(
                 target,
-                "a part of a value is assigned",
+                "only a part of a value is assigned",
                 "assign all of it: z[i] = cfloat_new(re, im), v[i] = (float2)(a, b)",
             )
         place = reader.value(target)
         if not isinstance(place.expr, p.Variable | p.Subscript):
             raise inexpressible(
-                target, f"'{target.name}' is no variable", "declare it: float t = ...;"
+                target, f"'{target.name}' is not a variable", "declare it: float t = ...;"
             )
         name = assignee_name(place.expr)
         if isinstance(target, c_ast.ID) and name not in self.program.temporaries:
             raise inexpressible(
                 target,
-                f"the number '{target.name}' is assigned, which callers pass",
+                f"'{target.name}' is assigned, which is a number that callers pass",
                 f"declare a variable of another name: float t = {target.name};",
             )
         self.add(place.expr, converted(as_number(value), place.dtype).expr, where, loops)
@@ -211,7 +213,7 @@ class _Reader:
         if not is_atomic or not given or not _is_address(given[0]):
             raise inexpressible(
                 node,
-                f"the call of '{name}' is no statement of a ready kernel",
+                f"the call of '{name}' is not a statement of a ready kernel",
                 "statements that are calls: atomic_add(&x[k], v), atomic_sub, _min, _max, _inc",
             )
         reader = ExpressionReader(self.scope)
@@ -430,4 +432,4 @@ def _step_of(node: Any, name: str, scope: Scope) -> int:
                 return int(step) if node.next.op == "+=" else -int(step)
         case _:
             pass
-    raise inexpressible(node, f"the step of the loop over '{name}' is no constant", _LOOP)
+    raise inexpressible(node, f"the step of the loop over '{name}' is not a constant", _LOOP)

@@ -169,7 +169,7 @@ class Tunable:
         schedules, arguments = self._found(args, of_call)
         if not schedules.start:
             raise InvocationError(
-                "so few elements have one schedule: there is nothing to tune",
+                "so few elements have only one schedule: there is nothing to tune",
                 kernel=self.name,
                 hint="pass larger arrays",
             )

@@ -126,8 +126,8 @@ def _reject_options(
         )
     if max_test_kernel_count is not None and max_test_kernel_count < 1:
         raise InvocationError(
-            f"max_test_kernel_count is {max_test_kernel_count}, and a kernel is to be tested\n"
-            "  hint: leave it out"
+            f"max_test_kernel_count is {max_test_kernel_count}, but at least one kernel is "
+            "tested\n  hint: leave it out"
         )
     if fills_entire_output is not None:
         warnings.warn(
@@ -167,9 +167,9 @@ def fitted_data(
         if not new.holds(old):
             raise InvocationError(
                 f"argument '{info.name}' has shape {value.shape} in the reference, and {shape} "
-                "here, which does not hold its elements in their order",
+                "here, which does not have its elements in the same order",
                 kernel=tested.name,
-                hint="run both kernels and compare the elements that are meant",
+                hint="run both kernels and compare the intended elements",
             )
         fitted[info.name] = new.filled(old.elements(value))
     return fitted
@@ -301,7 +301,7 @@ def _compare(
 ) -> None:
     if result is None:
         raise AutomaticTestFailure(
-            f"output '{name}' of the reference is no output here", kernel=kernel
+            f"output '{name}' of the reference is not an output of the kernel", kernel=kernel
         )
     if result.shape != reference.shape:
         raise AutomaticTestFailure(

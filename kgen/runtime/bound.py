@@ -56,7 +56,7 @@ class RecordingBuilder(WrapperBuilder):
         self.calls = calls
         if self.host.faults is not None:
             raise InvocationError(
-                "a bound call does not look at what guards of subscripts find",
+                "a bound call does not report the subscripts that guard_accesses finds",
                 kernel=self.host.kernel,
                 hint="set_options(knl, guard_accesses=False), or call the kernel without bind",
             )

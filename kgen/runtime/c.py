@@ -166,9 +166,9 @@ class CExecutor(ExecutorBase):
         flags = tuple(flag for flag in flags if flag != OPENMP)
         if openmp is None:
             warn(
-                f"kernel '{self.entrypoint}' runs on one thread: the C compiler knows no OpenMP\n"
-                "  hint: install one that does (gcc, or clang with libomp), and set CC to its "
-                "command; or ExecutableCTarget(threads=1)",
+                f"kernel '{self.entrypoint}' runs on one thread: the C compiler does not support "
+                "OpenMP\n  hint: install one that does support it (gcc, or clang with libomp), "
+                "and set CC to its command; or ExecutableCTarget(threads=1)",
                 KgenWarning,
                 silencer="openmp",
                 silenced=self.kernel.silenced_warnings,

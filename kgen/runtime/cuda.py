@@ -370,7 +370,7 @@ class CudaExecutor(ExecutorBase):
         super()._check_call(args, kwargs)
         if drv.Context.get_current() != self.context:
             self._reject(
-                "the current context is another one than the executor's",
+                "the current context is not that of the executor",
                 hint="make the context current in which executor() was called",
             )
 
@@ -386,8 +386,8 @@ def _reserve(program: LoadedProgram, launch: Launch) -> None:
     most = limits_of().local_memory
     if launch.local_memory > most:
         raise CodegenError(
-            f"a work-group uses {launch.local_memory} bytes of local memory, and the device has no "
-            "room for that",
+            f"a work-group uses {launch.local_memory} bytes of local memory, more than the "
+            "device has",
             kernel=launch.function,
             because=f"it has at most {most} bytes for a work-group",
             hint="make the tiles smaller, or prefetch fewer arrays",
@@ -581,7 +581,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
     def run(self) -> list[ast.stmt]:
         if self.host.faults is not None:
             raise InvocationError(
-                "nothing reads here what guards of subscripts find",
+                "the subscripts that guard_accesses finds are not reported here",
                 kernel=self.host.kernel,
                 because="guard_accesses is for the host and for OpenCL",
                 hint="set_options(knl, guard_accesses=False), or test the kernel on those",
@@ -622,9 +622,9 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
             names = ", ".join(f"{arg.name}=..." for arg in self.host.outputs)
             has_buffers = " and executor.bind or capture, which keep temporaries,"
             raise InvocationError(
-                "memory is to be allocated or copied while the stream is being captured",
+                "memory would be allocated or copied while the stream is being captured",
                 kernel=self.host.kernel,
-                because="CUDA does that at once, and a graph when it is launched",
+                because="CUDA would do that at once, not when the graph is launched",
                 hint=f"pass arrays of the device for all arguments ({names})"
                 + (has_buffers if self.host.buffers else ""),
             )

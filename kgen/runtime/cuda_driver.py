@@ -225,9 +225,10 @@ class LoadedFunction:
         wanted, fitting = math.prod(grid), self.n_fitting
         if wanted > fitting:
             raise InvocationError(
-                f"a cooperative launch has {wanted} work-groups, and {fitting} of them run at once",
+                f"a cooperative launch has {wanted} work-groups, but only {fitting} of them run "
+                "at once",
                 kernel=self.launch.function,
-                because="a group that waits for all others keeps its multiprocessor",
+                because="a group that waits for the others occupies its multiprocessor",
                 hint="let each group do more: split the loop over groups by a number that fits, "
                 f"split_iname(knl, group, {fitting}, inner_tag='g.0'), make groups smaller, or "
                 "set_options(knl, cooperative=False)",

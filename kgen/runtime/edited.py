@@ -74,7 +74,7 @@ def _from_editor(source: str, entrypoint: str) -> str:
                 f"edit_code=True starts an editor, and '{command}' fails",
                 kernel=entrypoint,
                 because=str(err) if command else "the environment variable EDITOR is not set",
-                hint="set EDITOR to a command, such as nano; or edit_code='path': the code is put "
-                "there by the first call and, edited, taken from there by later programs",
+                hint="set EDITOR to a command, such as nano; or edit_code='path': the first call "
+                "writes the code there, and later programs read the edited code",
             ) from None
         return file.read_text(encoding="utf-8")

@@ -347,7 +347,7 @@ class ExecutorBase:
                 continue
             if np.dtype(dtype).kind not in _KINDS:
                 self._reject(
-                    f"argument '{name}' is of the type {dtype}, which no kernel has",
+                    f"argument '{name}' is of the type {dtype}, which kernels do not support",
                     hint="pass numbers: bool, int32, float32, complex64...",
                 )
             is_pure_output = isinstance(arg, ArrayArg) and arg.is_output and not arg.is_input
@@ -450,7 +450,7 @@ class ExecutorBase:
             names = ", ".join(f"{arg.name}=..." for arg in self._bundles.arguments)
             self._reject(
                 f"{counted(n_passed, 'argument is', 'arguments are')} passed by position"
-                + (f", and not {len(self.positional)}: {wanted}" if wanted else ""),
+                + (f", not {len(self.positional)}: {wanted}" if wanted else ""),
                 hint=f"pass the kernel's arguments by name: {names or 'it has none'}",
             )
         given = {n: v for n, v in kwargs.items() if v is not None and n not in self.optional}

@@ -27,7 +27,7 @@ def reject_faults(kernel: str, faults: Faults, noted: np.ndarray[Any, Any]) -> N
                 kernel=kernel,
                 where=f"instruction '{guard.instruction}'",
                 point=f"subscript {value} of axis {guard.axis}, which has {guard.extent} elements",
-                because="a value that the kernel read is no subscript of the array",
-                hint=f"look at what '{guard.access}' takes its subscripts from; the results "
-                "of this call are not complete",
+                because="a value that the kernel read is not a valid subscript of the array",
+                hint=f"check the values that '{guard.access}' uses as subscripts; the results of "
+                "this call are incomplete",
             )

@@ -84,9 +84,9 @@ class CallChecker:
                 shown = ", ".join(f"{name} = {sizes[name]}" for name in variable_names(condition))
                 self.reject(
                     f"{shown} breaks the assumption '{to_text(condition)}'",
-                    because="the code was generated for sizes that keep to it",
-                    hint="make the kernel with weaker assumptions; where it computes with values "
-                    "of loops, with index_dtype=numpy.int64",
+                    because="the code was generated for sizes that satisfy it",
+                    hint="make the kernel with weaker assumptions; or, if it computes with loop "
+                    "variables, with index_dtype=numpy.int64",
                 )
 
     def _explain_names(self, given: Mapping[str, Any]) -> None:
@@ -193,7 +193,7 @@ class CallChecker:
         shown = ", ".join(f"'{name}'" for name in arrays)
         self.reject(
             f"argument '{arg.name}' is missing",
-            because=f"it follows from the sizes of {shown}, which do not tell it in this call"
+            because=f"it follows from the sizes of {shown}, which do not determine it in this call"
             if arrays
             else "it does not follow from the size of an array",
             hint=f"pass {arg.name}=...",
@@ -325,7 +325,7 @@ class CallChecker:
         if offset % arg.dtype.itemsize:
             self.reject(
                 f"argument '{arg.name}' begins {offset} bytes into its buffer",
-                because=f"that is no multiple of its elements' {arg.dtype.itemsize} bytes",
+                because=f"that is not a multiple of the {arg.dtype.itemsize} bytes of an element",
                 hint="pass a copy",
             )
 
@@ -347,7 +347,7 @@ def reject_masked(reject: Callable[..., Any], /, **arrays: Any) -> None:
     for argument, array in arrays.items():
         if isinstance(array, np.ma.MaskedArray):
             reject(
-                f"argument '{argument}' is a masked array, and kernels know no masks",
+                f"argument '{argument}' is a masked array, which kernels do not support",
                 hint=f"pass {argument}.filled(...), or {argument}.data and the mask as an array",
             )
 

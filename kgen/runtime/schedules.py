@@ -67,8 +67,8 @@ class DeviceSchedules:
             if device.is_a(test) if isinstance(test, str) else test(device):
                 return self._scheduled(k, self._target(args))
         raise KernelError(
-            f"there is no schedule for {device!r}\n"
-            "  hint: the entry '*', last in the table, is for all devices that no other is for"
+            f"there is no schedule for {device!r}\n  hint: add an entry '*' at the end of the "
+            "table, for all other devices"
         )
 
     def variants(self) -> tuple[Variant, ...]:
@@ -79,9 +79,9 @@ class DeviceSchedules:
         for test, _ in self.table:
             if not isinstance(test, str):
                 raise KernelError(
-                    f"{test!r} is no word for a kind of device",
+                    f"{test!r} is not the name of a kind of device",
                     because="programs without Python cannot call it",
-                    hint=f"the words are {', '.join(DEVICE_TYPES)}",
+                    hint=f"use one of {', '.join(DEVICE_TYPES)}",
                 )
         return tuple(Variant(self[test], device=str(test)) for test, _ in self.table)
 
@@ -133,6 +133,6 @@ def per_device(program: TranslationUnit, table: Mapping[DeviceTest, Scheduler]) 
     for test in table:
         if isinstance(test, str) and test not in DEVICE_TYPES:
             raise KernelError(
-                f"'{test}' is no kind of device\n  hint: {near_names(test, DEVICE_TYPES)}"
+                f"'{test}' is not a kind of device\n  hint: {near_names(test, DEVICE_TYPES)}"
             )
     return DeviceSchedules(program, tuple(table.items()))

@@ -57,8 +57,8 @@ def memory_of(argument: str, array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
     n_bytes = high - low + array.itemsize
     if n_bytes % array.itemsize:
         raise InvocationError(
-            f"argument '{argument}' has strides of {array.strides} bytes, and there are no "
-            f"whole elements of {array.itemsize} bytes between its elements",
+            f"argument '{argument}' has strides of {array.strides} bytes, not a multiple of its "
+            f"element size, {array.itemsize} bytes",
             hint=f"pass a copy of the array: numpy.ascontiguousarray({argument})",
         )
     flat = np.lib.stride_tricks.as_strided(

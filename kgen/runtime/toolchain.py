@@ -174,7 +174,7 @@ def compile_source(
         kept = keep_source(source, code.name)
         output = (result.stderr or result.stdout).strip()
         raise CompilationError(
-            f"the compiler refuses the generated code ({kept})",
+            f"the compiler rejects the generated code ({kept})",
             kernel=kernel,
             because=output.replace(str(code), str(kept)),
             hint=f"the command was: {shlex.join(words).replace(str(code), str(kept))}",

@@ -66,7 +66,7 @@ def call_through_host(
     reject_masked(reject, **given)
     if on_host and no_numpy:
         reject(
-            f"argument '{on_host[0]}' is a numpy array, and the option no_numpy refuses those",
+            f"argument '{on_host[0]}' is a numpy array, which the option no_numpy rejects",
             hint=f"copy '{on_host[0]}' to the device, or set_options(knl, no_numpy=False)",
         )
     names = [arg.name for arg in host.outputs]

@@ -40,12 +40,12 @@ def _check_spaces(kernel: PreparedKernel, copy: InstructionBase, array: str) -> 
         space = kernel.array_vars[name].address_space
         if space != wanted:
             raise ScheduleError(
-                f"the copy of '{copy.id}' goes on, and '{name}' is in "
+                f"'{copy.id}' is an asynchronous copy, but '{name}' is in "
                 f"{AddressSpace.stringify(space)} memory",
                 kernel=kernel.name,
                 where=f"instruction '{copy}'",
-                because="such copies are made from global to local memory only",
-                hint="tag the loops of work-items, or leave async_copy out",
+                because="asynchronous copies are only possible from global to local memory",
+                hint="tag the loops over work-items, or omit async_copy",
             )
 
 
@@ -54,10 +54,10 @@ def _source(kernel: PreparedKernel, copy: InstructionBase) -> str:
     (element,) = copy.read_exprs()
     if not isinstance(element, p.Subscript):
         raise ScheduleError(
-            f"the copy of '{copy.id}' goes on, and reads no element of an array",
+            f"'{copy.id}' is an asynchronous copy, but reads no element of an array",
             kernel=kernel.name,
             where=f"instruction '{copy}'",
-            hint="leave async_copy out",
+            hint="omit async_copy",
         )
     return variable_names(element.aggregate)[0]
 
@@ -76,10 +76,11 @@ def _check_readers(
         reader = kernel.id_to_insn[name]
         if ancestors(kernel, reader).isdisjoint(waits):
             raise ScheduleError(
-                f"'{name}' reads '{array}', and does not wait for the copies of '{copy.id}'",
+                f"'{name}' reads '{array}', but does not wait for the copies of '{copy.id}'",
                 kernel=kernel.name,
                 where=f"instruction '{reader}'",
-                because="a copy that goes on is complete when its work-item has waited for it",
+                because="an asynchronous copy is complete only after its work-item has waited "
+                "for it",
                 hint=f"add_dependency(kernel, 'id:{name}', 'id:{min(waits)}')"
                 if waits
                 else f"async_copy(kernel, '{copy.id}') adds a wait",
@@ -97,7 +98,7 @@ def _check_items(
             found = conflicts.between(one, other, (), None)
             if found is not None:
                 raise ScheduleError(
-                    f"'{wait.id}' waits for copies of other work-items, by '{copy.id}'",
+                    f"'{wait.id}' waits for copies that '{copy.id}' makes in other work-items",
                     kernel=kernel.name,
                     where=f"instruction '{wait}'",
                     because=f"a work-item waits for its own copies only: {found.point}",

@@ -115,8 +115,8 @@ def _suggested_fix(kernel: PreparedKernel, insn_id: str, other: str, is_read: bo
         return f"remove dep={other} from '{insn_id}', or another one of these dependencies"
     kept = ":".join(sorted(kernel.id_to_insn[insn_id].depends_on - {other}))
     return (
-        f"write {{dep=*{kept}}} on '{insn_id}', which then reads what stands there before "
-        f"'{other}' runs"
+        f"write {{dep=*{kept}}} on '{insn_id}', which then reads the value from before '{other}' "
+        "runs"
     )
 
 

@@ -67,15 +67,15 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
     element = f"{name}[{', '.join(map(str, found.element))}]" if found.element else f"'{name}'"
     if found.stale is not None:
         because = (
-            f"each work-item has a '{name}' of its own: in that of another one, '{found.stale}' "
-            f"writes {element}, and here it keeps an earlier value"
+            f"each work-item has its own '{name}': '{found.stale}' writes {element} in that of "
+            "another one, and here it keeps an earlier value"
         )
         hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
     elif writers and not found.elsewhere:
-        because = f"what writes '{name}' ({', '.join(writers[:4])}) leaves that element out"
-        hint = f"let '{writers[0]}' write all that is read, or read less"
+        because = f"what writes '{name}' ({', '.join(writers[:4])}) does not write that element"
+        hint = f"let '{writers[0]}' write all elements that are read, or read fewer"
     elif found.foreign:
-        because = f"each work-item has a '{name}' of its own, and another one writes {element}"
+        because = f"each work-item has its own '{name}', and another one writes {element}"
         hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
     elif writers:
         because = f"what writes '{name}' ({', '.join(writers[:4])}) does so later, or elsewhere"

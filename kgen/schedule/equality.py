@@ -139,7 +139,7 @@ class _Comparer:
         rest = pairs.subtract(same)
         if rest.is_empty():
             return None
-        why = self.why or "it is computed otherwise"
+        why = self.why or "it is computed differently"
         return Unproved(f"'{name}' is not proved to be the same: {why}", example(rest.params()))
 
     def _written(self, end: Statement, name: str) -> Set:
@@ -271,7 +271,7 @@ class _Comparer:
 
     def _note(self, left: Value, right: Value) -> None:
         texts = [f"'{value}'" for value in (left, right)]
-        self.why = self.why or f"{texts[0]} and {texts[1]} are computed otherwise"
+        self.why = self.why or f"{texts[0]} and {texts[1]} are computed differently"
 
     # -- operands in any order ---------------------------------------------------------------
 

@@ -98,8 +98,8 @@ class LoopNesting:
             if all(reasons):
                 within = " or ".join(f"id:{insn_id}" for insn_id in both)
                 hint = (
-                    f"remove_inames_from_insn(kernel, '{name}', '{within}') runs "
-                    f"{_quoted(both)} behind the loop; {hint}"
+                    f"remove_inames_from_insn(kernel, '{name}', '{within}') runs {_quoted(both)} "
+                    f"after the loop; {hint}"
                 )
                 break
         return ScheduleError(
@@ -183,11 +183,11 @@ class LoopNesting:
                 continue
             if self.kernel.has_tag(name, InOrderSequentialSequentialTag):
                 raise ScheduleError(
-                    f"loop '{name}' is tagged 'ord', and cannot be outside of '{other}'",
+                    f"loop '{name}' is tagged 'ord', but cannot be outside '{other}'",
                     kernel=self.kernel.name,
                     point=nest.point_turned(given, wanted),
-                    hint=f"prioritize_loops(kernel, '{other},{name}') keeps this order, and "
-                    f"'{name},{other}' says that the other one is meant",
+                    hint=f"prioritize_loops(kernel, '{other},{name}') keeps this order; "
+                    f"'{name},{other}' selects the other one",
                 )
             return
 
@@ -199,9 +199,9 @@ class LoopNesting:
                 continue
             chosen, other = ",".join(given), ",".join(declared)
             self.kernel.warn(
-                f"results depend on the order of loops: it is '{chosen}', which suits strides, "
+                f"results depend on the order of loops: '{chosen}' was chosen for its strides, "
                 f"not '{other}'\n  at: {point}\n  hint: prioritize_loops(kernel, '{chosen}'), or "
-                f"'{other}', says which one is meant",
+                f"'{other}', makes the order explicit",
                 f"order_of_loops({chosen})",
             )
 

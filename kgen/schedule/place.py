@@ -195,7 +195,7 @@ def _check_tags(kernel: PreparedKernel) -> None:
     for iname in sorted(kernel.inames):
         if kernel.has_tag(iname, AutoFitLocalInameTag):
             raise ScheduleError(
-                f"iname '{iname}' is tagged 'l.auto' and no axis was chosen for it",
+                f"iname '{iname}' is tagged 'l.auto', but no axis was chosen for it",
                 kernel=kernel.name,
                 hint=f"tag_inames(kernel, '{iname}:l.0')",
             )
@@ -220,7 +220,7 @@ def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
                     f"inames '{other}' and '{iname}' of instruction '{insn.id}' are both on the "
                     f"hardware axis '{tag_of[iname]}'",
                     where=str(insn.span or insn),
-                    hint="put one of them on another axis, or the instruction out of its loop: "
+                    hint="move one of them to another axis, or the instruction out of its loop: "
                     f"tag_inames(kernel, '{iname}:unused.{str(tag_of[iname])[0]}', force=True)",
                 )
         if insn.id in {name for name, _ in insn.no_sync_with}:

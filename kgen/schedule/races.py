@@ -59,11 +59,11 @@ class RaceKind(Enum):
     """
 
     CERTAIN = "different work-items write different values"
-    SAME_VALUE = "different work-items write one value, for all that is known"
+    SAME_VALUE = "different work-items write the same element, possibly with the same value"
     POSSIBLE = "whether different work-items meet depends on data"
-    READ = "whether these have written before it reads, or write after that, is up to chance"
+    READ = "it may read them before or after these writes"
     MAY_READ = "whether other work-items write what it reads depends on data"
-    IN_COPIES = "copies of the instruction write different values, of which the last one stays"
+    IN_COPIES = "copies of the instruction write different values, and only the last one is kept"
 
     @property
     def is_certain(self) -> bool:
@@ -100,7 +100,7 @@ def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> bool:
         is_free = False
         text = race_text(kernel, race)
         if race.kind.is_certain:
-            raise WriteRaceError(f"{text}; '{silencer}' in silenced_warnings to keep it so")
+            raise WriteRaceError(f"{text}; add '{silencer}' to silenced_warnings to allow it")
         if has_item_loops(kernel):
             text += "\n  so: one thread runs all work-groups, in order"
         kernel.warn(text, silencer, WriteRaceConditionWarning)
@@ -276,7 +276,7 @@ def race_text(kernel: PreparedKernel, race: Race) -> str:
     access = race.access
     if race.kind is RaceKind.IN_COPIES:
         verb = "writes"
-        where = "in several iterations that are said to be independent of each other"
+        where = "in several iterations that are declared independent of each other"
         hint = (
             "use the loops tagged 'ilp' or 'vec' in the subscripts, or tag them 'unr', which keeps "
             "their order"
@@ -293,7 +293,7 @@ def race_text(kernel: PreparedKernel, race: Race) -> str:
         where = "from several work-items"
         hint = (
             "use all inames on hardware axes in the subscripts, split the reduction, or make it "
-            "atomic, so that each work-item writes elements of its own"
+            "atomic, so that each work-item writes its own elements"
         )
     return message(
         f"instruction '{access.insn_id}' {verb} elements of '{access.array}' {where}",

@@ -72,9 +72,9 @@ def _check_types(
             raise ScheduleError(
                 f"temporaries '{a}' and '{b}' in global storage '{base}' have elements of {one} "
                 f"and {other}",
-                because="a compiler that sees both may change the order of their accesses",
-                hint="give them one type, or storage of their own; on a device, a global barrier "
-                "puts them into different launches",
+                because="a compiler may reorder accesses to elements of different types",
+                hint="give them the same type, or separate storage; on a device, a global "
+                "barrier puts them into different launches",
             )
 
 
@@ -135,11 +135,11 @@ class _Checker:
         if self.liveness.uncovered(visit, access, same, positions).is_empty():
             return
         raise VariableAccessNotOrdered(
-            f"instruction '{visit.insn_id}' reads '{access.array}', in the place of which "
-            f"'{lost_to.insn_id}' has put other values",
+            f"instruction '{visit.insn_id}' reads '{access.array}', which '{lost_to.insn_id}' "
+            "has overwritten",
             because=f"both are in storage '{self.base}'",
-            hint=f"add_dependency(kernel, 'id:{lost_to.insn_id}', 'id:{visit.insn_id}') where "
-            "that order is right, or give one of them storage of its own",
+            hint=f"add_dependency(kernel, 'id:{lost_to.insn_id}', 'id:{visit.insn_id}') if that "
+            "order is right, or give one of them separate storage",
         )
 
     def _is_left(self, write: Access, at: Visit, lost_to: Visit, read: Visit) -> bool:
@@ -157,5 +157,5 @@ class _Checker:
     def _two_at_once(self, insn_id: str) -> VariableAccessNotOrdered:
         return VariableAccessNotOrdered(
             f"instruction '{insn_id}' uses two temporaries in storage '{self.base}' at once",
-            hint="give one of them storage of its own",
+            hint="give one of them separate storage",
         )

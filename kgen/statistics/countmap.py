@@ -88,8 +88,8 @@ class Keys:
         known = self.names.get(field)
         if isinstance(normal, str) and known is not None and normal not in known:
             raise KernelError(
-                f"nothing that was counted can have the {field} {normal!r}\n"
-                f"  hint: {near_names(normal, known)}"
+                f"no counted operation can have the {field} {normal!r}\n  hint: "
+                f"{near_names(normal, known)}"
             )
         return normal
 

@@ -54,7 +54,7 @@ def _check_name(key: Any, field: str, known: Iterable[str] | None = None) -> Non
         raise InvalidValueError(f"the field '{field}' of {kind} is text or None, not {value!r}")
     if known is not None and value not in known:
         raise InvalidValueError(
-            f"{value!r} is no {field} of {kind}\n  hint: {near_names(value, known)}"
+            f"{value!r} is not a {field} of {kind}\n  hint: {near_names(value, known)}"
         )
 
 

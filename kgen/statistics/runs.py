@@ -115,7 +115,7 @@ class Runs:
         else:
             result = self._with_data(domain, place.inames, data, granularity)
         if not exact and (conditions or data is None):
-            reason = f"whether {' and '.join(conditions)} holds is data"
+            reason = f"whether {' and '.join(conditions)} holds depends on data"
             low = result.low if isinstance(result, Interval) else result
             result = Interval(low * 0, *_high_and(result, reason))
         return result
@@ -209,7 +209,9 @@ class Runs:
         together = [n for n in sorted(data.inames) if self.kernel.has_tag(n, LocalInameTag)]
         if granularity == CountGranularity.WORKITEM or not together:
             return result
-        reason = f"how many work-items of '{together[0]}' run '{data.loops[0]}' together is data"
+        reason = (
+            f"how many work-items of '{together[0]}' run '{data.loops[0]}' together depends on data"
+        )
         return Interval(result * 0, *_high_and(result, reason))
 
     def _aligned(self, counted: Count) -> Count:

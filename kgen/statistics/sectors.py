@@ -155,7 +155,7 @@ class _SectorCounter:
             at_most = self._number(self.runs.at(access.place, CountGranularity.WORKITEM))
             low = requests.low if isinstance(requests, Interval) else requests
             high = at_most.high if isinstance(at_most, Interval) else at_most
-            return Interval(low, high, (f"which elements '{access}' touches is data",))
+            return Interval(low, high, (f"which elements '{access}' accesses depends on data",))
         groups = self._number(self.runs.unused_groups(access.place.inames))
         return self._number(count(relation)) * groups
 

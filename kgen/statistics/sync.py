@@ -108,5 +108,5 @@ class _SyncCounter:
         same = of_all.align_params(of_one.get_space()).intersect_params(of_one.params())
         if same.is_equal(of_one):
             return often
-        reason = f"the work-groups of '{groups[0]}' do not all run '{loops[-1]}' as often"
+        reason = f"the work-groups of '{groups[0]}' do not all run '{loops[-1]}' equally often"
         return Interval(often * 0, often, (reason,))

@@ -97,7 +97,7 @@ def _error(
     function: DeviceFunction, limits: DeviceLimits, what: str, most: str, hint: str
 ) -> CodegenError:
     return CodegenError(
-        f"a launch has {what}, and the device has no room for that",
+        f"a launch has {what}, more than the device allows",
         kernel=function.name,
         because=f"{limits.name} has {most}",
         hint=hint,

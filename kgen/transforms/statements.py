@@ -235,7 +235,7 @@ def replace_instruction_ids(
         if not new:
             raise TransformError(
                 f"instruction '{old}' is given no new id",
-                hint="remove_instructions(kernel, ...) removes one",
+                hint="remove instructions with remove_instructions(kernel, ...)",
             )
 
     def renamed(names: Iterable[str]) -> frozenset[str]:

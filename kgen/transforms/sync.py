@@ -72,7 +72,7 @@ def add_nosync(
     if not new and not empty_ok:
         raise TransformError(
             f"no instruction of '{sink}' depends on one of '{source}'",
-            hint="force=True says it all the same; empty_ok=True accepts it",
+            hint="force=True adds the dependency anyway; empty_ok=True accepts that",
         )
     return kernel.map_instructions(
         lambda insn: (

@@ -69,7 +69,7 @@ def _configuration(
         return {name: entry[name] for name in names}
     if not names or len(texts) != len(names):
         raise KgenError(
-            f"entry '{key}' of the cache file does not say the values of all parameters",
+            f"entry '{key}' of the cache file does not have values of all parameters",
             because=f"the parameters are {', '.join(names) or 'not named'}",
         )
     known = {name: {str(value): value for value in params.get(name, ())} for name in names}

@@ -262,7 +262,7 @@ def _successor(executor: Executor) -> Executor:
         return found
     if kind is ProcessPoolExecutor:
         return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    raise BrokenExecutor(f"{kind.__name__} takes no more")
+    raise BrokenExecutor(f"{kind.__name__} accepts no more tasks")
 
 
 class _Benches(threading.local):

@@ -53,7 +53,7 @@ def write_recording(recording: Recording, path: str | Path, form: str = "cache")
     :raises KgenError: there is no such form
     """
     if form not in _TEXTS:
-        raise KgenError(f"there is no form '{form}' of results", hint=near_names(form, _TEXTS))
+        raise KgenError(f"there is no format '{form}' of results", hint=near_names(form, _TEXTS))
     data = _TEXTS[form](recording).encode()
     Path(path).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
@@ -79,7 +79,7 @@ def _parsed(text: str, path: str | Path) -> Any:
     except json.JSONDecodeError as error:
         closed = _closed(text.rstrip().rstrip(","))
         if closed is None:
-            raise KgenError(f"'{path}' is no JSON: {error}") from error
+            raise KgenError(f"'{path}' is not valid JSON: {error}") from error
         return closed
 
 

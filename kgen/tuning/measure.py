@@ -201,7 +201,7 @@ class _Run:
             }
         for name, one in self.guarded.items():
             if not one.is_intact():
-                raise ConfigurationError("bounds", f"the kernel writes beside array '{name}'")
+                raise ConfigurationError("bounds", f"the kernel writes outside array '{name}'")
         with failing_as("result"):
             self._compare(found)
 
@@ -220,7 +220,7 @@ class _Run:
         shaped = in_shapes_of(expected.module, self.module, found, expected.parameters)
         for name, value in expected.outputs.items():
             if name not in shaped:
-                raise KgenError(f"output '{name}' of the reference is no output")
+                raise KgenError(f"output '{name}' of the reference is not an output")
             text = difference(shaped[name], value, self.task.tolerance)
             if text is not None:
                 raise KgenError(f"output '{name}' is wrong: {text}")

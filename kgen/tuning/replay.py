@@ -91,7 +91,7 @@ def replay(
     """
     recording = file if isinstance(file, Recording) else read_recording(file)
     if isinstance(strategy, Strategy):
-        raise KgenError("a replay makes its strategy itself", hint="give its name or its class")
+        raise KgenError("a replay creates its strategy itself", hint="give its name or its class")
     best_cost = recording.cost(recording.optimum)
     chosen = make_strategy(strategy, recording.space, seed, **options)
     rows, reason = _search(chosen, recording, replace(stop or Stop(), evaluations=evaluations))

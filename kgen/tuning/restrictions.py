@@ -152,12 +152,12 @@ def _check_node(node: ast.expr, text: str, names: Sequence[str], call: ast.Call 
     if call is not None or isinstance(node, ast.Attribute):
         if shown not in FUNCTIONS or (call is not None and call.keywords):
             raise KgenError(
-                f"restriction '{text}' calls or reads '{shown}', which it cannot",
+                f"restriction '{text}' calls or reads '{shown}', which restrictions cannot",
                 hint=f"{near_names(shown, FUNCTIONS)}; or pass a function of the configuration",
             )
     elif isinstance(node, ast.Name) and node.id not in names:
         raise KgenError(
-            f"restriction '{text}' names '{node.id}', which is no parameter",
+            f"restriction '{text}' names '{node.id}', which is not a parameter",
             hint=near_names(node.id, names),
         )
     elif type(node) not in SUPPORTED:

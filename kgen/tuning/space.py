@@ -176,7 +176,7 @@ class SearchSpace:
             return np.flatnonzero(near)
         if name != "hamming":
             raise KgenError(
-                f"'{kind}' is no neighborhood", hint=near_names(kind, ["adjacent", "hamming"])
+                f"'{kind}' is not a neighborhood", hint=near_names(kind, ["adjacent", "hamming"])
             )
         different = np.zeros(len(self), np.uint8)
         for column, place in zip(self._columns, here, strict=True):
@@ -193,7 +193,7 @@ def _checked(tune_params: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, .
 def _checked_values(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise KgenError(
-            f"parameter '{name}' has no list of values, but {values!r}", hint=f"[{values!r}]"
+            f"parameter '{name}' needs a list of values, not {values!r}", hint=f"[{values!r}]"
         )
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     if not plain:

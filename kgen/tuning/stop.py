@@ -66,7 +66,7 @@ class Stop:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise KgenError(
-                    f"a search cannot stop at {name}={value!r}", hint="give more than 0"
+                    f"a search cannot stop at {name}={value!r}", hint="pass a number above 0"
                 )
 
     def reason(self, progress: Progress) -> str | None:

@@ -123,8 +123,8 @@ class Task:
             made = function(written)
         if not isinstance(made, TranslationUnit):
             raise KgenError(
-                f"build returned {made!r}, and no kernel",
-                hint="return what a transformation returns, or a kernel and a function of it",
+                f"build returned {made!r}, not a kernel",
+                hint="return a transformed kernel, or a kernel and a function of it",
             )
         return self.typed(made), None if written is None else self.typed(written)
 
@@ -175,8 +175,8 @@ class Task:
             found: bytes = cloudpickle.dumps(self)
         except Exception as error:
             raise KgenError(
-                "the kernels cannot be made in another process",
-                because=f"what makes them cannot be sent there: {error}",
+                "the kernels cannot be built in another process",
+                because=f"the function that builds them cannot be sent there: {error}",
                 hint="build, arguments and reference may not hold queues, contexts or open files",
             ) from None
         return found

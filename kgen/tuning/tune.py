@@ -244,10 +244,10 @@ class _Tune:
             return awaited(self.engine.submit(step, *args))
         except ConfigurationError as error:
             raise KgenError(
-                "no kernel can be made, or run",
+                "no kernel can be built and run",
                 because=f"{error.cause}: {error}",
-                hint="build(**configuration) with the first configurations of the space shows why; "
-                "reference= takes a function that is quicker than the kernel as written",
+                hint="call build(**configuration) with the first configurations of the space to "
+                "see why; pass a faster function than the kernel as written as reference=",
             ) from None
 
     def _strategy(self, make: partial[Strategy], task: Task, info: DeviceInfo) -> Strategy:
@@ -255,7 +255,7 @@ class _Tune:
         if isinstance(strategy, Strategy):
             if self.searches:
                 raise KgenError(
-                    "a strategy that is an object searches for one problem",
+                    "a strategy object can search for one problem only",
                     hint="pass its class, or its name",
                 )
             return strategy
@@ -417,6 +417,6 @@ def _device_name(device: Any) -> str:
         return str(PyOpenCLTarget().load_runtime().number_of(device))
     except (KgenError, AttributeError, ValueError):
         raise KgenError(
-            f"device= is {device!r}, which is none",
-            hint="its number, a part of its name or its driver's, or a queue of OpenCL",
+            f"device= is {device!r}, which is not a device",
+            hint="pass its number, a part of its name or its driver's, or a queue of OpenCL",
         ) from None

@@ -50,7 +50,7 @@ class Wisdom:
     >>> Wisdom(()).tuned(lambda block=16: None).choose(n=100).rule
     Traceback (most recent call last):
         ...
-    kgen.errors.KgenError: build returned None, and no kernel...
+    kgen.errors.KgenError: build returned None, not a kernel...
     """
 
     records: tuple[Record, ...]
@@ -237,8 +237,8 @@ class TunedKernel:
                 rule=_DEFAULT,
             )
         raise KgenError(
-            "nothing says what runs where there is no record",
-            hint="wisdom.tuned(build, default={...}) is a configuration that always works",
+            "no configuration is given for problems where there is no record",
+            hint="wisdom.tuned(build, default={...}) names a configuration that always works",
         )
 
     def _first_configurations(self) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

@@ -94,7 +94,7 @@ class Worker:
     def _ensure_started(self) -> None:
         with self._starting:
             if self._is_ended:
-                raise WorkerDied("the worker was ended")
+                raise WorkerDied("the worker was terminated")
             if self._process is not None:
                 return
             self._start()
@@ -122,7 +122,7 @@ class Worker:
         """Say how the process ended, and what it printed last."""
         process = self._process
         if process is None:  # another thread has closed this
-            return "it was ended"
+            return "it was terminated"
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
         code = process.returncode

@@ -123,7 +123,7 @@ def test_what_only_the_argument_itself_would_tell_stays_unknown() -> None:
         text = f"out[i] = {text}"
         partial = infer_types(kernel(text), complete=False)
         assert dtypes(partial)["out"] is None
-        with pytest.raises(TypeInferenceFailure, match=r"'out' is not known: .* itself only"):
+        with pytest.raises(TypeInferenceFailure, match=r"'out' is not known: .* only from itself"):
             infer_types(kernel(text))
 
 
@@ -178,7 +178,9 @@ def test_a_missing_type_names_variable_instruction_and_mend() -> None:
 
 
 def test_an_unused_argument_of_unknown_type() -> None:
-    with pytest.raises(TypeInferenceFailure, match="'b' is not known: no instruction gives it"):
+    with pytest.raises(
+        TypeInferenceFailure, match="'b' is not known: no instruction determines it"
+    ):
         infer_types(kernel("out[i] = 1", [GlobalArg("b", shape="n"), "..."]))
 
 
@@ -188,7 +190,7 @@ def test_callers_and_declarations_must_agree() -> None:
         TypeInferenceFailure, match="'a' is declared as float32 but given as float64"
     ):
         infer_types(declared, {"a": np.float64})
-    with pytest.raises(TypeInferenceFailure, match=r"'aa', which is no argument[\s\S]*'a'"):
+    with pytest.raises(TypeInferenceFailure, match=r"'aa', which is not an argument[\s\S]*'a'"):
         infer_types(declared, {"aa": np.float64})
 
 

@@ -248,7 +248,7 @@ def test_reductions(text: str, expected: str) -> None:
 def test_argmin_has_two_types() -> None:
     value, index = TYPER(parse("argmin(k, f4[k], k)"))
     assert (value.dtype.name, index) == ("float32", INT32)
-    with pytest.raises(TypeInferenceFailure, match="has 2 values and is used as one"):
+    with pytest.raises(TypeInferenceFailure, match="has 2 values and is used as a single value"):
         TYPER(p.Sum((parse("argmin(k, f4[k], k)"), 1)))
 
 

@@ -59,4 +59,4 @@ def test_limits_are_of_a_device() -> None:
     Path("limits.json").write_text('{"name": "a GPU"}')
     words = ("heat.py:step", "--limits=limits.json", *SIZES)
     assert "not the limits of a device" in typed("roofline", *words, status=1).stderr
-    assert "--time needs one" in typed("roofline", *words, "--time", status=2).stderr
+    assert "--time needs a device" in typed("roofline", *words, "--time", status=2).stderr

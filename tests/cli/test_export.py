@@ -109,9 +109,9 @@ def test_lists_are_variants_and_dicts_name_functions(library: Path) -> None:
 
 def test_what_is_no_variant_is_rejected(library: Path) -> None:
     words = ("export", "kernels/k.py:mistaken", "-o", "build/none", *OPTIONS)
-    assert "5 cannot be exported: it is no program" in typed(*words, status=1).stderr
+    assert "5 cannot be exported: it is not a program" in typed(*words, status=1).stderr
 
 
 def test_functions_have_names_of_their_own(library: Path) -> None:
     words = ("export", "kernels/k.py:twice", "kernels/k.py:twice", "-o", "x", *OPTIONS)
-    assert "would be the function 'twice'" in typed(*words, status=1).stderr
+    assert "would become the function 'twice'" in typed(*words, status=1).stderr

@@ -55,7 +55,7 @@ def test_a_wrong_name_lists_what_is_there_near_names_first() -> None:
     [
         ("heat.py:SIZE", "it is of type int"),
         ("heat.py:divides", "it is of type function"),
-        ("heat.py:other", "'other' in heat.py returns no program, but a value of type dict"),
+        ("heat.py:other", "'other' in heat.py returns a value of type dict, not a program"),
         ("cold.py:step", "there is no file 'cold.py'"),
         ("cold:step", "there is no module 'cold'"),
     ],

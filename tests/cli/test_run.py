@@ -50,7 +50,7 @@ def test_numbers_are_set_or_in_the_file() -> None:
         (("in.npz", "--set", "m=3"), "there is no argument 'm'"),
         (("in.npz", "--device", "abacus"), "there is no device of the host 'abacus' here"),
         (("in.npz", "-o", "no/such/folder.npz"), "no/such/folder.npz: No such file or directory"),
-        (("heat.py",), "'heat.py' is no file of arrays"),
+        (("heat.py",), "'heat.py' is not a file of arrays"),
     ],
 )
 def test_failures_are_texts(words: tuple[str, ...], text: str) -> None:

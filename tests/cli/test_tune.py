@@ -51,7 +51,7 @@ def test_all_strategies_have_names() -> None:
 
 
 def test_a_file_that_is_none() -> None:
-    assert "is no JSON" in typed("tune", "--replay=heat.py", status=1).stderr
+    assert "is not valid JSON" in typed("tune", "--replay=heat.py", status=1).stderr
 
 
 BUILDS = """
@@ -137,9 +137,9 @@ def test_what_a_name_of_a_file_stands_for() -> None:
 
 
 def test_what_cannot_be_tuned() -> None:
-    assert "a KERNEL, or --replay a FILE" in typed("tune", status=2).stderr
+    assert "a KERNEL to tune, or pass --replay FILE" in typed("tune", status=2).stderr
     replay_with_sizes = typed("tune", "--replay=heat.py", "--set=n=3", status=2).stderr
-    assert "--replay takes no --set" in replay_with_sizes
+    assert "--replay cannot be combined with --set" in replay_with_sizes
     chosen = typed("tune", "heat.py:divides", "--param=x=1,2", "--entry=a", status=2).stderr
     assert "--entry and --device-type choose" in chosen
     types = ("--type=u=float32", "--type=s=float32")

@@ -68,7 +68,7 @@ def test_install_is_refused_where_loopy_is_loaded(tmp_path: Path) -> None:
         assert sys.modules["loopy"] is loopy and sys.meta_path == finders
     """
     text = output_of(tmp_path, program)
-    assert "loopy itself is loaded, from /there/loopy/__init__.py" in text
+    assert "loopy itself is already imported, from /there/loopy/__init__.py" in text
     assert "hint: call kgen.compat.install() before" in text
 
 
@@ -81,7 +81,7 @@ def test_a_module_that_is_not_there_says_so(tmp_path: Path) -> None:
         except ModuleNotFoundError as error:
             print(error.name, error)
     """
-    expected = "loopy.library.cuda kgen, which 'import loopy' means here, offers no module"
+    expected = "loopy.library.cuda kgen, which 'import loopy' imports here, has no module"
     assert output_of(tmp_path, program).startswith(expected)
 
 

@@ -76,7 +76,7 @@ def test_instructions_that_touch_no_data() -> None:
 def test_arguments_of_a_call_by_id() -> None:
     call = lp.CallInstruction((var("x"), var("y")), var("f")(var("z"), 2))
     assert call.arg_id_to_arg() == {0: var("z"), 1: 2, -1: var("x"), -2: var("y")}
-    with pytest.raises(lp.LoopyError, match="is no call"):
+    with pytest.raises(lp.LoopyError, match="is not a call"):
         lp.CallInstruction("x, y", "reduce(argmax, i, a[i], i)").arg_id_to_arg()
 
 
@@ -249,7 +249,7 @@ NOT_HERE = {
 def test_modules_say_what_they_do_not_have(path: str) -> None:
     module = importlib.import_module(f"kgen.compat.loopy.{path}")
     assert not hasattr(module, NOT_HERE[path])
-    with pytest.raises(lp.LoopyError, match=f"'{NOT_HERE[path]}' is not offered\n  hint: "):
+    with pytest.raises(lp.LoopyError, match=f"kgen does not provide '{NOT_HERE[path]}'\n  hint: "):
         getattr(module, NOT_HERE[path])
 
 

@@ -42,7 +42,9 @@ def test_a_resolved_function_is_made_of_a_variable() -> None:
 
 @pytest.mark.parametrize("name", ["Literal", "ArrayLiteral", "TypedCSE", "RuleArgument"])
 def test_nodes_of_code_generators_say_what_to_use(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"'{name}' is not offered\n  hint: .*[a-zA-Z]+"):
+    with pytest.raises(
+        AttributeError, match=f"kgen does not provide '{name}'\n  hint: .*[a-zA-Z]+"
+    ):
         getattr(symbolic, name)
 
 

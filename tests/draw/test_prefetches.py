@@ -43,7 +43,7 @@ def test_text() -> None:
 
 def test_another_temporary() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "<> t = 3*i\na[i] = t", target=lp.CTarget())
-    with pytest.raises(lp.KgenError, match="'t' is no copy of elements of an array"):
+    with pytest.raises(lp.KgenError, match="'t' is not a copy of elements of an array"):
         lp.draw.prefetch(knl, "t")
     with pytest.raises(lp.KgenError, match="there is no temporary 'a_fetch'"):
         lp.draw.prefetch(knl, "a_fetch")

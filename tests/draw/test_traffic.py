@@ -79,7 +79,10 @@ def test_words_of_a_bank() -> None:
     ("call", "message"),
     [
         (lambda: lp.draw.accesses(stencil(), "c", {"n": 66}), "there is no array 'c'"),
-        (lambda: lp.draw.accesses(stencil(), "b", {"n": 66}, group=(90, 0)), "not accessed there"),
+        (
+            lambda: lp.draw.accesses(stencil(), "b", {"n": 66}, group=(90, 0)),
+            "not accessed in this place",
+        ),
         (lambda: lp.draw.accesses(stencil(), "b", {"n": 66}, group=(1,)), "has 2 axes, not 1"),
         (lambda: lp.draw.banks(stencil(), "b", {"n": 66}), "'b' is not in local memory"),
     ],

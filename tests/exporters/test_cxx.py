@@ -245,7 +245,7 @@ def test_one_of_sizes_in_each_other_is_passed() -> None:
 @pytest.mark.parametrize("name", ["view", "error", "kg_result", "operator", "while", "NULL"])
 def test_names_that_no_function_in_cxx_has_are_rejected(name: str) -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name=name)
-    with pytest.raises(CodegenError, match=f"can have the name '{name}'"):
+    with pytest.raises(CodegenError, match=f"cannot have the name '{name}'"):
         library_files(knl, targets=["c"], namespace="demo")
 
 

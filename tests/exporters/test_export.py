@@ -85,10 +85,12 @@ def test_another_namespace_is_another_library(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("namespace", "because"),
-    [("class", "a keyword of C"), ("while", "a keyword of C"), ("2d", "names")],
+    [("class", "a keyword of C"), ("while", "a keyword of C"), ("2d", "the prefix of names")],
 )
 def test_a_namespace_is_a_name(tmp_path: Path, namespace: str, because: str) -> None:
-    with pytest.raises(lp.CodegenError, match=f"no namespace\n  because: (it is )?{because}"):
+    with pytest.raises(
+        lp.CodegenError, match=f"cannot be a namespace\n  because: (it is )?{because}"
+    ):
         write(tmp_path, namespace=namespace)
 
 
@@ -139,7 +141,7 @@ def test_a_manifest_of_another_format_is_an_error(tmp_path: Path) -> None:
     write(tmp_path)
     manifest = tmp_path / "demo.json"
     manifest.write_text(manifest.read_text().replace('"format_version": 1', '"format_version": 99'))
-    with pytest.raises(lp.CodegenError, match="has the format 99"):
+    with pytest.raises(lp.CodegenError, match="has manifest format 99"):
         write(tmp_path)
 
 

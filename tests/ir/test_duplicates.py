@@ -33,14 +33,14 @@ TWICE: dict[str, Callable[[], Any]] = {
     "'f'": lambda: lp.make_kernel(LOOP, "f(x) := 2*x\n" + RULE),
     "rules 'f'": lambda: lp.make_kernel(LOOP, RULE, substitutions={"f": rule()}),
     "rule 'f": lambda: lp.make_kernel(LOOP, "f(x,x) := x\nout[i] = f(i, 1)"),
-    "'g' is called 'f'": lambda: lp.make_kernel(LOOP, "out[i] = i", substitutions={"f": rule("g")}),
+    "'g' is named 'f'": lambda: lp.make_kernel(LOOP, "out[i] = i", substitutions={"f": rule("g")}),
     "'f' is both": lambda: lp.make_kernel(LOOP, RULE, [array("f"), ...]),
     "'a'": lambda: lp.make_kernel(LOOP, "out[i] = a[i]", [array("a"), array("a", "int32"), ...]),
     "'out'": lambda: lp.make_kernel(LOOP, "out[i] = 1", [temporary("out"), array("out")]),
     "'t'": lambda: lp.make_kernel(
         LOOP, T, [temporary("t"), ...], temporary_variables={"t": temporary("t", "int32")}
     ),
-    "'s' is called 't'": lambda: lp.make_kernel(LOOP, T, temporary_variables={"t": temporary("s")}),
+    "'s' is named 't'": lambda: lp.make_kernel(LOOP, T, temporary_variables={"t": temporary("s")}),
     "temporary 't'": lambda: lp.make_kernel(LOOP, "<> t = 1\n<> t = 2\nout[i] = t"),
     "id 'x'": lambda: lp.make_kernel(LOOP, "a[i] = 1 {id=x}\nb[i] = 2 {id=x}"),
     "iname 'i'": lambda: lp.make_kernel([LOOP, "{ [i]: 0<=i<4 }"], "out[i] = 1"),
@@ -65,7 +65,7 @@ TWICE: dict[str, Callable[[], Any]] = {
             target=lp.CTarget(),
         )
     ),
-    "'zz', which is no iname": lambda: lp.make_kernel(
+    "'zz', which is not an iname": lambda: lp.make_kernel(
         LOOP, "out[i] = 1", iname_slab_increments={"zz": (1, 1)}
     ),
 }

@@ -18,7 +18,9 @@ VECTOR = vector_type(np.dtype(np.float32), 4)
 
 @pytest.mark.parametrize("kind", [RECORD, "S3", "M8[s]", OpaqueType("Mat"), None, lp.auto])
 def test_casts_are_to_numbers(kind: Any) -> None:
-    with pytest.raises(lp.KgenError, match=r"(a\[i\].*no number|data type is needed)(.|\n)*hint"):
+    with pytest.raises(
+        lp.KgenError, match=r"(a\[i\].*not a type of numbers|data type is required)(.|\n)*hint"
+    ):
         lp.TypeCast(kind, parse("a[i]"))
 
 

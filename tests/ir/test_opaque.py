@@ -77,7 +77,7 @@ def test_other_arguments_have_their_types(call: str, line: str) -> None:
     ],
 )
 def test_nothing_else_can_be_done_with_it(text: str) -> None:
-    with pytest.raises(lp.TypeInferenceFailure, match="'mat' is of an opaque type"):
+    with pytest.raises(lp.TypeInferenceFailure, match="'mat' has an opaque type"):
         body_of(text, lp.CTarget())
 
 
@@ -107,5 +107,5 @@ def test_it_is_its_name() -> None:
     assert units[0].digest() != units[1].digest()
     assert decode(encode(units[0])) == units[0]
     assert "dtype=OpaqueType(name='Mat')" in lp.t_unit_to_python(units[0])
-    with pytest.raises(lp.KgenError, match="'struct a' is no name of a type"):
+    with pytest.raises(lp.KgenError, match="'struct a' is not a valid name of a type"):
         OpaqueType("struct a")

@@ -29,7 +29,9 @@ def test_a_setting_of_one_value_takes_that(
     kind: Any, name: str, value: Any, other: Any, hint: str
 ) -> None:
     assert make(kind, **{name: value}) == kind()
-    with pytest.raises(lp.KgenError, match=f"{kind.__name__} has {name}={value!r} always") as error:
+    with pytest.raises(
+        lp.KgenError, match=f"{kind.__name__} always has {name}={value!r}, not"
+    ) as error:
         make(kind, **{name: other})
     assert hint in str(error.value)
 

@@ -46,7 +46,7 @@ def test_options_of_the_kernel() -> None:
 @pytest.mark.parametrize(
     ("spec", "match"),
     [
-        ("ij->ii", "each once"), ("ij->k", "some of those"),
+        ("ij->ii", "occur once"), ("ij->k", "must be an axis of a factor"),
         ("ij,jk->ik", "2 factors, and arg_names has 1 item"), ("i.->i", "axes are letters"),
     ],
 )  # fmt: skip

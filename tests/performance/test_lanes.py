@@ -74,7 +74,7 @@ def test_stores_past_the_cache() -> None:
     [
         ("out[n - 1 - i] = a[i] {tags=!streaming_store}", "'i_inner' do not write neighbouring"),
         ("out[i] = a[i] {tags=!streaming_store, if=a[i] > 0}", "it is under a condition"),
-        ("out[i] = 2*out[i] + a[i] {tags=!streaming_store}", "'out' is used in the loop besides"),
+        ("out[i] = 2*out[i] + a[i] {tags=!streaming_store}", "'out' has other uses in the loop"),
     ],
 )
 def test_why_stores_go_through_the_cache(code: str, why: str) -> None:

@@ -734,7 +734,7 @@ class _Attempts:
             self.unscheduled.append(reason(error))
             return False
         except Exception as error:
-            if isinstance(error, CodegenError) and "the device has no room" in str(error):
+            if isinstance(error, CodegenError) and "more than the device allows" in str(error):
                 self.unscheduled.append("tiles that are too large for the device")
                 return False
             if isinstance(error, KgenIndexError) and any(map(_fetches_boxes, self.accepted)):

@@ -73,7 +73,7 @@ def test_values_are_those_of_a_c_compiler(data: dict[str, np.ndarray], tmp_path:
     [
         ("x[i] = foo(b[i])", "no function 'foo'"),
         ("x[i] = y", "no argument 'y'"),
-        ("x[i] = (", "is not C"),
+        ("x[i] = (", "is not valid C"),
         ("x[i] = x[i] % 2", "write fmod"),
         ("x[i] = x", "write x\\[i\\]"),
         ("x[i] = (b[i] = 2)", "statement of its own"),

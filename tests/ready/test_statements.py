@@ -62,7 +62,7 @@ def test_atomic_updates_of_counters() -> None:
 @pytest.mark.parametrize(
     ("operation", "message"),
     [
-        ("while (1) y[i] = 1;", "While is no statement"),
+        ("while (1) y[i] = 1;", "While is not a statement"),
         ("m = 3", "declare a variable of another name"),
         ("for (int k = 9; k > 0; --k) y[i] = k;", "count up"),
         ("for (int k = 0; k != 9; ++k) y[i] = k;", "does not end at a bound"),
@@ -70,7 +70,7 @@ def test_atomic_updates_of_counters() -> None:
         ("for (int k = 0; k < 9; k *= 2) y[i] = k;", "step"),
         ("y[i].x = 3", "assign all of it"),
         ("sqrt(2.0);", "statements that are calls"),
-        ("int t[m]; y[i] = 1", "no constant"),
+        ("int t[m]; y[i] = 1", "not a constant"),
     ],
 )
 def test_what_cannot_be_expressed_says_what_to_write(operation: str, message: str) -> None:

@@ -115,7 +115,7 @@ def test_two_separate_axes() -> None:
 
 def test_a_loop_over_separate_arrays_is_refused() -> None:
     knl = separate(lp.CTarget(), np.float32, "for")
-    with pytest.raises(CodegenError, match="does not say which it means"):
+    with pytest.raises(CodegenError, match="does not select one of them"):
         lp.generate_code_v2(knl)
 
 

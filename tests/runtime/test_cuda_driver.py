@@ -72,7 +72,9 @@ def test_a_cooperative_launch_says_so_and_must_fit() -> None:
     launched = function(driver, [], is_cooperative=True)
     launched((3, 2, 1), 0)
     assert driver.launches[0]["attributes"] == [[2, 1]]
-    message = r"(?s)kernel 'scale': .* has 7 work-groups, and 6 of them run at once.*hint: .*'g\.0'"
+    message = (
+        r"(?s)kernel 'scale': .* has 7 work-groups, but only 6 of them run at once.*hint: .*'g\.0'"
+    )
     with pytest.raises(InvocationError, match=message):
         launched((7, 1, 1), 0)
     assert len(driver.launches) == 1

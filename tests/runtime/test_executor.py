@@ -95,7 +95,7 @@ def test_wrong_calls_are_type_and_value_errors() -> None:
         knl()
     with pytest.raises(ValueError, match=r"'z' has elements of type int64"):
         knl(z=np.zeros(3, np.int64))
-    with pytest.raises(lp.KgenError, match="'other' is no entry point"):
+    with pytest.raises(lp.KgenError, match="'other' is not an entry point"):
         knl(entrypoint="other")
 
 

@@ -90,7 +90,7 @@ def test_program_is_made_once_for_each_device() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(lp.KernelError, match=r"'nvidea' is no kind of device\n.*'nvidia'"):
+    with pytest.raises(lp.KernelError, match=r"'nvidea' is not a kind of device\n.*'nvidia'"):
         lp.per_device(choices().program, {"nvidea": vector(1)})
     with pytest.raises(lp.KernelError, match="there is no schedule for RunningOn"):
         lp.per_device(choices().program, {"gpu": vector(1)})(a=A)

@@ -180,7 +180,7 @@ def test_more_groups_than_fit_are_refused_on_the_device() -> None:
         if fits:
             executor(u=u, v=u.copy(), m=2)
             continue
-        message = f"has {fitting + 1} work-groups, and {fitting} of them run at once"
+        message = f"has {fitting + 1} work-groups, but only {fitting} of them run at once"
         for call in (executor, executor.bind, executor.capture):
             with pytest.raises(lp.InvocationError, match=message):
                 call(u=u, v=u.copy(), m=2)

@@ -39,7 +39,7 @@ def _with_code(code: str) -> lp.TranslationUnit:
 
 def with_fault(fault: str, compiler: str = "") -> lp.TranslationUnit:
     """Return the kernel with something wrong in it, or around it."""
-    if fault == "writes beside":
+    if fault == "writes outside":
         return _with_code("out[-3] = 1;")
     if fault == "never ends":
         return _with_code("extern int usleep(unsigned); for (;;) usleep(100000);")

@@ -29,7 +29,7 @@ CRASHING = "#!/bin/sh\ncase $* in *--version*) echo crashing;; *) kill -SEGV $$;
 
 
 FAULTS = {
-    "writes beside": "bounds",
+    "writes outside": "bounds",
     "never ends": "timeout",
     "kills": "crash",
     "is wrong": "result",

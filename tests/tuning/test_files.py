@@ -120,10 +120,10 @@ def test_t4_of_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is no JSON"),
+        ("", "is not valid JSON"),
         ("[1, 2]", "neither a cache file of Kernel Tuner nor a T4 file"),
         ('{"cache": {}}', "has no configuration"),
-        ('{"cache": {"1": {"time": 2}}}', "entry '1' of the cache file does not say"),
+        ('{"cache": {"1": {"time": 2}}}', "entry '1' of the cache file does not have"),
         ('{"results": [{"invalidity": "correct"}]}', "has no configuration"),
     ],
 )
@@ -136,5 +136,5 @@ def test_other_files(tmp_path: Path, text: str, words: str) -> None:
 def test_files_and_forms_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(KgenError, match=r"none\.json' cannot be read: No such file"):
         read_recording(tmp_path / "none.json")
-    with pytest.raises(KgenError, match="no form 'T5'"):
+    with pytest.raises(KgenError, match="no format 'T5'"):
         write_recording(RECORDING, tmp_path / "r.json", "T5")

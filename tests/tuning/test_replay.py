@@ -84,5 +84,5 @@ def test_bad_replays() -> None:
         replay(failed, "random")
     with pytest.raises(KgenError, match="evaluations=0"):
         replay(RECORDING, "random", 0)
-    with pytest.raises(KgenError, match="makes its strategy itself"):
+    with pytest.raises(KgenError, match="creates its strategy itself"):
         replay(RECORDING, make_strategy("random", SPACE))  # type: ignore[arg-type]

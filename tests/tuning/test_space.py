@@ -124,8 +124,8 @@ def test_restriction_that_does_not_parse() -> None:
         ({}, "at least one parameter"),
         ({"a": []}, "'a' has no values"),
         ({"a": [1, 2, 1]}, "'a' has the value 1 twice"),
-        ({"a": "xy"}, "'a' has no list of values"),
-        ({"a": 3}, "'a' has no list of values"),
+        ({"a": "xy"}, "'a' needs a list of values"),
+        ({"a": 3}, "'a' needs a list of values"),
         ({name: range(100) for name in "abcde"}, "more than 67108864 configurations"),
     ],
 )
@@ -147,7 +147,7 @@ def test_neighbors_are_those_of_the_definition() -> None:
     near = np.flatnonzero(steps.max(1) == 1)
     np.testing.assert_array_equal(space.neighbors(row, "adjacent"), near)
     np.testing.assert_array_equal(space.neighbors(row, "Hamming"), space.neighbors(row))
-    with pytest.raises(KgenError, match="'near' is no neighborhood"):
+    with pytest.raises(KgenError, match="'near' is not a neighborhood"):
         space.neighbors(row, "near")  # type: ignore[arg-type]
 
 

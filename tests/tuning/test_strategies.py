@@ -105,7 +105,7 @@ def test_bad_use() -> None:
         make_strategy("randon", SPACE)
     strategy = make_strategy("random", SPACE)
     strategy.tell(3, 1.0)
-    with pytest.raises(KgenError, match="told twice"):
+    with pytest.raises(KgenError, match="reported twice"):
         strategy.tell(3, 1.0)
 
 

@@ -263,7 +263,7 @@ def test_difference_knows_nan_and_unwritten_elements() -> None:
         ({"evaluations": 0}, "evaluations=0"),
         ({"device": object()}, "device= is <object object"),
         ({"strategy": "guess"}, "no strategy 'guess'"),
-        ({"strategy": 3}, "strategy= is 3, which is none"),
+        ({"strategy": 3}, "strategy= is 3, which is not a strategy"),
         ({"strategy_options": {"group": []}}, "Auto takes no option 'group'"),
         ({"tune_params": {}}, "at least one parameter"),
         ({"records": "/"}, "records cannot be written"),
@@ -271,7 +271,7 @@ def test_difference_knows_nan_and_unwritten_elements() -> None:
         ({"executor": threading.Lock()}, "get_executor"),
         ({"workers": 0}, "workers= is a positive number"),
         ({"types": {"a": "float33"}}, "float33"),
-        ({"arguments": {"a": threading.Lock()}}, "cannot be made in another process"),
+        ({"arguments": {"a": threading.Lock()}}, "cannot be built in another process"),
     ],
 )
 def test_what_makes_no_sense_is_rejected(arguments: dict[str, Any], message: str) -> None:

@@ -65,8 +65,8 @@ def _extreme(
     if not bound.is_int():
         word = "maximum" if largest else "minimum"
         raise StaticValueFindingError(
-            f"there is no number that is the {word} of '{value}'\n"
-            "  hint: constants_only=False allows one in terms of parameters"
+            f"the {word} of '{value}' is not a number\n  hint: constants_only=False allows an "
+            "expression in parameters"
         )
     space = isl.LocalSpace.from_space(value.get_domain_space())
     return isl.Aff.val_on_domain(space, bound)

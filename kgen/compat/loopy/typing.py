@@ -52,7 +52,7 @@ def not_none(obj: T | None) -> T:
     3
     """
     if obj is None:
-        raise KgenError("a value is needed here, and is None")
+        raise KgenError("a value is required, not None")
     return obj
 
 
@@ -73,7 +73,7 @@ def integer_or_err(expr: Expression) -> Integer:
     """
     if is_integer(expr):
         return expr
-    raise KgenError(f"an integer is needed here, and is {expr!r}")
+    raise KgenError(f"an integer is required, not {expr!r}")
 
 
 def integer_expr_or_err(expr: Expression) -> Integer | ExpressionNode:
@@ -85,7 +85,7 @@ def integer_expr_or_err(expr: Expression) -> Integer | ExpressionNode:
     """
     if is_integer(expr) or isinstance(expr, ExpressionNode):
         return expr
-    raise KgenError(f"an integer, or an expression, is needed here, and is {expr!r}")
+    raise KgenError(f"an integer or an expression is required, not {expr!r}")
 
 
 def assert_tuple(obj: tuple[T, ...] | object) -> tuple[T, ...]:
@@ -95,5 +95,5 @@ def assert_tuple(obj: tuple[T, ...] | object) -> tuple[T, ...]:
     (1, 2)
     """
     if not isinstance(obj, tuple):
-        raise KgenError(f"a tuple is needed here, and is {obj!r}\n  hint: ({obj!r},)")
+        raise KgenError(f"a tuple is required, not {obj!r}\n  hint: ({obj!r},)")
     return obj

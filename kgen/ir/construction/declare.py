@@ -306,7 +306,8 @@ def _undeclared(
     return KernelError(
         "not declared: " + ", ".join(f"'{name}'" for name in names),
         where=place,
-        hint=f"{near_names(names[0], known)} ('...' in kernel_data has arguments guessed)",
+        hint=f"{near_names(names[0], known)} ('...' in kernel_data declares arguments "
+        "automatically)",
     )
 
 
@@ -314,7 +315,7 @@ def _unusable(kernel: LoopKernel, name: str, used: set[str]) -> KernelError:
     is_other = name in {*kernel.inames, *kernel.temporary_variables, *kernel.substitutions}
     return KernelError(
         f"'{name}' in kernel_data is "
-        + ("not an argument" if is_other else "not used, so its kind cannot be guessed"),
+        + ("not an argument" if is_other else "not used, so its kind cannot be inferred"),
         hint=near_names(name, used) + f" Or declare it: GlobalArg('{name}', dtype, shape)",
     )
 
@@ -407,7 +408,7 @@ def _check_assumptions(kernel: LoopKernel) -> None:
     for name in involved_params(kernel.assumptions):
         if name not in known:
             raise KernelError(
-                f"the assumptions are about '{name}', which is no parameter",
+                f"the assumptions mention '{name}', which is not a parameter",
                 because=f"they are {kernel.assumptions}",
                 hint=near_names(name, known),
             )
@@ -422,7 +423,7 @@ def _check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None
         what, hint = "is a substitution rule", "a rule is defined with ':='"
     elif name in kernel.all_params() and name not in kernel.temporary_variables:
         what = "is a parameter of the domain"
-        hint = f"declare it as a temporary to have loop bounds computed: <> {name} = ..."
+        hint = f"to compute it in the kernel, declare it as a temporary: <> {name} = ..."
     elif array is None:
         what = "is a value, not an array"
     elif isinstance(array, ConstantArg | ImageArg) or getattr(array, "read_only", False):

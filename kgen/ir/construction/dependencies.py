@@ -135,7 +135,7 @@ class _Finder:
     def _unresolved(self, insn: InstructionBase, item: Any, verb: str) -> KernelError:
         known = [name for name in self.kernel.id_to_insn if name != insn.id]
         return KernelError(
-            f"instruction '{insn.id}' {verb} '{item}', and there is no such instruction",
+            f"instruction '{insn.id}' {verb} '{item}', which does not exist",
             where=where(insn),
             hint=near_names(str(item), known),
         )

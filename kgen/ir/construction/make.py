@@ -126,7 +126,7 @@ def _check_named(where: str, given: Mapping[str, Declaration] | None) -> None:
     for key, declared in (given or {}).items():
         if declared.name != key:
             raise KernelError(
-                f"'{declared.name}' is called '{key}' in {where}",
+                f"'{declared.name}' is named '{key}' in {where}",
                 hint=f"{where}={{'{declared.name}': ...}}",
             )
 
@@ -146,14 +146,16 @@ def _check_slabs(kernel: LoopKernel) -> None:
     for name in kernel.iname_slab_increments:
         if name not in kernel.inames:
             raise KernelError(
-                f"iname_slab_increments has '{name}', which is no iname",
+                f"iname_slab_increments has '{name}', which is not an iname",
                 hint=near_names(name, kernel.inames),
             )
 
 
 def _check_name(name: str) -> None:
     if not name.isidentifier():
-        raise KernelError(f"'{name}' is not a name for a kernel: it becomes a function's name")
+        raise KernelError(
+            f"'{name}' is not a valid name for a kernel: it becomes the name of a function"
+        )
 
 
 def _dims(domains: Iterable[BasicSet]) -> list[str]:

@@ -109,7 +109,7 @@ def check_slices(insn: InstructionBase, found: Mentions) -> None:
     if found.has(p.Slice):
         raise _error(
             insn,
-            "slices stand only in the arguments of a function, and in what its results go to",
+            "slices are only allowed as arguments of a function and as assignees of its results",
             "write the loop variable: out[i] = a[i], with { [i]: 0 <= i < n } as a domain",
         )
 

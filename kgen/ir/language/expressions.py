@@ -115,12 +115,12 @@ _HINTS: Final = {
     "|": "'or' joins conditions; one '|' joins the bits of integers",
     "!": "a condition is negated by 'not'",
     "?": "a choice reads: a if condition else b",
-    ":": "nothing but the end of the line stands behind 'if condition'; 'end' closes the block",
-    "{": "nothing but the end of the line stands behind 'if condition'; 'end' closes the block",
+    ":": "a line ends after 'if condition'; 'end' closes the block",
+    "{": "a line ends after 'if condition'; 'end' closes the block",
     ";": "each instruction has a line of its own",
     "@": "a product of matrices reads: sum(k, a[i, k]*b[k, j])",
     "for": "a sum over a loop reads: sum(i, a[i]), where the domain has 'i'",
-    "then": "nothing but the end of the line stands behind 'if condition'",
+    "then": "a line ends after 'if condition'",
 }
 
 
@@ -162,7 +162,7 @@ class ExpressionParser:
         """Raise an error: the current token is not the expected *what*."""
         token = self.token
         if token.kind == "string":
-            found, hint = token.text, hint or "there is no text in expressions"
+            found, hint = token.text, hint or "expressions cannot contain text"
         else:
             found = "the end" if token.kind == "end" else f"'{token.text}'"
         raise NotParsable(f"{what}, found {found}", token.at, hint or _HINTS.get(token.text))
@@ -546,7 +546,7 @@ def check_operands(expr: Expr, what: str) -> None:
     >>> check_operands(p.Sum((p.Variable("i"), "j")), "instruction 'insn'")
     Traceback (most recent call last):
         ...
-    kgen.errors.KernelError: 'j' in instruction 'insn' is no expression
+    kgen.errors.KernelError: 'j' in instruction 'insn' is not an expression
       hint: names are pymbolic.primitives.Variable('i'), and kgen.symbolic.parse('i + 1') reads text
     """
     n_open = 0  # ends that slices leave out
@@ -557,7 +557,7 @@ def check_operands(expr: Expr, what: str) -> None:
             n_open -= 1
         elif not (isinstance(node, p.ExpressionNode) or is_constant(node)):
             raise KernelError(
-                f"{node!r} in {what} is no expression",
+                f"{node!r} in {what} is not an expression",
                 hint="names are pymbolic.primitives.Variable('i'), and "
                 "kgen.symbolic.parse('i + 1') reads text",
             )

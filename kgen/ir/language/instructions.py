@@ -173,12 +173,12 @@ class _Reader:
             rejected, first = self._end_branch(word)
         if word in ("for", "with") and "id" in fields and isinstance(fields["id"], str):
             raise NotParsable(
-                "an id belongs to one instruction", 0, "write id_prefix=... behind 'with'"
+                "an id belongs to one instruction", 0, "write id_prefix=... after 'with'"
             )
         if word == "for":
             for name in statement.inames:
                 if any(name in block.inames for block in self._blocks):
-                    raise NotParsable(f"the loop over '{name}' is open already", 0)
+                    raise NotParsable(f"the loop over '{name}' is already open", 0)
             fields = {
                 "within_inames": frozenset(statement.inames),
                 "within_inames_is_final": True,
@@ -206,7 +206,7 @@ class _Reader:
         for name in statement.inames:
             if name not in block.inames:
                 opened = " ".join([block.word, ", ".join(block.inames)]).strip()
-                raise NotParsable(f"'end {name}' meets '{opened}'", 0)
+                raise NotParsable(f"'end {name}' does not match '{opened}'", 0)
         self._blocks.pop()
         self._inherit()
         if block.word in ("if", "elif", "else"):
@@ -241,9 +241,9 @@ def _changed_condition(
     text = to_text(condition.child if isinstance(condition, p.LogicalNot) else condition)
     one, other = (str(each).partition("  {")[0] for each in (insn, later))
     return KernelError(
-        f"'{one}' changes what the condition of '{other}' reads",
-        because=f"'{text}' is read when each of the two runs",
-        hint=f"keep its value: <> kept = {text}, then 'if kept'",
+        f"'{one}' changes a value that the condition of '{other}' reads",
+        because=f"'{text}' is evaluated separately for each of the two",
+        hint=f"store its value first: <> kept = {text}, then 'if kept'",
     )
 
 

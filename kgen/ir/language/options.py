@@ -53,7 +53,7 @@ def parse_options(text: str, at: int, end: int) -> Fields:
                 f"'{name}' is not an option of instructions", place, near_names(name, _OPTIONS)
             )
         if not has_value and name != "atomic":
-            raise NotParsable(f"the option '{name}' wants a value", place, f"write {name}=...")
+            raise NotParsable(f"the option '{name}' needs a value", place, f"write {name}=...")
         lead = len(value) - len(value.lstrip())
         more = read(value.strip(), start + len(key) + len(has_value) + lead)
         if any(_contradicts(fields[field], more[field]) for field in fields.keys() & more.keys()):

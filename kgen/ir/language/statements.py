@@ -103,9 +103,7 @@ def _block(text: str, word: str, at: int) -> Statement:
     if word == "with":
         start = text.find("{", at)
         if start < 0 or text[at:start].strip() or not text.endswith("}"):
-            raise NotParsable(
-                "expected options behind 'with'", at, "write with {dep=..., tags=...}"
-            )
+            raise NotParsable("expected options after 'with'", at, "write with {dep=..., tags=...}")
         return OpenBlock(word, options=parse_options(text, start + 1, len(text) - 1))
     names = _NAMES.fullmatch(text, at)
     inames = tuple(name.strip() for name in names[1].split(",")) if names else ()
@@ -114,7 +112,7 @@ def _block(text: str, word: str, at: int) -> Statement:
     if word == "end":
         return CloseBlock(inames)
     if word == "else" and inames:
-        raise NotParsable("expected nothing behind 'else'", at, "write elif condition")
+        raise NotParsable("expected nothing after 'else'", at, "write elif condition")
     return OpenBlock(word, inames)
 
 
@@ -124,16 +122,16 @@ def _reject_head(text: str, word: str, at: int) -> NoReturn:
     wrong = start.end() if start else at
     rest = text[wrong:].lstrip()
     expected = {"for": "names", "else": "nothing"}.get(word, "nothing or names")
-    hint = f"nothing but the end of the line stands behind '{word}'"
+    hint = f"a line ends after '{word}'"
     if word == "for" and rest in (":", "{", "do") and start:
-        hint = f"write for {start[1]}, and 'end' in a line behind the last instruction of the loop"
+        hint = f"write for {start[1]}, and 'end' on a line after the last instruction of the loop"
     elif word == "for":
         hint = "write for i, j, with the values of i and j in the domain: { [i, j]: 0<=i,j<n }"
     elif rest.startswith("//"):
         hint = "comments begin with '#'"
     elif word == "else" and rest.startswith("if"):
         hint = "write elif condition"
-    raise NotParsable(f"expected {expected} behind '{word}', found {rest!r}", wrong, hint)
+    raise NotParsable(f"expected {expected} after '{word}', found {rest!r}", wrong, hint)
 
 
 def _options(text: str) -> tuple[int, dict[str, Any]]:
@@ -195,7 +193,7 @@ def _assignment(text: str) -> Statement:
     _, kind, first = places[0]
     if sign in _INCREMENTS:
         if len(places) > 1 or kind is not None:
-            raise NotParsable(f"'{sign}' changes one variable that exists already", 0)
+            raise NotParsable(f"'{sign}' updates one existing variable", 0)
         expression = _INCREMENTS[sign](first, expression)
     is_call = isinstance(expression, p.Call | p.CallWithKwargs | Reduction)
     if isinstance(expression, tuple) or (len(places) > 1 and not is_call):
@@ -226,7 +224,7 @@ def _reject_sign(parser: ExpressionParser, text: str) -> None:
     hint = "an instruction is an assignment, a call, a rule, '... nop', for, if, with or end"
     word = text.split(maxsplit=1)[0]
     if _LABEL.match(text):
-        hint = "the id of an instruction goes behind it: {id=...}"
+        hint = "the id of an instruction follows it: {id=...}"
     elif word in _OTHER_WORDS:
         hint = f"write {_OTHER_WORDS[word]}"
     elif text.startswith("<") and parser.token.kind == "end":

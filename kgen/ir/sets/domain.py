@@ -138,7 +138,7 @@ def as_basic_set(domain: Any, text: str | None = None) -> BasicSet:
         if domain.get_dim_name(_SET, k) is None:
             raise KernelError(
                 f"axis {k} of the domain '{text or domain}' has no name",
-                hint="between the brackets stand names of loops, each of them once: [i, j]",
+                hint="write the names of loops between the brackets, each once: [i, j]",
             )
     result: BasicSet = domain
     return result
@@ -241,9 +241,8 @@ def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) ->
     word = "maximum" if largest else "minimum"
     shown = value.gist_params(assumptions).coalesce()
     raise StaticValueFindingError(
-        f"a static {word} was not found for PwAff '{shown}'\n  while finding {what}\n"
-        "  hint: make_kernel(..., assumptions='n >= 1') rules out the odd cases, "
-        "or declare the size"
+        f"a static {word} was not found for PwAff '{shown}'\n  while finding {what}\n  hint: "
+        "rule out special cases with make_kernel(..., assumptions='n >= 1'), or declare the size"
     )
 
 

@@ -117,7 +117,7 @@ class isl_limit(isl_operations):  # noqa: N801
             raise self.error(
                 f"{self.step} takes isl too long",
                 kernel=self.kernel.name,
-                because="loops, conditions or subscripts are tied to many others by quotients",
+                because="loops, conditions or subscripts are related to many others by quotients",
                 hint="split fewer of these loops, split them by multiples of each other, or do "
                 "this step before they are split",
             ) from None

@@ -138,9 +138,12 @@ def reason_of(err: isl.Error) -> str:
 
 #: Spellings that isl does not read, and the suggested fixes.
 _FIXES = (
-    (r"^[^{]*$|^[^}]*$", "a set stands in braces"),
-    (r"\{\s*\w+\s*(,\s*\w+\s*)*:", "the loop variables of a set stand in brackets: { [i]: ... }"),
-    (r"\{\s*\[[^\]]*\]\s*[^:\s}]", "a colon stands behind the loop variables: { [i]: ... }"),
+    (r"^[^{]*$|^[^}]*$", "a set is written in braces"),
+    (
+        r"\{\s*\w+\s*(,\s*\w+\s*)*:",
+        "the loop variables of a set are written in brackets: { [i]: ... }",
+    ),
+    (r"\{\s*\[[^\]]*\]\s*[^:\s}]", "a colon follows the loop variables: { [i]: ... }"),
     (r"==", "an equation has one '='"),
     (r"=>|=<", "comparisons are written '>=' and '<='"),
     (r"\brange\b", "range(n) is 0 <= i < n"),
@@ -150,14 +153,14 @@ _FIXES = (
         r"(?<![\w'])(?!\d)[\w']+\s*\*\s*[A-Za-z_(]|[\w')]\s*\*\s*\(?\s*[A-Za-z_]\w*\s*\*",
         "bounds are affine: pass a product of names as a parameter of its own",
     ),
-    (r"[/%]\s*[A-Za-z_(]", "bounds are affine: numbers divide, names do not"),
+    (r"[/%]\s*[A-Za-z_(]", "bounds are affine: a divisor is a number, not a name"),
     (
         r"\b(?!(?:floor|ceil|floord|ceild|min|max|and|or|not|mod|exists|implies)\b)[A-Za-z_]\w*\s*\(",
         "bounds are affine: compute the value ahead, and pass it as a parameter",
     ),
     (
         r"\w\s*\[",
-        "an element is no parameter: assign it to a temporary, <> end = N[0], and write 'end'",
+        "an element is not a parameter: assign it to a temporary, <> end = N[0], and write 'end'",
     ),
 )
 _READS = {
@@ -176,7 +179,7 @@ def _unreadable(kind: str, source: str, err: isl.Error) -> KgenSyntaxError:
     words = [word for word in _NAME_LIKE.findall(body) if word.lower() in _ISL_WORDS]
     fixes += [f"'{word}' is a word of domains: choose another name" for word in words]
     if declared and not fixes:
-        fixes = [f"every name of a parameter is among those declared in front, [{declared[1]}] ->"]
+        fixes = [f"declare every parameter in front: [{declared[1]}] ->"]
     return KgenSyntaxError(
         f"the {kind} '{source}' does not parse",
         because=reason_of(err),
@@ -196,8 +199,8 @@ def _reject_commas(body: str, kind: str, source: str) -> None:
             for listed in map(_listed, operands)
         ):
             raise KgenSyntaxError(
-                f"the {kind} '{source}' has conditions that no 'and' joins",
-                because="a comma is one between operands: 0 <= i, j < n",
+                f"the {kind} '{source}' has conditions that are not joined by 'and'",
+                because="a comma only separates operands: 0 <= i, j < n",
                 hint=f"{_READS[kind]}; sets that are not nested are a list of texts",
             )
 

@@ -65,7 +65,7 @@ def _build(context: cl.Context, source: str, flags: tuple[str, ...], kernel: str
     except cl.RuntimeError as error:
         kept = keep_source(source, "kernel.cl")
         raise CompilationError(
-            f"the OpenCL compiler refuses the generated code ({kept})",
+            f"the OpenCL compiler rejects the generated code ({kept})",
             kernel=kernel,
             because=str(error),
         ) from None
@@ -125,7 +125,7 @@ def check_group_size(context: cl.Context, program: cl.Program, launch: Launch) -
     if all(used > device.local_mem_size for used, device in rooms):
         used, device = rooms[0]
         raise CodegenError(
-            f"a work-group uses {used} bytes of local memory, and the device has no room for that",
+            f"a work-group uses {used} bytes of local memory, more than the device has",
             kernel=launch.function,
             because=f"device '{device.name}' has {device.local_mem_size} bytes",
             hint="make the tiles smaller, or prefetch fewer arrays",

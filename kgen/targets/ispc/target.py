@@ -140,7 +140,7 @@ class ISPCASTBuilder(ASTBuilderBase):
         width = math.prod(function.locals)
         if width > 1 and width not in _WIDTHS:
             raise CodegenError(
-                f"a work-group has {width} work-items, and there is no gang of {width} lanes",
+                f"a work-group has {width} work-items, but there is no gang of {width} lanes",
                 kernel=function.name,
                 because=f"ISPC compiles for gangs of {', '.join(map(str, _WIDTHS))} lanes",
                 hint='split_iname(knl, ..., 8, inner_tag="l.0")',
@@ -163,7 +163,8 @@ class ISPCASTBuilder(ASTBuilderBase):
         widths = {name: width for name, width in widths.items() if width > 1}
         if len(set(widths.values())) > 1:
             raise CodegenError(
-                "the launches have work-groups of different sizes, and all gangs are alike",
+                "the launches have work-groups of different sizes, but all gangs have the same "
+                "size",
                 kernel=launches[0].function,
                 because=", ".join(f"{name}: {width}" for name, width in widths.items()),
                 hint="split the loops tagged 'l.0' by the same number",

@@ -194,14 +194,13 @@ class AccessWriter:
             if not isinstance(index, int) or not 0 <= index < extent:
                 raise CodegenError(
                     f"axis {axis} of array '{name}' is kept in separate arrays, and "
-                    f"'{to_text(access)}' does not say which it means",
+                    f"'{to_text(access)}' does not select one of them",
                     because=f"the subscript is {to_text(index)}",
                     hint="tag the loop 'unr', so that its variable is a number",
                 )
         if len(chosen) != len(axes):
             raise CodegenError(
-                f"'{to_text(access)}' does not say which of the separate arrays of '{name}' "
-                "it means",
+                f"'{to_text(access)}' does not select one of the separate arrays of '{name}'",
                 hint="write one subscript for each axis",
             )
         return piece_name(array, chosen)
@@ -337,7 +336,7 @@ def _separate_arrays(kernel: DeviceKernel) -> dict[str, tuple[int, ...]]:
         if taken or getattr(array, "initializer", None) is not None:
             raise CodegenError(
                 f"array '{name}' cannot be kept in separate arrays",
-                because=f"'{taken[0]}' is something else" if taken else "it has values of its own",
+                because=f"the name '{taken[0]}' is in use" if taken else "it has values of its own",
                 hint=f"tag_array_axes(kernel, '{name}', 'C')",
             )
     return found

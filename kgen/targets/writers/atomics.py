@@ -86,8 +86,8 @@ class _AtomicWriter:
             scope = MemoryScope.WORK_GROUP if is_local else MemoryScope.WORK_DEVICE
         if scope > self.functions.widest_scope:
             raise CodegenError(
-                f"instruction '{self.insn.id}' is to be atomic among all devices, for which "
-                f"{self.writer.target.language} has no code",
+                f"instruction '{self.insn.id}' is to be atomic among all devices, which "
+                f"{self.writer.target.language} does not support",
                 hint="use MemoryScope.WORK_DEVICE, and one device at a time",
             )
         type_name = self.writer.type_name(self.dtype)
@@ -223,11 +223,11 @@ class _AtomicWriter:
     def _update_complex(self, split: tuple[str, Expr] | None) -> list[cgen.Generable]:
         if split is None or split[0] not in ("+", "-"):
             raise CodegenError(
-                f"instruction '{self.insn.id}' updates complex numbers in one step, other than "
-                "by adding to them",
+                f"instruction '{self.insn.id}' updates complex numbers atomically, by an "
+                "operation other than addition",
                 where=str(self.insn),
-                hint="keep real and imaginary part in arrays of their own, or make the loops "
-                "that write to one element sequential, and drop 'atomic'",
+                hint="store real and imaginary parts in separate arrays, or make the loops that "
+                "write to one element sequential, and drop 'atomic'",
             )
         operator, operand = split
         writer = self.writer

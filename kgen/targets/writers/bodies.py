@@ -190,8 +190,8 @@ class BodyEmitter:
             raise CodegenError(
                 f"{self.writer.target.language} has no work-items that could wait for each other",
                 because=f"there is a barrier, {node.reason}",
-                hint="leave out barriers that the kernel asks for, and take the tags 'l.N' and "
-                "'g.N' off with untag_inames; or choose a target that has work-items",
+                hint="remove the barriers of the kernel, and remove the tags 'l.N' and 'g.N' "
+                "with untag_inames; or choose a target that has work-items",
             )
         return self.builder.emit_barrier(text, node.reason)
 

@@ -238,7 +238,7 @@ class CallWriter:
         """Write two calls, which compilers combine into one."""
         if insn.assignee_var_names()[0] in variable_names(*insn.expression.parameters):
             raise CodegenError(
-                "the sine is assigned before the cosine is computed of the same",
+                "the sine is assigned before the cosine of the same argument is computed",
                 where=to_text(insn.expression),
                 hint="assign it to a temporary first: <> s, c[i] = sincos(...)",
             )

@@ -348,7 +348,7 @@ def _storage_size(temporary: TemporaryVariable) -> int:
         if isinstance(stride, int) and stride < 0:
             raise CodegenError(
                 f"temporary '{temporary.name}' has a negative stride, {stride}",
-                because="its elements would stand before its storage",
+                because="its elements would lie before its storage",
                 hint="leave strides out, or reverse the subscripts",
             )
     return size
@@ -382,7 +382,7 @@ def table_need(writer: ExpressionWriter, table: TemporaryVariable) -> Need:
     size = _storage_size(table)
     if size > _MOST_ENTRIES:
         raise CodegenError(
-            f"the table '{table.name}' has {size} entries with the gaps between its elements",
+            f"the table '{table.name}' has {size} entries, including the gaps between its elements",
             because=f"its strides are {', '.join(map(str, table.fixed_strides))}; "
             f"code holds at most {_MOST_ENTRIES} constants",
             hint="leave strides out, or pass the values as an argument",

@@ -651,7 +651,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> str:
         raise CodegenError(
-            f"an expression of type '{type(expr).__name__}' is not code of "
+            f"an expression of type '{type(expr).__name__}' cannot be written in "
             f"{self.target.language}: {to_text(expr)}",
             hint="replace it by known operations with map_instructions",
         )

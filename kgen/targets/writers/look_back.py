@@ -390,7 +390,7 @@ def _publisher(kernel: LoopKernel, read: Assignment, array: str) -> Assignment:
 
 def _changed(insn: InstructionBase) -> CodegenError:
     return CodegenError(
-        "a loop in which work-groups look back is not as realize_reduction has made it",
+        "a loop in which work-groups look back was changed after realize_reduction created it",
         where=f"instruction '{insn}'",
         hint="transform the kernel before realize_reduction(..., force_scan=True)",
     )

@@ -66,7 +66,7 @@ def statements_of(
             if called is not None:
                 return called
     what = "a call with several results" if isinstance(insn, CallInstruction) else "this"
-    problem = f"instruction '{insn.id}' is {what}, for which {writer.target.language} has no code"
+    problem = f"instruction '{insn.id}' is {what}, which {writer.target.language} does not support"
     hint = "inline the function that is called, or assign its results one by one"
     if isinstance(insn, CallInstruction) and isinstance(insn.expression, p.Call):
         name = to_text(insn.expression.function)
@@ -97,11 +97,11 @@ def _async_copy(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:
     dtype = _type_of_place(writer, insn)
     if dtype.itemsize not in ASYNC_SIZES:
         raise CodegenError(
-            f"there are no asynchronous copies of the {dtype.itemsize} bytes of an element",
+            f"elements of {dtype.itemsize} bytes cannot be copied asynchronously",
             where=f"instruction '{insn}'",
-            because="its lanes are no neighbours in memory, or not known to be aligned",
-            hint=f"align_temporaries(kernel, '{insn.assignee_name}', 16), and say which sizes are "
-            "multiples: assume(kernel, 'n mod 8 = 0')",
+            because="its lanes are not adjacent in memory, or not known to be aligned",
+            hint=f"align_temporaries(kernel, '{insn.assignee_name}', 16), and state which sizes "
+            "are multiples: assume(kernel, 'n mod 8 = 0')",
         )
     place, source = (
         writer.place(expr, insn.expression, dtype) for expr in (insn.assignee, insn.expression)
@@ -174,10 +174,10 @@ def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
     if not dtype.is_complex() and writer.own_type(insn.expression, dtype).is_complex():
         name = insn.assignee_name
         text = message(
-            f"the imaginary part of what is assigned to '{name}', of type {dtype.dtype}, is lost",
+            f"the imaginary part of the value assigned to '{name}', of type {dtype.dtype}, is lost",
             kernel=writer.kernel.name,
             where=f"instruction '{insn}'",
-            hint=f"declare '{name}' complex, or say which part is meant: real(...), abs(...)",
+            hint=f"declare '{name}' complex, or choose a part: real(...), abs(...)",
         )
         writer.kernel.warn(text, f"complex_to_real({insn.id})")
     if dtype.is_integral():
@@ -192,12 +192,12 @@ def _warn_of_quotient(writer: ExpressionWriter, insn: Assignment, dtype: NumpyTy
         return
     top, bottom = (to_text(part) for part in (quotient.numerator, quotient.denominator))
     text = message(
-        f"'{insn.assignee_name}', of type {dtype.dtype}, is assigned what is computed of "
-        f"'{to_text(quotient)}', a real number: its fraction is cut off last",
+        f"'{insn.assignee_name}', of type {dtype.dtype}, is assigned a value computed from the "
+        f"real number '{to_text(quotient)}', which is truncated last",
         kernel=writer.kernel.name,
         where=f"instruction '{insn}'",
         hint=f"write {top} // {bottom} for the quotient of integers, or floor(...) or cast(...) "
-        "around what is to be cut",
+        "around the part to truncate",
     )
     writer.kernel.warn(text, f"quotient_to_integer({insn.id})")
 

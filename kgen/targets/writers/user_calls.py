@@ -184,12 +184,12 @@ class _CodePrinter(CCodeMapper):
             if self.kernel.get_iname_bounds(iname).interval.low != 0:
                 raise CodegenError(
                     f"the loop '{iname}' of '{to_text(expr)}' does not start at 0",
-                    hint=f"write the subscript with {iname} + its first value",
+                    hint=f"add the first value of '{iname}' to the subscript",
                 )
         array = self.kernel.array_vars[assignee_name(expr)]
         if array.name in writer.accesses.images:
             raise CodegenError(
-                f"'{to_text(expr)}' is a part of an image, which has no address",
+                f"'{to_text(expr)}' is part of an image, which has no address",
                 hint=f"declare '{array.name}' as a GlobalArg",
             )
         values = {**writer.site.values, **dict.fromkeys(swept, 0)}

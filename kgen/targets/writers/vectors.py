@@ -254,14 +254,16 @@ class _VectorWriter:
         assert vectors is not None
         vector = vectors.type_of(dtype.dtype, self.writer.type_name(dtype), self.count)
         if vector is None:
-            self._complain(access, f"there is no type for {self.count} numbers of {dtype.dtype}")
+            self._complain(
+                access, f"there is no vector type with {self.count} elements of {dtype.dtype}"
+            )
             return None
         if steps != list(lanes):
             lane = next(k for k, step in enumerate(steps) if step != k)
             shown = to_text(steps[lane])
             self._complain(
                 access,
-                f"lane {lane} is {shown} elements behind lane 0, not {lane}",
+                f"lane {lane} is {shown} elements after lane 0, not {lane}",
                 "put the axis of the lanes last: tag_array_axes, or order='F'",
             )
             return None
@@ -286,8 +288,8 @@ class _VectorWriter:
             return why, "shift the loop, or pad the array, so that lane 0 is at a multiple"
         names = variable_names(rest)
         point = ", ".join(f"{name} = 1" for name in names)
-        why = f"lane 0 is at {first}; with {point} it may be no multiple of {self.count}"
-        hint = "say which sizes are multiples: "
+        why = f"lane 0 is at {first}; for {point} this may not be a multiple of {self.count}"
+        hint = "state which sizes are multiples: "
         sizes = [n for n in names if n in self.kernel.all_params() or n in self.kernel.arg_dict]
         return why, f"{hint}assume(kernel, '{(sizes or ['n'])[0]} mod {self.count} = 0')"
 
@@ -296,7 +298,8 @@ class _VectorWriter:
             return  # vectors were not requested
         self.kernel.warn(
             message(
-                f"'{to_text(access)}' in instruction '{self.insn.id}' is accessed number by number",
+                f"'{to_text(access)}' in instruction '{self.insn.id}' is accessed element by "
+                "element",
                 kernel=self.kernel.name,
                 where=f"the lanes of '{self.iname}'",
                 because=why,

@@ -142,13 +142,13 @@ class _Operand:
             found = self.step.writer.kernel.temporary_variables.get(factor.aggregate.name)
         if found is None or found.address_space != AddressSpace.LOCAL:
             raise self._refuse(
-                f"'{to_text(factor)}' is no element of a temporary in local memory",
+                f"'{to_text(factor)}' is not an element of a temporary in local memory",
                 "fetch it with add_prefetch, for all work-items of a group",
             )
         if found.swizzle != self.swizzle:
             raise self._refuse(
                 f"'{found.name}' does not have the layout that tensor cores read, rows of 128 "
-                "bytes whose chunks of 16 bytes change places",
+                "bytes with permuted chunks of 16 bytes",
                 f"tag_array_axes(kernel, '{found.name}', 'swizzle:128')",
             )
         if (found.alignment or 1) % _PERIOD:
@@ -172,8 +172,8 @@ class _Operand:
         row = self.swizzle.row
         or_lines = "" if self.size > 2 else ", or the lines of a term,"
         raise self._refuse(
-            f"rows of {row} neighbours of '{name}' are not the terms of a line{or_lines} of "
-            f"'{to_text(self.factor)}', {_ROWS} such rows behind each other",
+            f"rows of {row} adjacent elements of '{name}' are not the terms of a line{or_lines} "
+            f"of '{to_text(self.factor)}', {_ROWS} such rows in succession",
             f"fetch {row} terms of a line, or split_array_axis(kernel, '{name}', ..., {row}) and "
             "tag_array_axes such that the parts are outermost",
         )

@@ -350,7 +350,7 @@ class _Reader(IdentityMapper):
     def _reject(self, expr: Any) -> Expr:
         if self.name in variable_names(expr):
             raise TransformError(
-                f"'{to_text(expr)}' uses '{self.name}' as a whole, which lacks its factors then\n"
-                "  hint: copy it to another temporary first"
+                f"'{to_text(expr)}' uses all of '{self.name}', which would lack its factors\n  "
+                "hint: copy it to another temporary first"
             )
         return expr

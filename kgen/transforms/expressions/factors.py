@@ -204,9 +204,10 @@ def _only_sum(
     ]
     if len(found) != 1:
         raise TransformError(
-            f"there are {len(found)} sums, and one is to be changed",
+            f"there are {len(found)} sums, but exactly one is expected",
             because=", ".join(f"{to_text(node)} in '{insn.id}'" for insn, node in found) or None,
-            hint="choose the instruction: within='id:...'; assignments of their own part sums",
+            hint="choose the instruction: within='id:...'; or put each sum into an assignment of "
+            "its own",
         )
     return found[0]
 

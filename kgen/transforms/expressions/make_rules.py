@@ -120,7 +120,11 @@ def _definition(kernel: LoopKernel, reader: InstructionBase, name: str) -> Assig
     writer = kernel.id_to_insn[ids[0]] if len(ids) == 1 else None
     if isinstance(writer, Assignment):
         return writer
-    what = "by no single assignment" if writer is None else f"by '{writer.id}', no assignment"
+    what = (
+        "by more than one instruction, or none"
+        if writer is None
+        else f"by '{writer.id}', which is not an assignment"
+    )
     raise TransformError(
         f"'{name}', which '{reader.id}' reads, is written {what}",
         because=f"its writers are {', '.join(map(repr, kernel.writers[name]))}",
@@ -161,7 +165,7 @@ def _check_use(
     missing = sorted((read & kernel.inames.keys()) - reader.within_inames)
     if missing:
         raise TransformError(
-            f"instruction '{reader.id}' is not inside of '{missing[0]}', on which "
+            f"instruction '{reader.id}' is not inside '{missing[0]}', on which "
             f"'{to_text(writer.assignee)}' depends",
             where=str(writer),
         )
@@ -212,8 +216,8 @@ def _check_reductions(
                     f"'{use}' in instruction '{reader.id}' cannot be replaced by the value of "
                     f"'{to_text(writer.assignee)}'",
                     where=str(writer),
-                    because=f"a reduction in it has bounds that depend on '{loop}', which is "
-                    "another one there",
+                    because=f"a reduction in it has bounds that depend on '{loop}', which is a "
+                    "different loop there",
                     hint=f"use the loop '{loop}' around '{reader.id}' too, and read "
                     f"'{to_text(writer.assignee)}'",
                 )

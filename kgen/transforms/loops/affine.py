@@ -155,8 +155,8 @@ def _check_reached(kernel: LoopKernel, old: tuple[str, ...], inverse: Inverse) -
     if not lost.is_empty():
         raise TransformError(
             f"the new loops leave iterations of {', '.join(old)} out",
-            because=f"none of theirs stands for {describe(example(lost))}",
-            hint="give each iteration a new one: split_iname makes two loops of one with steps",
+            because=f"no new iteration corresponds to {describe(example(lost))}",
+            hint="map each iteration to a new one; split_iname splits a loop with steps",
         )
 
 
@@ -174,16 +174,16 @@ def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKe
                 _warn_of_order(before, first, order)
                 return _nested(after, inverse.new, nesting.chains)
         raise TransformError(
-            f"iterations that depend on each other change places: {first.point}",
-            hint="a map that keeps their order has another one",
+            f"dependent iterations would be reordered: {first.point}",
+            hint="choose a map that keeps their order",
         )
     found = reordering.find_swapped(nesting.order)
     if found is not None:
         _warn(
             before,
             found,
-            f"iterations may change places that depend on each other: {found.point}",
-            "a map that keeps their order has another one",
+            f"dependent iterations may be reordered: {found.point}",
+            "choose a map that keeps their order",
         )
     return _nested(after, inverse.new, nesting.chains) if nesting.chains else after
 
@@ -206,9 +206,9 @@ def _warn_of_order(kernel: LoopKernel, found: ViolatedDependence, order: tuple[s
     _warn(
         kernel,
         found,
-        f"the map keeps the order of what depends on each other for loops in the order {nest}, "
-        f"which nothing says they have: {found.point}",
-        f"prioritize_loops(kernel, '{nest}') before",
+        "the map keeps the order of dependent iterations only if the loops have the order "
+        f"{nest}, which no priority ensures: {found.point}",
+        f"call prioritize_loops(kernel, '{nest}') first",
     )
 
 

@@ -303,7 +303,7 @@ class _Nest:
             return compute_topological_order(followers, key=place.__getitem__)
         except CycleError as err:
             raise TransformError(
-                f"'{err.node}' waits for what waits for it",
+                f"'{err.node}' depends on itself through other instructions",
                 kernel=self.kernel.name,
                 because="the dependencies form a cycle among whole loops",
             ) from None

@@ -155,7 +155,7 @@ class Pieces:
         for name in param_names(self.subset):
             if name in self.kernel.inames and name not in self.shared:
                 raise TransformError(
-                    f"'{name}' is a loop, but not one around all that is split",
+                    f"'{name}' is a loop, but not around everything that is split",
                     hint=f"split it too: {{ [{', '.join((*self.names, name))}]: ... }}, or "
                     f"prioritize_loops(kernel, '{name},{self.names[0]}') before",
                 )

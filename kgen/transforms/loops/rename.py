@@ -85,7 +85,7 @@ def duplicate_inames(
         if name not in copies:
             raise TransformError(
                 f"a tag is given for '{name}', which is not duplicated",
-                hint=f"the tags go by the old inames: {', '.join(old)}",
+                hint=f"name the tags by the old inames: {', '.join(old)}",
             )
     given = {copies[name]: [parse_tag(tag)] for name, tag in (tags or {}).items()}
     axes = {
@@ -105,7 +105,7 @@ def _new_names(
     wanted: Sequence[str | None] = split_names(given) if isinstance(given, str) else given or ()
     if wanted and len(wanted) != len(old):
         raise TransformError(
-            f"the new names ({', '.join(map(str, wanted))}) are not as many as the inames "
+            f"there are not as many new names ({', '.join(map(str, wanted))}) as inames "
             f"({', '.join(old)})"
         )
     names = new_names(kernel)
@@ -226,7 +226,7 @@ def _rename_into(
             continue
         raise TransformError(
             f"instruction '{insn.id}' uses both '{old}' and '{new}'",
-            because="one loop cannot take the place of two",
+            because="one loop cannot replace both",
         )
     _check_order(kernel, old, new, matches)
     change = Replacement({old: p.Variable(new)}, (new,))

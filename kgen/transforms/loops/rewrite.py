@@ -128,7 +128,7 @@ class InameMapper(SubstitutionMapper):
             if not isinstance(value, p.Variable):
                 raise TransformError(
                     f"iname '{var.name}' sweeps over a part of an array in a call",
-                    because=f"'[{var.name}]: ...' has no form in terms of others",
+                    because=f"'[{var.name}]: ...' cannot be written in terms of other inames",
                     hint=f"change the other uses only: within='not iname:{var.name}'",
                 )
             swept.append(value)
@@ -300,7 +300,7 @@ def reject_torn_dependences(
         if found.is_certain and found.first.array in kernel.temporary_variables:
             both = (
                 f"change both: within='id:{found.first.insn_id} or id:{found.then.insn_id}'; or "
-                f"let each iteration have a '{found.first.array}' of its own: "
+                f"let each iteration have its own '{found.first.array}': "
                 "privatize_temporaries_with_inames(kernel, ...)"
             )
             text = _torn(kernel, found, "cannot get different loops", name, hint or both)

@@ -183,9 +183,9 @@ def _starts_of_chunks(old: str, outer: p.Variable, extent: Expr, count: int) -> 
         return *((_times(outer, length),) if length else ()), p.Min((outer, longer))
     if count > _MOST_CHUNKS:
         raise TransformError(
-            f"'{old}' has {extent} iterations, which {count} chunks share unevenly",
-            because="where each chunk begins is a sum with a term for each of them",
-            hint=f"at most {_MOST_CHUNKS} chunks, or fix_parameters(kernel, ...) first",
+            f"'{old}' has {extent} iterations, which {count} chunks cannot share evenly",
+            because="the start of each chunk is a sum with a term for each of them",
+            hint=f"use at most {_MOST_CHUNKS} chunks, or fix_parameters(kernel, ...) first",
         )
     return tuple(  # the lengths of those before
         p.If(
@@ -287,7 +287,7 @@ def _read_slabs(slabs: Any) -> tuple[int, int]:
     if first < 0 or last < 0:
         raise TransformError(
             f"slabs={slabs} is not two numbers of iterations",
-            hint="slabs=(0, 1) gives the last iteration of the outer loop its own code",
+            hint="slabs=(0, 1) separates the last iteration of the outer loop",
         )
     return first, last
 

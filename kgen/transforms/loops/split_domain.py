@@ -109,7 +109,7 @@ def _read_suffixes(given: Sequence[str]) -> tuple[str, str]:
     if len(pair) == 2 and pair[0] != pair[1] and all(f"i_{name}".isidentifier() for name in pair):
         return pair
     raise TransformError(
-        f"suffixes={given!r} is not two different parts of names",
+        f"suffixes={given!r} must be two different suffixes of names",
         hint="suffixes=('interior', 'boundary')",
     )
 

@@ -48,8 +48,8 @@ def merge(translation_units: Sequence[TranslationUnit]) -> TranslationUnit:
     for unit in translation_units:
         if unit.target != first.target:
             raise TransformError(
-                f"programs for {first.target} and for {unit.target} cannot be one\n"
-                "  hint: unit.copy(target=...) changes it for all kernels"
+                f"programs for {first.target} and for {unit.target} cannot be merged\n  hint: "
+                "unit.copy(target=...) changes it for all kernels"
             )
         for name, item in unit.callables_table.items():
             if table.setdefault(name, item) != item:
@@ -98,7 +98,7 @@ def rename_callable(
     item = _renamed(table.pop(old_name), new)
     if new in table and not (existing_ok and table[new] == item):
         raise TransformError(
-            f"the name '{new}' is taken\n  hint: leave new_name out to have one found"
+            f"the name '{new}' is taken\n  hint: leave new_name out to choose one automatically"
         )
     table[new] = item
     mapper = _CallRenamer(old_name, new)

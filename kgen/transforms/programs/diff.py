@@ -159,7 +159,7 @@ class _Differentiation:
         for name in (*outputs, *copied):
             require_argument(kernel, name)
             if name not in written:
-                raise self._error(f"'{name}' is no output: nothing writes it")
+                raise self._error(f"'{name}' is not an output: nothing writes it")
         wanted = self._wanted(outputs)
         domains, inames = list(kernel.domains), dict(kernel.inames)
         derivatives: dict[str, Assignment] = {}

@@ -134,7 +134,7 @@ def order_of_calls(unit: TranslationUnit) -> tuple[str, ...]:
         if name in path:
             circle = " -> ".join((*path[path.index(name) :], name))
             raise TransformError(
-                f"kernels call themselves: {circle}\n  hint: loops are what repeats in a kernel"
+                f"kernels call themselves: {circle}\n  hint: use a loop instead of recursion"
             )
         if name not in done:
             for callee in called_kernels(unit, unit[name]):
@@ -359,7 +359,8 @@ class _Inlining:
             for name in param_names(domain):
                 if name not in self.values and name not in self.renamed:
                     raise self._error(
-                        f"'{self.callee.name}' is bounded by '{name}', which is no argument of it",
+                        f"'{self.callee.name}' is bounded by '{name}', which is not one of its "
+                        "arguments",
                         f"declare it: ValueArg('{name}')",
                     )
 

@@ -94,7 +94,7 @@ def pack_and_unpack_args_for_call(
     for name in (*(packed or ()), *(unpacked or ())):
         if name not in known:
             raise TransformError(
-                f"'{name}' is no argument of '{call_name}', and no call passes it\n  hint: "
+                f"'{name}' is not an argument of '{call_name}', and no call passes it\n  hint: "
                 f"{near_names(name, sorted(known))}"
             )
     return changed

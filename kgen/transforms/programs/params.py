@@ -120,7 +120,7 @@ def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> 
     elif is_size:
         raise TransformError(
             f"parameter '{name}' bounds a loop or an array and cannot be {value!r}",
-            because="it is no integer",
+            because="it is not an integer",
         )
     dtype = None if declared is None else declared.dtype
     if is_size or dtype is None or dtype.is_integral():

@@ -64,7 +64,7 @@ def alias_temporaries(
             if isinstance(user, CInstruction):
                 raise TransformError(
                     f"temporary '{name}' is used in the C code of instruction '{user.id}'",
-                    because="in shared storage it gets another name",
+                    because="a temporary in shared storage is renamed",
                 )
     for insn_id, several in using.items():
         if len(several) > 1:
@@ -149,7 +149,7 @@ def allocate_temporaries_for_base_storage(
             continue
         if space is auto or spaces.setdefault(base, space) != space:
             raise TransformError(
-                f"where storage '{base}' is is not known",
+                f"the address space of storage '{base}' is not known",
                 because=f"of '{name}' it says {AddressSpace.stringify(space)}",
                 hint="preprocess_kernel finds it, set_temporary_address_space sets it",
             )
@@ -162,7 +162,7 @@ def allocate_temporaries_for_base_storage(
             raise TransformError(
                 f"storage '{base}' needs {sizes[base]} bytes for temporary '{name}', more "
                 f"than max_nbytes={max_nbytes}",
-                hint=f"give '{name}' a storage of its own, or less shape",
+                hint=f"give '{name}' separate storage, or a smaller shape",
             )
     added = {
         base: TemporaryVariable(

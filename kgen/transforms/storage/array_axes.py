@@ -219,7 +219,7 @@ def _reject_unlike(one: ArrayBase, other: ArrayBase, axis: int) -> None:
     for what, mine in traits(one).items():
         if mine != theirs[what]:
             raise TransformError(
-                f"arrays '{one.name}' and '{other.name}' cannot be put together along axis {axis}",
+                f"arrays '{one.name}' and '{other.name}' cannot be concatenated along axis {axis}",
                 because=f"their {what} differ: {mine}; {theirs[what]}",
             )
 

@@ -94,8 +94,8 @@ def async_copy(
     if kind not in kernel.target.async_copies:
         raise TransformError(
             f"the target {type(kernel.target).__name__} has no asynchronous copies '{kind}'",
-            hint="choose a CudaTarget; or leave async_copy out: pipeline(...) lets loads be under "
-            "way in registers on every target",
+            hint="choose a CudaTarget; or omit async_copy: pipeline(...) prefetches to registers "
+            "on every target",
         )
     for name in split_names(insn_ids):
         insn = require_instruction(kernel, name)
@@ -215,27 +215,33 @@ def _require_copy(kernel: LoopKernel, insn: InstructionBase) -> None:
 def _why_no_copy(kernel: LoopKernel, insn: InstructionBase) -> tuple[str | None, str | None]:
     """Return why an instruction is not a copy, and a suggested fix."""
     if not isinstance(insn, Assignment) or insn.atomicity:
-        return "it is no plain assignment", "fetch with add_prefetch"
+        return "it is not a plain assignment", "fetch with add_prefetch"
     if not isinstance(insn.expression, p.Subscript):
-        return "it is no assignment of one element to another", "fetch with add_prefetch"
+        return "it does not assign one element to another", "fetch with add_prefetch"
     if any(kernel.has_tag(name, AutoFitLocalInameTag) for name in insn.within_inames):
-        because = "no loop has the tag of a work-item, so 'l.auto' makes none of its loops one"
-        return because, "tag the loops of work-items before"
+        because = "no loop is tagged as a work-item axis, so 'l.auto' distributes none of its loops"
+        return because, "tag the loops over work-items first"
     place, source = _array(kernel, insn.assignee), _array(kernel, insn.expression)
     if place is None or place.address_space != AddressSpace.LOCAL:
         because = f"'{insn.assignee_name}' is not in local memory"
-        return because, "tag the loops of work-items before"
+        return because, "tag the loops over work-items first"
     if source is None or source.address_space != AddressSpace.GLOBAL:
-        return "what it reads is not in global memory", None
+        return "its source is not in global memory", None
     if source.name in kernel.writers:
         return f"the kernel writes '{source.name}', from which a copy may read until its wait", None
     if not isinstance(source.dtype, NumpyType) or source.dtype != place.dtype:
-        return "the types of both are not known, or not the same", "add_dtypes(kernel, ...)"
+        return (
+            "the types of source and destination are not known, or differ",
+            "add_dtypes(kernel, ...)",
+        )
     size = source.dtype.itemsize
     if size not in _SIZES and not any(lanes * size in _SIZES for lanes in _lanes(kernel, insn)):
-        because = f"its elements have {size} bytes, and copies 4, 8 or 16"
+        because = f"its elements have {size} bytes, but a copy has 4, 8 or 16"
         lanes = max(_SIZES) // size
-        hint = f"split the loop over neighbours, and copy lanes at once: inner_tag='vec', {lanes}"
+        hint = (
+            "split the loop over adjacent elements, and copy several at once: "
+            f"inner_tag='vec', {lanes}"
+        )
         return because, hint if lanes > 1 else None
     return None, None
 

@@ -83,14 +83,14 @@ def swizzled(kernel: LoopKernel, name: str, length: str) -> TemporaryVariable:
     if row < 2 * size or row & (row - 1) or size & (size - 1):
         raise TransformError(
             f"temporary '{name}' has no swizzle of '{length}' bytes",
-            because=f"rows are a power of two, of two elements of {size} bytes or more",
+            because=f"a row has a power of two of bytes, and two or more elements of {size} bytes",
             hint="swizzle:128",
         )
     if array.initializer is not None or array.base_storage is not None:
         raise TransformError(
             f"temporary '{name}' cannot be swizzled",
             because="it shares its storage, or has values of its own",
-            hint="swizzle before alias_temporaries",
+            hint="call it before alias_temporaries",
         )
     chunks = sorted({max(size, chunk) for chunk in _CHUNKS if chunk < row}, reverse=True)
     chunks = [c for c in chunks if c >= _bytes_at_once(known, name)] or chunks[:1]
@@ -206,14 +206,14 @@ def _why_not(array: TemporaryVariable) -> tuple[str | None, str | None]:
     """Return why a temporary has no banks that are known, and what to do."""
     if array.address_space != AddressSpace.LOCAL:
         space = AddressSpace.stringify(array.address_space)
-        return f"it is in {space} memory, which has no banks", "tag the loops of work-items before"
+        return f"it is in {space} memory, which has no banks", "tag loops over work-items first"
     if not isinstance(array.dtype, NumpyType):
         return "its type is not known", f"add_dtypes(kernel, {{'{array.name}': ...}})"
     numbers = [*array.shape, *(getattr(tag, "stride", None) for tag in array.dim_tags)]
     plain = all(isinstance(tag, FixedStrideArrayDimTag) for tag in array.dim_tags)
     if not plain or not array.shape or not all(isinstance(number, int) for number in numbers):
         return (
-            "its extents and strides are no numbers",
+            "its extents and strides are not numbers",
             f"tag_array_axes(kernel, '{array.name}', 'C')",
         )
     return None, None

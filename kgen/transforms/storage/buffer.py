@@ -184,8 +184,8 @@ class _Buffer:
             if odd:
                 raise self._reject(
                     user,
-                    f"it is inside of '{odd[0]}', which is not around all uses of the array",
-                    f"put '{odd[0]}' among buffer_inames, or leave it out with within=...",
+                    f"it is inside '{odd[0]}', which is not around all uses of the array",
+                    f"add '{odd[0]}' to buffer_inames, or leave it out with within=...",
                 )
         reject_bound_inside(kernel, f"a buffer for '{self.array}'", self.outer, self.sweep)
         if self.space == AddressSpace.LOCAL:
@@ -260,9 +260,9 @@ class _Buffer:
     def _unordered(self, insn: InstructionBase) -> TransformError:
         (user, *_) = self.users
         return TransformError(
-            f"instructions '{insn.id}' and '{user.id}' use '{self.array}' in no order",
+            f"instructions '{insn.id}' and '{user.id}' use '{self.array}' in an undefined order",
             because=f"only '{user.id}' would use the buffer",
-            hint=f"add_dependency(kernel, 'id:{insn.id}', 'id:{user.id}'), or the other way",
+            hint=f"add_dependency(kernel, 'id:{insn.id}', 'id:{user.id}'), or the reverse",
         )
 
     # -- elements ----------------------------------------------------------------------------
@@ -336,8 +336,8 @@ class _Buffer:
         raise TransformError(
             f"a buffer for '{self.array}' that is not filled in may be used before it is written",
             point=where or None,
-            because=f"element [{element}] is not surely written before {use}",
-            hint="give what it starts with: init_expression='0', or 'base' for what the array has",
+            because=f"element [{element}] may not be written before {use}",
+            hint="set its initial values: init_expression='0', or 'base' for those of the array",
         )
 
     def _always_writes(self, access: Access) -> bool:

@@ -256,7 +256,7 @@ def align_temporaries(
     alignment = int(alignment)
     if alignment < 1 or alignment & (alignment - 1):
         raise TransformError(
-            f"temporaries cannot be aligned to {alignment} bytes: that is no power of two",
+            f"temporaries cannot be aligned to {alignment} bytes, which is not a power of two",
             hint=f"align_temporaries(kernel, ..., {1 << max(0, alignment - 1).bit_length()})",
         )
     changed = {

@@ -67,7 +67,7 @@ def _distributed(kernel: LoopKernel, name: str) -> LoopKernel:
         kernel, of_axis = _with_items(kernel, name, len(items), subscript, extent)
         items += of_axis
     if not any(item is not None for item in items):
-        raise _cannot(name, "no subscript where it is first written has a loop tagged l.N")
+        raise _cannot(name, "no subscript of its first write uses a loop tagged l.N")
     temporary = kernel.temporary_variables[name]
     held = temporary.copy(address_space=AddressSpace.LOCAL, distribution=tuple(items))
     kernel = kernel.with_declarations({name: held})
@@ -95,8 +95,9 @@ def _cannot(name: str, because: str, where: str | None = None) -> TransformError
         f"work-items cannot hold '{name}' in registers",
         where=where,
         because=because,
-        hint="tag the loops over work-items before; each is to access elements of its own, as in "
-        f"'{name}[4*i + lane]' with 'lane' on l.0; or leave '{name}' in local memory",
+        hint="tag the loops over work-items first, and let each work-item access its own "
+        f"elements, as in '{name}[4*i + lane]' with 'lane' on l.0; or leave '{name}' in local "
+        "memory",
     )
 
 

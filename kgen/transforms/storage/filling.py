@@ -98,9 +98,9 @@ def reject_bound_inside(
         f"{what} cannot be filled in each iteration of '{loop}', outside of '{iname}'",
         where=f"instruction '{writer}'",
         because=f"it sets '{name}', which bounds '{loop}', for each iteration of '{iname}'",
-        hint=f"sweep '{loop}' as well"
+        hint=f"also sweep '{loop}'"
         if iname in swept
-        else f"put '{iname}' among the loops around what fills it",
+        else f"add '{iname}' to the loops around its fill",
     )
 
 
@@ -117,8 +117,8 @@ def reject_local_in_divergent_loop(kernel: LoopKernel, what: str, outer: frozens
     raise TransformError(
         f"{what} cannot be filled in local memory in each iteration of '{loop}'",
         where=f"instruction '{writer}'",
-        because=f"each work-item sets '{name}', which bounds '{loop}', for itself, and all "
-        "work-items of a group have to meet the barriers around what fills local memory",
+        because=f"each work-item sets '{name}', which bounds '{loop}', for itself, but all "
+        "work-items of a group must reach the barriers around a fill of local memory",
         hint=f"use AddressSpace.PRIVATE, or sweep '{loop}'",
     )
 
@@ -205,10 +205,10 @@ class FillOrder:
                 other in before_writer and writer.id not in self._earlier[other]
             ):  # else it is a cycle
                 raise TransformError(
-                    f"the values of '{self.rule.name}' change between its uses",
+                    f"the values of '{self.rule.name}' change between the uses of the rule",
                     because=f"'{writer.id}' writes '{array}' after '{other}' has used the rule, "
                     "and before another use",
-                    hint="store the values for the uses before and after it apart: within=...",
+                    hint="store the values for the uses before and after it separately: within=...",
                 )
         insns = map(self.kernel.id_to_insn.__getitem__, self._earlier[user])
         barriers = {
@@ -240,14 +240,13 @@ class FillOrder:
                     outer |= loops.difference(self.sweep)
             outer |= self._setting_bounds(outer).difference(self.sweep)
         for name in sorted(outer.intersection(self.sweep).difference(given or ())):
-            raise TransformError(f"iname '{name}' is swept and around the sweep")
+            raise TransformError(f"iname '{name}' is both swept and around the sweep")
         reject_bound_inside(kernel, what, outer, self.sweep)
         for site in self.sites:
             for name in sorted(outer.difference(site.place.inames)):
                 raise TransformError(
-                    f"'{site.insn_id}' is outside of iname '{name}', inside of which "
-                    "the values are computed",
-                    hint="leave that use out with within=...",
+                    f"'{site.insn_id}' is outside iname '{name}', in which the values are computed",
+                    hint="exclude that use with within=...",
                 )
         return outer
 
@@ -261,12 +260,12 @@ class FillOrder:
         """Reject outer inames that leave out a loop on which the values depend."""
         for name in sorted(needed - given):
             because = f"they depend on '{name}', which is not swept"
-            hint = f"sweep '{name}', or put it among the outer inames"
+            hint = f"sweep '{name}', or add it to the outer inames"
             if name in self.around:
                 writer, array = self.around[name]
                 because = (
                     f"'{writer}' writes '{array}', which they read, in each iteration of '{name}'"
                 )
-                hint = f"put '{name}' among the outer inames"
-            what = f"the values cannot be computed outside of iname '{name}'"
+                hint = f"add '{name}' to the outer inames"
+            what = f"the values cannot be computed outside iname '{name}'"
             raise TransformError(what, because=because, hint=hint)

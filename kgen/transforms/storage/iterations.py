@@ -47,8 +47,8 @@ def require_sequential(kernel: LoopKernel, loop: str, what: str) -> None:
         (tag,) = kernel.iname_tags_of_type(loop, ConcurrentTag)
         raise TransformError(
             f"iname '{loop}' cannot be {what}: it is tagged '{tag}'",
-            because="the iterations of a parallel loop have no order in which one could be ahead",
-            hint="choose a sequential loop in it, as split_iname makes one",
+            because="the iterations of a parallel loop have no order",
+            hint="choose a sequential loop inside it, such as one that split_iname creates",
         )
 
 
@@ -69,9 +69,10 @@ def iterations_of(
     values = known_of(kernel, {*around, loop}).gist(known_of(kernel, around)).coalesce()
     if len(disjoint_parts(values)) > 1:
         raise TransformError(
-            f"what '{insn.id}' fetches in loop '{loop}' cannot be kept between its iterations",
+            f"elements that '{insn.id}' fetches in loop '{loop}' cannot be kept between its "
+            "iterations",
             where=f"instruction '{insn}'",
-            because=f"they are no convex set: {values}",
+            because=f"they do not form a convex set: {values}",
         )
     check_neighbours(loop, values)
     return project_out_unused_params(values)

@@ -97,7 +97,9 @@ def find_padding_multiple(
         size = _elements(array, align_bytes)
         stride = _stride(array, axis)
         if allowed_waste < 0:
-            raise TransformError(f"allowed_waste is a number from 0, not {allowed_waste}")
+            raise TransformError(
+                f"allowed_waste is a number that is not negative, not {allowed_waste}"
+            )
     multiple = 1
     while -(multiple * stride) % size > allowed_waste * multiple * stride:
         multiple += 1
@@ -144,13 +146,13 @@ def _elements(array: ArrayBase, align_bytes: int) -> int:
     if align_bytes > _MOST_BYTES:
         raise _reject(
             array,
-            f"{align_bytes} bytes are more than any alignment, {_MOST_BYTES}",
+            f"{align_bytes} bytes are more than the largest alignment, {_MOST_BYTES}",
             f"align_bytes={16 * size}",
         )
     if align_bytes <= 0 or align_bytes % size:
         raise _reject(
             array,
-            f"{align_bytes} bytes are no multiple of its elements, of {size} bytes",
+            f"{align_bytes} bytes are not a multiple of the {size} bytes of an element",
             f"align_bytes={max(1, -(-align_bytes // size)) * size}",
         )
     return align_bytes // size
@@ -191,7 +193,7 @@ def _axes_outside(array: ArrayBase, axis: int) -> list[int]:
     if not all(_is_int(strides[k]) for k in larger):
         raise _reject(
             array,
-            "which of its axes are outside of which is not known",
+            "the order of its axes in memory is not known",
             "declare it with a shape and an order",
         )
     return sorted(larger, key=lambda k: strides[k])

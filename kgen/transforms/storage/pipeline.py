@@ -117,7 +117,8 @@ def pipeline(
         ahead = stages - 1
     if not 1 <= ahead < stages:
         raise TransformError(
-            f"{stages} stages let tiles be fetched 1 to {stages - 1} iterations ahead, not {ahead}",
+            f"with {stages} stages, tiles can be fetched 1 to {stages - 1} iterations ahead, not "
+            f"{ahead}",
             hint=f"ahead={stages - 1}",
         )
     kernel = without_waits(kernel, chosen)
@@ -192,8 +193,9 @@ class _Pipeline:
                 raise rejected(
                     self.loop,
                     fetch.array,
-                    f"loop '{name}' over work-items starts at {' or '.join(sorted(starts))}, by "
-                    "the tile, and a work-item keeps what it has loaded in its own registers",
+                    f"loop '{name}' over work-items starts at {' or '.join(sorted(starts))}, "
+                    "depending on the tile, but a work-item keeps its loaded elements in its own "
+                    "registers",
                     fetch.insn,
                     f"let '{name}' start at the same number for all '{self.loop}', and put the "
                     "rest into a condition",
@@ -233,7 +235,9 @@ class _Pipeline:
         loops = [{n for n in each if not self.kernel.has_tag(n, ConcurrentTag)} for each in inames]
         for fetch, mine in zip(fetches, loops, strict=True):
             if mine != loops[0] or not fetch.tiles.is_equal(fetches[0].tiles):
-                because = f"'{fetches[0].insn.id}' runs in other iterations, and both are a group"
+                because = (
+                    f"'{fetches[0].insn.id}' runs in other iterations, but both belong to one group"
+                )
                 raise rejected(self.loop, fetch.array, because, fetch.insn)
         around = of_all_items(self.kernel, frozenset[str]().union(*inames))
         copied = {str(i.id) for fetch in fetches for i in self.before[str(fetch.insn.id)]}

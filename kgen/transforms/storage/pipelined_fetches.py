@@ -112,11 +112,11 @@ def fills_of(kernel: LoopKernel, loop: str, name: str) -> tuple[Assignment, ...]
         if loop not in insn.within_inames:
             if may_be_before:
                 continue
-            because = f"'{insn.id}' fills it outside of the loop"
+            because = f"'{insn.id}' fills it outside the loop"
         elif not isinstance(insn, Assignment) or insn.atomicity:
-            because = f"'{insn.id}' is no plain assignment"
+            because = f"'{insn.id}' is not a plain assignment"
         elif name in _arrays_read(kernel, (insn,)):
-            because = f"'{insn.id}' changes what it holds already"
+            because = f"'{insn.id}' updates its existing values"
         if because is not None:
             raise rejected(loop, name, because, insn)
         assert isinstance(insn, Assignment)
@@ -216,7 +216,7 @@ class _Finder:
             raise rejected(
                 loop,
                 array,
-                f"'{others[0]}' is in loop '{name}' as well, which may be inside of '{loop}'",
+                f"'{others[0]}' is also in loop '{name}', which may be inside '{loop}'",
                 insn,
                 f"duplicate_inames(kernel, '{name}', 'id:{insn.id}') gives the fetch its own "
                 f"loop; or prioritize_loops(kernel, '{name},{loop}')",
@@ -258,7 +258,7 @@ class _Finder:
             raise TransformError(
                 f"loop '{self.loop}' cannot be pipelined",
                 where=f"instruction '{insn}'",
-                because=f"'{others[0]}' is a copy that goes on, or waits for one, too, and a "
+                because=f"'{others[0]}' is also an asynchronous copy, or waits for one, and a "
                 "work-item waits for all copies in the order in which it began them",
-                hint="pipeline all copies together, or copy the others without async_copy",
+                hint="pipeline all copies together, or omit async_copy for the others",
             )

@@ -138,8 +138,8 @@ def _read_values(kernel: LoopKernel, subst_use: Any, within: Any) -> Values:
     )
     if not sites:
         raise NothingSelectedError(
-            f"no use of rule '{name}' is meant",
-            hint="look at within=..., and at tags such as 'name$tag'",
+            f"no use of rule '{name}' is selected",
+            hint="check within=..., and tags such as 'name$tag'",
         )
     stays = len(sites) < len(found)
     return Values(

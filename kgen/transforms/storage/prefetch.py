@@ -115,8 +115,8 @@ def add_prefetch(
         require_sequential(kernel, window, "the loop of a window")
         if window in sweep:
             raise TransformError(
-                f"iname '{window}' is swept, and the loop of the window",
-                because="what is swept is fetched at once",
+                f"iname '{window}' is both swept and the loop of the window",
+                because="the elements of swept loops are fetched at once",
                 hint=f"leave '{window}' out of the sweep inames",
             )
         array = infer_argument_shapes(kernel).array_vars[name]
@@ -198,8 +198,8 @@ def _read_axis(given: Any) -> Expr | None:
         return None
     if len(expr) != 1 or isinstance(expr[0], p.Slice):
         raise KernelError(
-            f"'{given if isinstance(given, str) else to_text(given)}' in footprint_subscripts "
-            "is no subscript of one axis",
+            f"'{given if isinstance(given, str) else to_text(given)}' in footprint_subscripts is "
+            "not a subscript of one axis",
             hint="write an element such as 'j + 1', or ':' for all of the axis",
         )
     return read_expression(expr[0], "subscript of a footprint")
@@ -277,7 +277,7 @@ def _nothing_to_fetch(
         because = "an element is read by its number in storage"
         hint = f"write one subscript for each axis of '{name}' instead of {name}[[...]]"
     else:
-        because = f"no read has the tag {', '.join(map(str, sorted(map(str, tags))))}"
+        because = f"no read has a tag {', '.join(map(str, sorted(map(str, tags))))}"
         hint = f"leave the tag out, or write {name}$tag[...] in the instruction"
     return NothingSelectedError(
         f"there is no read of '{name}' to prefetch",

@@ -200,8 +200,8 @@ def _used_outside(
     tags = sorted(str(t) for t in kernel.iname_tags_of_type(iname, InameImplementationTag))
     tag = f", tagged '{tags[0]}'" if tags else ""
     return TransformError(
-        f"instruction '{insn.id}' uses temporary '{name}' outside of loop '{iname}'",
-        because=f"'{name}' is written inside of '{iname}'{tag}, once per iteration",
+        f"instruction '{insn.id}' uses temporary '{name}' outside loop '{iname}'",
+        because=f"'{name}' is written inside '{iname}'{tag}, once per iteration",
         hint=f"add_inames_to_insn(kernel, '{iname}', 'id:{insn.id}'), or subscript "
         f"'{name}' by '{iname}'",
     )
@@ -214,7 +214,8 @@ def _bounds(kernel: LoopKernel, iname: str) -> LoopRange:
         raise TransformError(
             f"iname '{iname}', tagged '{tag}', has no constant number of iterations",
             because=f"it runs over {kernel.domain_of((iname,))}",
-            hint=f"split_iname(kernel, '{iname}', 4, inner_tag='{tag}') from the start",
+            hint=f"split_iname(kernel, '{iname}', 4, inner_tag='{tag}') before other "
+            "transformations",
         )
     return bounds
 
@@ -236,8 +237,8 @@ def _reject_bounds(kernel: LoopKernel, name: str, privatizing: tuple[str, ...]) 
             f"own '{name}'",
             where=f"'{name}' is written by {', '.join(kernel.writers[name])}",
             because=f"'{name}' bounds '{loop}', which runs over {domain}",
-            hint=f"tag_inames(kernel, '{first}:unr'), which gives each its own loop, or "
-            f"compute '{name}' outside of '{first}'",
+            hint=f"tag_inames(kernel, '{first}:unr'), which gives each iteration its own loop, "
+            f"or compute '{name}' outside of '{first}'",
         )
 
 

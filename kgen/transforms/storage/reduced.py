@@ -83,8 +83,8 @@ class ReductionCopies(IdentityMapper):
         pieces = domain.gist_params(self.known).coalesce().get_basic_sets()
         if len(pieces) != 1:
             raise TransformError(
-                f"the values of '{', '.join(renamed)}' are several sets, for one of "
-                f"'{', '.join(deciding)}'",
+                f"for a single value of '{', '.join(deciding)}', the values of "
+                f"'{', '.join(renamed)}' are a union of several sets",
                 kernel=self.kernel.name,
                 hint="leave the reduction where it is: sweep other loops",
             )

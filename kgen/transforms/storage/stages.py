@@ -111,14 +111,14 @@ def planes_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Planes |
     steps = {step_in(loop, _plane(a, axis)) for a in accesses if loop in a.place.inames}
     if len(steps) > 1 or None in steps:
         shown = ", ".join(sorted({f"'{a}'" for a in accesses if loop in a.place.inames}))
-        raise _rejected(name, loop, f"{shown} do not move through it together")
+        raise _rejected(name, loop, f"{shown} do not move through it at the same rate")
     (step,) = steps
     assert step is not None
     fills = [a for a in accesses if a.is_write and loop in a.place.inames]
     reads = [a for a in accesses if not a.is_write]
     for read in reads:
         if loop not in read.place.inames:
-            raise _rejected(name, loop, f"'{read.insn_id}' reads it outside of the loop")
+            raise _rejected(name, loop, f"'{read.insn_id}' reads it outside the loop")
     signs = Signs(kernel)
     lead = 0
     for fill in fills:
@@ -126,7 +126,9 @@ def planes_of(kernel: LoopKernel, loop: str, name: str, stages: int) -> Planes |
             apart = signs.interval(simplify(minus(_plane(fill, axis), _plane(read, axis))))
             most = apart.high if step > 0 else (None if apart.low is None else -apart.low)
             if most is None:
-                raise _rejected(name, loop, f"'{read}' may be any number of planes behind '{fill}'")
+                raise _rejected(
+                    name, loop, f"the distance in planes from '{fill}' to '{read}' is not bounded"
+                )
             lead = max(lead, most)
     return Planes(axis, lead + 1 + abs(step) * (stages - 1))
 
@@ -173,7 +175,7 @@ def _outermost(variable: TemporaryVariable) -> FixedStrideArrayDimTag | Computed
     if not all(isinstance(size, int) for size in sizes):
         raise TransformError(
             f"temporary '{variable.name}' cannot have several buffers",
-            because="its size is no number",
+            because="its size is not a number",
             hint=f"declare the shape of '{variable.name}'",
         )
     size = max(sizes, default=1)

@@ -62,7 +62,7 @@ def ordered_axes(rule: SubstitutionRule, storage: Storage, free: frozenset[str])
             axis = rule.arguments[given]
         if axis not in known or axis in chosen:
             raise TransformError(
-                f"'{given}' is no storage axis, or is one twice",
+                f"'{given}' is not a storage axis, or occurs twice",
                 hint=f"the axes for '{rule}' are {', '.join(known) or 'none'}",
             )
         chosen.append(str(axis))

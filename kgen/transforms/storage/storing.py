@@ -285,7 +285,7 @@ def _new_domains(
         return () if domain is None else (domain,)
     if len(old) < len(loops):
         raise TransformError(
-            f"iname '{old[0]}' exists, and others of {', '.join(loops)} do not",
+            f"iname '{old[0]}' exists, but others of {', '.join(loops)} do not",
             hint="name all loops along the axes, or only new ones",
         )
     order = tuple(sorted(outer, key=kernel.iname_order.__getitem__))
@@ -299,7 +299,7 @@ def _new_domains(
         shown = ", ".join(f"{name} = {value}" for name, value in point.items())
         raise TransformError(
             f"the existing loops over {', '.join(loops)} do not compute what is needed",
-            because=f"only one of both contains {shown}",
+            because=f"only one of the two contains {shown}",
             hint="give new names in precompute_inames",
         )
     return ()
@@ -331,7 +331,7 @@ def _check_covered(kernel: LoopKernel, used: Set, stored: Set, what: str) -> Non
     if found is not None:
         element = ", ".join(str(found[name]) for name in dim_names(used))
         raise TransformError(
-            f"{what} need more than the footprint that is given",
-            because=f"element [{element}] is not in it, for {found}",
-            hint="leave those uses out with within=..., or tag the others",
+            f"{what} access elements outside the given footprint",
+            because=f"element [{element}] is outside it, for {found}",
+            hint="exclude those uses with within=..., or tag the others",
         )

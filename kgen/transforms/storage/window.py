@@ -136,7 +136,9 @@ def find_window(loop: str, name: str, accesses: Sequence[Access]) -> Window:
         raise _no_window(loop, name, "no subscript depends on that loop")
     if len(found) > 1:
         shown = " and ".join(f"{step} along axis {axis}" for axis, step in found)
-        raise _no_window(loop, name, f"in an iteration its elements move by {shown}")
+        raise _no_window(
+            loop, name, f"from one iteration to the next, its elements move by {shown}"
+        )
     ((axis, step),) = found
     return Window(loop, axis, step)
 
@@ -144,7 +146,9 @@ def find_window(loop: str, name: str, accesses: Sequence[Access]) -> Window:
 def _step(loop: str, name: str, part: Expr) -> int:
     step = step_in(loop, part)
     if not step:
-        raise _no_window(loop, name, f"the subscript '{to_text(part)}' is no multiple of the loop")
+        raise _no_window(
+            loop, name, f"the subscript '{to_text(part)}' does not move at a constant rate"
+        )
     return step
 
 
@@ -152,7 +156,7 @@ def _no_window(loop: str, name: str, because: str) -> TransformError:
     return TransformError(
         f"'{name}' has no window that moves with loop '{loop}'",
         because=because,
-        hint="leave out window, or choose other reads: within=..., or tags such as a$tag",
+        hint="omit window, or choose other reads: within=..., or tags such as a$tag",
     )
 
 
@@ -252,9 +256,9 @@ class _Sliding:
             raise TransformError(
                 f"'{self.array}' cannot be kept between iterations of '{loop}'",
                 where=f"instruction '{self.insn}'",
-                because=f"loop '{name}' is inside of '{loop}', and each of its iterations fetches "
+                because=f"loop '{name}' is inside '{loop}', and each of its iterations fetches "
                 "other elements",
-                hint=f"sweep '{name}' as well, to keep the elements of all its iterations",
+                hint=f"also sweep '{name}', to keep the elements of all its iterations",
             )
 
     # -- instructions -----------------------------------------------------------------------------

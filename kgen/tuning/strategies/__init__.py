@@ -59,7 +59,7 @@ def class_of(strategy: object) -> type[Strategy]:
     found = strategy if isinstance(strategy, type) else type(strategy)
     if not issubclass(found, Strategy):
         raise KgenError(
-            f"strategy= is {strategy!r}, which is none",
+            f"strategy= is {strategy!r}, which is not a strategy",
             hint=f"one of {', '.join(STRATEGIES)}, or a subclass of kgen.tuning.Strategy",
         )
     return found

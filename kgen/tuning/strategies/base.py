@@ -89,7 +89,7 @@ class Strategy(ABC):
         :raises KgenError: the row has a result already
         """
         if row in self.told:
-            raise KgenError(f"configuration {self.space[row]} is told twice, as row {row}")
+            raise KgenError(f"configuration {self.space[row]} is reported twice, as row {row}")
         self._mark(row)
         self.under_way.pop(row, None)
         self.told[row] = seconds

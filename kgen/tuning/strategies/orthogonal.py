@@ -86,7 +86,8 @@ def _checked(space: SearchSpace, groups: Iterable[Sequence[str]]) -> list[list[i
     for name in (name for group in listed for name in group):
         if name not in space.names:
             raise KgenError(
-                f"a group names '{name}', which is no parameter", hint=near_names(name, space.names)
+                f"a group names '{name}', which is not a parameter",
+                hint=near_names(name, space.names),
             )
     return [[space.names.index(name) for name in group] for group in listed]
 

@@ -480,7 +480,7 @@ def test_parameters_are_not_assigned_to(text: str) -> None:
 
 
 def test_names_of_kernels() -> None:
-    with pytest.raises(KernelError, match="'a-b' is not a name for a kernel"):
+    with pytest.raises(KernelError, match="'a-b' is not a valid name for a kernel"):
         make_loop_kernel("{ : }", "a = 1", name="a-b", target=TargetBase())
 
 

@@ -58,16 +58,16 @@ def test_assumptions_are_sets_of_parameters() -> None:
 @pytest.mark.parametrize(
     ("text", "mend"),
     [
-        ("[i]: 0<=i<n", "a set stands in braces"),
-        ("{i: 0<=i<n}", "the loop variables of a set stand in brackets"),
-        ("{[i] 0<=i<n}", "a colon stands behind"),
+        ("[i]: 0<=i<n", "a set is written in braces"),
+        ("{i: 0<=i<n}", "the loop variables of a set are written in brackets"),
+        ("{[i] 0<=i<n}", "a colon follows"),
         ("{[i]: 0<=i<n and i%2 == 0}", "an equation has one '='"),
         ("{[i]: 0<=i<n*m}", "pass a product of names as a parameter"),
         ("{[i]: 0<=i<f(n)}", "compute the value ahead"),
         ("{[i]: 0<=i<N[0]}", "assign it to a temporary"),
-        ("{[i]: 0<i<n-1, 0<j<n}", "conditions that no 'and' joins"),
+        ("{[i]: 0<i<n-1, 0<j<n}", "conditions that are not joined by 'and'"),
         ("{[i]: 0<=i<n; [j]: 0<=j<n}", "are a list of texts"),
-        ("[m] -> {[i]: 0<=i<n}", "declared in front"),
+        ("[m] -> {[i]: 0<=i<n}", "in front"),
     ],
 )
 def test_what_isl_does_not_read_has_a_mend(text: str, mend: str) -> None:
@@ -84,7 +84,7 @@ def test_commas_join_operands() -> None:
 
 
 def test_assumptions_that_never_hold_are_refused() -> None:
-    with pytest.raises(KgenError, match="no 'and' joins"):
+    with pytest.raises(KgenError, match="not joined by 'and'"):
         parse_assumptions("n > 1, m > 1")
     with pytest.raises(KgenError, match="'n > 1 and n < 1' holds for no values"):
         parse_assumptions("n > 1 and n < 1")

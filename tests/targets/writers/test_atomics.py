@@ -109,7 +109,7 @@ def test_complex_numbers_are_added_part_by_part() -> None:
         f"atomicAdd(&((float *) &x[gid(x) % 7])[{part}], cuda::std::{name}(x_by));"
         for part, name in enumerate(("real", "imag"))
     ]
-    with pytest.raises(CodegenError, match="complex numbers in one step"):
+    with pytest.raises(CodegenError, match="complex numbers atomically"):
         lines("x[i % 7] = x[i % 7] * a[i] {atomic}", "complex64", CUDA)
 
 

@@ -195,7 +195,7 @@ def test_conversions_of_what_is_assigned() -> None:
     assert assigned(f8, c8, CTarget()) == "(float complex) a[i]"
     assert assigned(f8, c8, PyOpenCLTarget()) == "cfloat_fromreal(a[i])"
     assert assigned(c16, c8, PyOpenCLTarget()) == "cfloat_cast(a[i])"
-    with pytest.warns(lp.KgenWarning, match="imaginary part of what is assigned to 'out'"):
+    with pytest.warns(lp.KgenWarning, match="imaginary part of the value assigned to 'out'"):
         assert assigned(c16, f4, CudaTarget()) == "(float) a[i].real()"
     assert assigned(f4, np.bool_, PyOpenCLTarget()) == "a[i] != 0"
 
@@ -253,7 +253,7 @@ def test_writers_of_several_sites_know_nothing_of_each_other() -> None:
 
 def test_a_node_that_is_no_code_is_an_error() -> None:
     part = p.Slice((p.Variable("i"), None, None))
-    with pytest.raises(CodegenError, match="'Slice' is not code of C"):
+    with pytest.raises(CodegenError, match="'Slice' cannot be written in C"):
         writer().rec(part, 0, NumpyType(np.dtype(i4)))
 
 

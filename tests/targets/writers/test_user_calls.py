@@ -216,7 +216,7 @@ def test_functions_without_results_are_statements() -> None:
 
 def test_a_function_without_a_result_has_no_value() -> None:
     knl = compiled("{ [i]: 0 <= i < n }", "out[i] = 1 + count()", [], count=Count)
-    with pytest.raises(lp.TypeInferenceFailure, match="does not say the type of a result"):
+    with pytest.raises(lp.TypeInferenceFailure, match="does not specify the type of a result"):
         lp.generate_code_v2(knl)
 
 

@@ -136,8 +136,8 @@ def test_streaming_stores_of_vectors() -> None:
 @pytest.mark.parametrize(
     ("instruction", "assumptions", "why"),
     [
-        ("out[i] = a[n - 1 - i]", "n mod 4 = 0", "lane 1 is -1 elements behind lane 0, not 1"),
-        ("out[i] = a[i - i % 2]", "n mod 4 = 0", "lane 1 is 0 elements behind lane 0, not 1"),
+        ("out[i] = a[n - 1 - i]", "n mod 4 = 0", "lane 1 is -1 elements after lane 0, not 1"),
+        ("out[i] = a[i - i % 2]", "n mod 4 = 0", "lane 1 is 0 elements after lane 0, not 1"),
         ("out[i] = if(i + 1 < n, 1.0, 0.0)*a[(i + 1) % n]", "n mod 4 = 0", "lane"),
     ],
 )
@@ -158,7 +158,7 @@ def test_unaligned_accesses_are_named() -> None:
         lp.generate_code_v2(rows)
     text = str(caught[0].message)
     assert "'a[i, j_inner + j_outer*4]' in instruction 'insn'" in text
-    assert "with n = 1" in text
+    assert "for n = 1" in text
     assert "assume(kernel, 'n mod 4 = 0')" in text
     known = lp.assume(rows, "n mod 4 = 0")
     assert lp.generate_code_v2(known).device_code().count("float4 const *") == 1

@@ -184,8 +184,8 @@ def test_verify_finds_lanes_of_other_elements(old: str, new: str) -> None:
         ({"layout": None}, "tag_array_axes(kernel, 'a_fetch', 'swizzle:128')"),
         ({"layout": "swizzle:64"}, "does not have the layout that tensor cores read"),
         ({"alignment": 512}, "align_temporaries(kernel, 'a_fetch', 1024)"),
-        ({"fetches": "a", "stages": 1}, "]' is no element of a temporary in local memory"),
-        ({"shape": "m16n8k16"}, "the loop 'i_inner' is to have 16 iterations"),
+        ({"fetches": "a", "stages": 1}, "]' is not an element of a temporary in local memory"),
+        ({"shape": "m16n8k16"}, "the loop 'i_inner' must have 16 iterations"),
         ({"shape": "m64n12k16"}, "tensor cores have no shape 'm64n12k16'"),
     ],
 )
@@ -198,7 +198,9 @@ def test_rows_of_other_lengths_are_refused() -> None:
     knl = warpgroup_product(64, stages=1, layout=None)
     knl = lp.tag_array_axes(knl, "b_fetch", "stride:128, stride:64, stride:1")
     knl = lp.tag_array_axes(knl, "a_fetch, b_fetch", "swizzle:128")
-    with pytest.raises(lp.KgenError, match="rows of 64 neighbours of 'b_fetch' are not the terms"):
+    with pytest.raises(
+        lp.KgenError, match="rows of 64 adjacent elements of 'b_fetch' are not the terms"
+    ):
         lp.generate_body(knl)
 
 

@@ -74,7 +74,7 @@ def test_the_last_of_several_assignments_counts() -> None:
         (["<> t[i] = a[i] {id=t, inames=i:j}", "b[j] = t[j] + i {inames=i:j}"], None),
         (
             ["<> t[j] = a[i, j] {id=t, inames=i:j}", "b[j] = t[j] {inames=j}"],
-            "not inside of 'i', on which",
+            "not inside 'i', on which",
         ),
     ],
 )

@@ -86,7 +86,7 @@ def test_maps_of_islpy() -> None:
 def test_no_iteration_is_lost(old: str, new: str, equations: str | list[str]) -> None:
     knl = lp.make_kernel("{[i, j]: 0 <= i, j < 5}", "a[i, j] = 3*i + j")
     with pytest.raises(
-        lp.TransformError, match=r"leave iterations of i.* out\n.* stands for i = \d"
+        lp.TransformError, match=r"leave iterations of i.* out\n.* corresponds to i = \d"
     ):
         affine_map_inames(knl, old, new, equations)
 

@@ -61,7 +61,7 @@ def test_names_of_copies() -> None:
     knl = triangle()
     assert instructions(duplicate_inames(knl, "i", "id:two", suffix="_x"))[1] == "i_x: b[i_x] = i_x"
     assert instructions(duplicate_inames(knl, "i", "id:two", ["z"]))[1] == "z: b[z] = z"
-    with pytest.raises(lp.TransformError, match="are not as many as the inames"):
+    with pytest.raises(lp.TransformError, match="there are not as many new names"):
         duplicate_inames(knl, "i", "id:two", "y,z")
     with pytest.raises(lp.TransformError, match="the name 'j' is taken"):
         duplicate_inames(knl, "i", "id:two", "j")

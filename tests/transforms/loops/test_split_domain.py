@@ -361,7 +361,7 @@ def test_a_time_loop_needs_both_sides_in_each_step() -> None:
         ("{ [i]: i < w }", "'w' in the set .* is neither a parameter"),
         ("{ [i]: i < < 2 }", "does not parse"),
         ("{ : n > 2 }", "names no loops"),
-        ("[j] -> { [i]: i < j }", "'j' is a loop, but not one around"),
+        ("[j] -> { [i]: i < j }", "'j' is a loop, but not around"),
         (42, "is text or a set, not 42"),
     ],
 )
@@ -378,7 +378,7 @@ def test_an_instruction_in_some_of_the_loops_is_rejected() -> None:
 
 
 def test_suffixes_are_two_different_names() -> None:
-    with pytest.raises(lp.TransformError, match="two different parts of names"):
+    with pytest.raises(lp.TransformError, match="two different suffixes of names"):
         lp.split_domain(heat(), "{ [i]: i < 4 }", suffixes=("a", "a"))
 
 

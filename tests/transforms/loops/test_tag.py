@@ -178,7 +178,7 @@ def test_the_strides_of_an_automatic_axis_can_be_tagged(tag: str, device: Any) -
 
 
 def test_strides_of_an_automatic_axis_are_sequential() -> None:
-    with pytest.raises(lp.KgenError, match=r"'l\.auto' makes cannot be 'g\.1'"):
+    with pytest.raises(lp.KgenError, match=r"'l\.auto' creates cannot be 'g\.1'"):
         lp.tag_inames(fetched(), "a_dim_0_outer:g.1")
     with pytest.raises(lp.TransformError, match="no iname 'i_inner_outer'"):
         lp.tag_inames(fetched(), "i_inner_outer:unr")

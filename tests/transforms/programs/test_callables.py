@@ -362,7 +362,7 @@ def test_arguments_are_packed_and_results_unpacked() -> None:
     ]
     found = run(unit, a=A, b=np.zeros((16, 4)))["b"]
     np.testing.assert_array_equal(found[::2], 2 * A[:, ::2].T)
-    with pytest.raises(lp.TransformError, match="'z' is no argument of 'eight'"):
+    with pytest.raises(lp.TransformError, match="'z' is not an argument of 'eight'"):
         lp.pack_and_unpack_args_for_call(unit, "eight", "z")
 
 

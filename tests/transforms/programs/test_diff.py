@@ -249,7 +249,7 @@ def test_what_cannot_be_differentiated(text: str, what: str) -> None:
 
 def test_what_is_no_output_or_no_input() -> None:
     knl = make("z[i] = x[i]")
-    with pytest.raises(TransformError, match="'x' is no output"):
+    with pytest.raises(TransformError, match="'x' is not an output"):
         lp.diff_kernel(knl, "x", "x")
     with pytest.raises(TransformError, match="'z' is written"):
         lp.diff_kernel(knl, "z", "z")

@@ -79,7 +79,9 @@ def test_exclusive_use_orders_what_dependencies_leave_open() -> None:
     order = [item.insn_id for item in shared.linearization or () if hasattr(item, "insn_id")]
     assert order == ["ws", "rs", "wt", "rt"]
     free = lp.alias_temporaries(knl, "s,t", synchronize_for_exclusive_use=False)
-    with pytest.raises(lp.VariableAccessNotOrdered, match="'rs' reads 's', in the place of which"):
+    with pytest.raises(
+        lp.VariableAccessNotOrdered, match="'rs' reads 's', which 'wt' has overwritten"
+    ):
         lp.generate_code_v2(free)
     on_host = lp.alias_temporaries(tiles(text=text, tags=""), "s,t")
     a = np.arange(8.0)
@@ -174,7 +176,7 @@ def test_what_each_iteration_puts_in_another_place_is_lost_to_the_next_one(
     )
     knl = lp.alias_temporaries(knl, "s,t")
     if is_lost:
-        with pytest.raises(lp.VariableAccessNotOrdered, match="which 'wt' has put other"):
+        with pytest.raises(lp.VariableAccessNotOrdered, match="which 'wt' has overwritten"):
             lp.generate_code_v2(knl)
     else:
         assert "temp_storage.s[0] = b[r];" in code(knl)

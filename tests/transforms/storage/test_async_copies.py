@@ -208,7 +208,7 @@ def test_other_targets_copy_as_usual(opencl_queue: Any, stages: int) -> None:
     [
         (lp.OpenCLTarget(), "a_fetch_rule", "cp.async", "OpenCLTarget has no asynchronous"),
         (CUDA, "a_fetch_rule", "tma", "no asynchronous copies 'tma'"),
-        (CUDA, "insn", "cp.async", "no assignment of one element to another"),
+        (CUDA, "insn", "cp.async", "not assign one element to another"),
         (CUDA, "x", "cp.async", "there is no instruction 'x'"),
     ],
 )
@@ -270,7 +270,7 @@ def test_elements_of_two_bytes_are_copied_in_lanes() -> None:
     knl = lp.async_copy(lp.tag_inames(knl, "l:l.0, v:vec"), "f")
     code = lp.generate_body(lp.align_temporaries(knl, "t", 16))
     assert "sizeof(kgen_float16x8)" in code
-    with pytest.raises(lp.KgenError, match="no asynchronous copies of the 2 bytes"):
+    with pytest.raises(lp.KgenError, match="elements of 2 bytes cannot be copied"):
         lp.generate_body(knl)
 
 
@@ -304,7 +304,7 @@ def test_other_work_items_cannot_wait() -> None:
         insn.copy(assignee=turned, expression=turned) if insn.id == "f_wait" else insn
         for insn in kernel.instructions
     ]
-    with pytest.raises(lp.KgenError, match="waits for copies of other work-items"):
+    with pytest.raises(lp.KgenError, match=r"waits for copies that .* makes in other work-items"):
         lp.generate_body(kernel.copy(instructions=others))
 
 
@@ -318,7 +318,7 @@ def test_a_loop_that_becomes_no_work_item_copies_to_no_local_memory() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", "b[i] = a[i]", target=CUDA)
     knl = lp.split_iname(lp.add_dtypes(knl, {"a": np.float32}), "i", 8)
     knl = lp.add_prefetch(knl, "a", "i_inner", default_tag="l.auto")
-    with pytest.raises(lp.KgenError, match=r"'l.auto' makes none of its loops one"):
+    with pytest.raises(lp.KgenError, match=r"'l.auto' distributes none of its loops"):
         lp.async_copy(knl, "a_fetch_rule")
 
 

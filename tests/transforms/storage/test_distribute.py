@@ -146,7 +146,7 @@ def test_other_storage_is_rejected(change: dict[str, Any], because: str) -> None
 
 def test_no_loop_over_work_items() -> None:
     knl = lp.untag_inames(pairs("t[8*i + 2*lane + j]"), "lane", LocalInameTag)
-    with pytest.raises(lp.TransformError, match=r"has a loop tagged l\.N"):
+    with pytest.raises(lp.TransformError, match=r"uses a loop tagged l\.N"):
         lp.distribute_temporaries(knl, "t")
 
 

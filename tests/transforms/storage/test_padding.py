@@ -83,7 +83,7 @@ def test_how_many_rows_to_pad_together() -> None:
 
 
 def test_what_cannot_be_padded() -> None:
-    with pytest.raises(lp.TransformError, match="6 bytes are no multiple of its elements"):
+    with pytest.raises(lp.TransformError, match="6 bytes are not a multiple"):
         lp.add_padding(filled(), "a", 0, 6)
     with pytest.raises(lp.TransformError, match="the stride of axis 0 is m"):
         lp.add_padding(filled(shape="n, m"), "a", 0, 16)

@@ -221,7 +221,7 @@ def test_work_items_have_loops_of_different_lengths() -> None:
         ("k_outer", 2, (), "'fetches' names nothing"),
         ("k_outer", 2, ",", "'fetches' names nothing"),
         ("k_outer", 2, {}, "'fetches' names nothing"),
-        ("k_inner", 2, "a_fetch", "'a_fetch_rule' fills it outside of the loop"),
+        ("k_inner", 2, "a_fetch", "'a_fetch_rule' fills it outside the loop"),
         ("k_inner", 2, None, "nothing is fetched in loop 'k_inner'"),
     ],
 )
@@ -250,10 +250,10 @@ def in_rows(text: str, domain: str = "0 <= k < n") -> lp.TranslationUnit:
             "<> t[j] = a[k, j] {id=f, dep=*}\na[k + 1, i] = t[i] {id=w, dep=f}",
             "writes 'a[k + 1, i]' at k = 0, and 'f' reads 'a[k, j]' at k = 1",
         ),
-        ("<> t[i] = a[k, i] {id=f}\nb[k, i] = t[i] {dep=f}", "which may be inside of 'k'"),
+        ("<> t[i] = a[k, i] {id=f}\nb[k, i] = t[i] {dep=f}", "which may be inside 'k'"),
         (
             "<> t[j] = a[k, j] {id=f}\nb[0, 0] = t[0] {dep=f, inames=}",
-            "reads it outside of the loop",
+            "reads it outside the loop",
         ),
         (
             "<> t[j] = a[k, j] {id=f, if=j < 7}\nb[k, i] = t[i] {dep=f}",
@@ -273,7 +273,7 @@ def test_fetches_that_cannot_run_ahead(text: str, because: str) -> None:
 
 def test_a_loop_with_gaps_is_rejected() -> None:
     knl = in_rows("<> t[j] = a[k, j] {id=f}\nb[k, i] = t[i] {dep=f}", "0 <= k < n and k mod 2 = 0")
-    with pytest.raises(lp.KgenError, match="it leaves out 1"):
+    with pytest.raises(lp.KgenError, match="the loop skips 1"):
         lp.pipeline(knl, "k", 2)
 
 
@@ -295,7 +295,7 @@ def test_work_items_store_what_they_have_loaded() -> None:
         ],
         target=DEVICE,
     )
-    with pytest.raises(lp.KgenError, match="starts at 0 or 2, by the tile"):
+    with pytest.raises(lp.KgenError, match="starts at 0 or 2, depending on the tile"):
         lp.pipeline(lp.tag_inames(knl, "l:l.0"), "k", 2)
 
 
@@ -328,7 +328,7 @@ def test_fewer_tiles_ahead_than_buffers(n: int) -> None:
 
 @pytest.mark.parametrize("ahead", [0, 4])
 def test_tiles_ahead_that_have_no_buffer(ahead: int) -> None:
-    error = f"4 stages let tiles be fetched 1 to 3 iterations ahead, not {ahead}"
+    error = f"with 4 stages, tiles can be fetched 1 to 3 iterations ahead, not {ahead}"
     with pytest.raises(lp.KgenError, match=error):
         lp.pipeline(rows(), "k", 4, ahead=ahead)
 
@@ -381,9 +381,9 @@ def test_windows_ahead_are_right_on_the_host(stages: int, domain: str) -> None:
     ("read", "because"),
     [
         ("t[(k + 1) % 2, 7 - i]", "may read an element .* that is not filled by then"),
-        ("t[(2*k) % 2, i]", "do not move through it together"),
-        ("t[(k - s[k]) % 2, i]", "do not move through it together"),
-        ("t[(k - n) % 2, i]", "may be any number of planes behind"),
+        ("t[(2*k) % 2, i]", "do not move through it at the same rate"),
+        ("t[(k - s[k]) % 2, i]", "do not move through it at the same rate"),
+        ("t[(k - n) % 2, i]", "is not bounded"),
     ],
 )
 def test_a_circular_buffer_that_is_read_otherwise(read: str, because: str) -> None:

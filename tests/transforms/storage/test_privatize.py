@@ -81,9 +81,7 @@ def test_a_use_outside_of_the_loop_is_refused() -> None:
     text = ["<> t = a[i] {id=t}", "b[0] = t {id=b, inames=}"]
     knl = lp.make_kernel("{[i, j]: 0 <= i, j < 4}", text)
     knl = lp.tag_inames(knl, "i:ilp")
-    with pytest.raises(
-        lp.TransformError, match="'b' uses temporary 't' outside of loop 'i'"
-    ) as info:
+    with pytest.raises(lp.TransformError, match="'b' uses temporary 't' outside loop 'i'") as info:
         privatize_for_ilp(kernel_of(knl))
     assert "tagged 'ilp.unr'" in str(info.value)
 

@@ -78,5 +78,5 @@ def test_sums_of_rows_are_stored_where_their_bounds_are_read() -> None:
 
 def test_sums_of_rows_become_no_rules_in_other_loops() -> None:
     text = "<> t[i] = sum(j, v[j]) {id=t, dep=first:last}\nend\nout[k] = t[k] {dep=t}"
-    with pytest.raises(lp.TransformError, match="depend on 'i', which is another one there"):
+    with pytest.raises(lp.TransformError, match="depend on 'i', which is a different loop there"):
         lp.assignment_to_subst(rows(text), "t")
