@@ -36,9 +36,9 @@ __all__ = ["balance"]
 
 #: Loops over the steps of a work-item are unrolled up to this number of them.
 _MOST_UNROLLED: Final = 32
-#: The largest tile, whose steps are counted with 32 bits and have places in local memory.
+#: The largest tile, whose steps are counted in 32 bits and stored in local memory.
 _MOST_STEPS: Final = 2**20
-#: How many ends of tiles a group looks for, where it has one work-item.
+#: The number of tile ends that a group searches for if it has one work-item.
 _SEARCHING: Final = 128
 
 
@@ -55,8 +55,8 @@ def balance(
 
     A row has the entries ``starts[row] <= k < starts[row + 1]``, over which the kernel reduces.
     The ends of the rows are merged with the indices of the entries, and the merge is cut into
-    pieces of *items* steps; a step adds an entry or ends a row. So all work-items do the same
-    work, whether it is part of one row or many empty rows.
+    pieces of *items* steps; a step adds an entry or ends a row. All work-items do the same
+    amount of work, be it a part of one row or many empty rows.
 
     :arg inames: the loop over rows and the loop over the entries of a row, ``"row, k"``
     :arg items: the steps of a work-item; 11 by default, and 2048 on targets without work-items
@@ -104,8 +104,8 @@ def balance(
     indices of its entries (``x[columns[k]] - y[row]``) is computed in the steps, not staged.
 
     It is assumed, not checked, that ``starts`` ascends, and that *entries* is an upper bound.
-    :func:`verify` reports this as unknown, and so the comparison with the
-    original kernel, whose loop bounds depend on data.
+    :func:`verify` reports this as unknown, as it does the comparison with the original kernel,
+    whose loop bounds depend on data.
 
     Raises :class:`TransformError` for bounds that are not those of consecutive rows, for
     loops around the rows, for tags of either loop, for rows that depend on each other, for
@@ -160,7 +160,8 @@ def _positive(name: str, given: int | None, default: int) -> int:
     value = default if given is None else int(given)
     if not 0 < value <= _MOST_STEPS:
         raise TransformError(
-            f"'{name}' is {value}, no number from 1 to {_MOST_STEPS}", hint=f"{name}={default}"
+            f"'{name}' must be a number from 1 to {_MOST_STEPS}, not {value}",
+            hint=f"{name}={default}",
         )
     return value
 
@@ -197,7 +198,7 @@ class _Parts:
 
     @property
     def neutral(self) -> tuple[Expr, ...]:
-        """What changes nothing."""
+        """The neutral element."""
         return self.total.reduction.operation.neutral(self.total.widths)
 
     def combine(self, one: Sequence[Expr], other: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -299,7 +300,7 @@ class _Balance:
         return self._row_loop(what, f"0 <= $ < {count}", LocalInameTag(0))
 
     def _own_steps(self, what: str, count: int, end: Expr) -> p.Variable:
-        """Make a loop over what a work-item has of a tile, of which the first ones are there."""
+        """Make a loop over the steps of a work-item in a tile; the last tile may have fewer."""
         if count <= _MOST_UNROLLED:
             return self._loop(what, f"0 <= $ < {count}", UnrollTag())
         there = f" and $ < {to_text(end)}" if self.group_size == 1 else ""
@@ -310,7 +311,7 @@ class _Balance:
     def _set(
         self, place: Expr, value: Expr, *loops: Expr, when: Sequence[Expr] = (), what: str = ""
     ) -> str:
-        """Append an assignment, inside of ``around`` and some loops, that waits for all before."""
+        """Append an assignment, inside ``around`` and some loops, after all previous ones."""
         inames = frozenset(loop.name for loop in (*self.around, *loops))
         insn = Assignment(
             place,
@@ -350,7 +351,7 @@ class _Balance:
     # -- the ends of tiles --------------------------------------------------------------------
 
     def _ended_by(self, number: Expr, step: Expr) -> Expr:
-        """Tell whether so many rows end before a step, in the merge of all rows."""
+        """Return the condition that so many rows end before a step, in the merge of all rows."""
         before = minus(self.rows.start(number), self.rows.start(0))
         return p.Comparison(p.Sum((_wide(number), before)), "<=", step)
 
@@ -397,14 +398,14 @@ class _Balance:
         at = simplify(p.Sum((p.Product((self.group_size, r)), self.l)))
         row = _call("min", self.row0 + at, p.Sum((self.rows.count, -1)))
         there = [p.Comparison(at, "<=", self.ending)]
-        # what is behind the last row has no entries left
+        # past the last row there are no entries
         end = minus(self.rows.start(p.Sum((row, 1))), self.entry0)
         self._set(self.ends[at], end, r, when=there)
         if not any(parts.staged for parts in self.parts):
             return
         s = self._own_steps(f"{self.k}_stage", self.items, self.own_entries)
         at = simplify(p.Sum((p.Product((self.group_size, s)), self.l)))
-        # all work-items read something: so reads need no conditions, and are under way together
+        # all work-items read something, so reads need no conditions and overlap
         near = _call("min", at, p.Sum((self.own_entries, -1)))
         some = [p.Comparison(self.own_entries, ">", 0)]
         entry = self._temporary("staged", self.rows.dtype)
@@ -617,7 +618,7 @@ class _Balance:
         result = _without_unused(result, [self.k, rows.row])
         size = self.group_size if self.group_size > 1 else _SEARCHING
         result = split_iname(result, self.searching, size, outer_tag="g.0", inner_tag="l.0")
-        # a scan of work-items, which targets without them run one after the other
+        # a scan over work-items; targets without work-items run them sequentially
         apart = kernel.target.with_work_items() if not kernel.target.has_work_items else None
         scanned = result.copy(target=apart or kernel.target)
         scanned = realize_reduction(scanned, insn_id_filter=self.scans, force_scan=True)
@@ -658,7 +659,7 @@ class _Finished(SubstitutionMapper):
 
 
 def _without_unused(kernel: LoopKernel, inames: Sequence[str]) -> LoopKernel:
-    """Leave out loops, and temporaries that nothing mentions any more."""
+    """Remove loops and temporaries that are not used any more."""
     for name in inames:
         if name in kernel.inames:
             kernel = remove_unused_inames(kernel, [name])

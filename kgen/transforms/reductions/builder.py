@@ -41,8 +41,8 @@ __all__ = [
     "RealizeOperands",
 ]
 
-#: Called with a reduction, its operands and where they stand: realizes the reductions in them.
-#: Returns the operands, and the place behind what they wait for.
+#: Called with a reduction, its operands and their place: realizes the reductions in them.
+#: Returns the operands, and the place with their dependencies.
 RealizeOperands: TypeAlias = Callable[
     [Reduction, tuple[Expr, ...], Site], tuple[tuple[Expr, ...], Site]
 ]
@@ -50,7 +50,7 @@ RealizeOperands: TypeAlias = Callable[
 
 @dataclass(frozen=True)
 class Accumulated:
-    """What holds the values of a reduction, and the ids of the instructions to wait for."""
+    """The accumulators of a reduction, and the ids of the instructions to wait for."""
 
     values: tuple[Expr, ...]
     writers: tuple[str, ...]
@@ -89,13 +89,13 @@ class LoopRenamer(SubstitutionMapper):
 class AccumulatorBuilder:
     """Builds the loops, temporaries and instructions that implement a kernel's reductions.
 
-    The strategies (one loop, work-items, work-groups, scans) say what is computed where;
-    this keeps the names, types and instructions that exist so far.
+    The strategies (one loop, work-items, work-groups, scans) decide what is computed where;
+    the builder keeps the names, types and instructions that exist so far.
     """
 
     def __init__(self, kernel: LoopKernel, realize_operands: RealizeOperands) -> None:
         self.kernel = kernel
-        self._realize_operands = WeakMethod(realize_operands)  # of what keeps this
+        self._realize_operands = WeakMethod(realize_operands)  # of this builder
         self.loops = ReductionLoops(kernel)
         self.temporaries: dict[str, TemporaryVariable] = {}
         self._types: dict[str, NumpyType] = {}
@@ -104,7 +104,7 @@ class AccumulatorBuilder:
         self._names = new_names(kernel)
         self.new_id = kernel.get_instruction_id_generator()
         self._writer_of: dict[str, str] = {}
-        #: copies of the loops that run inside of those of reductions
+        #: copies of the loops that run inside those of reductions
         self._inner_loops: dict[Hashable, dict[str, str]] = {}
         #: instructions of the kernel that changed
         self.moved: dict[str, InstructionBase] = {}
@@ -203,7 +203,7 @@ class AccumulatorBuilder:
     ) -> list[str]:
         """Append the update of the accumulators with the operands in the loop of *site*.
 
-        It waits for the instructions *wait_for*; return the ids of those that write the
+        It depends on the instructions *wait_for*. Return the ids of those that write the
         accumulators.
         """
         types = tuple(dtype for operand in operands for dtype in self._operand_types(operand))
@@ -213,7 +213,7 @@ class AccumulatorBuilder:
         return self.combine(reduction, accumulators, operands, types, site.after(wait_for))
 
     def _operand_types(self, operand: Expr) -> tuple[NumpyType, ...]:
-        """Return the type of an operand, or those of a reduction that stands for several."""
+        """Return the type of an operand, or those of a reduction that has several values."""
         if isinstance(operand, Reduction):
             return tuple(self.types_of(operand))
         return (self.typer(operand),)
@@ -251,10 +251,10 @@ class AccumulatorBuilder:
         prefix: str,
         step: int,
     ) -> list[str]:
-        """Update accumulators of which each new value may need the old values of all.
+        """Update accumulators whose new values may each need the old values of all.
 
-        So all new values but the last one are computed before any is stored. Where all of
-        them are taken or none is, whether they are is found out once.
+        All new values but the last one are computed before any is stored. If either all or
+        none of them are taken, the condition is evaluated once.
         """
         suffix = "_".join(reduction.inames)
 
@@ -305,7 +305,7 @@ class AccumulatorBuilder:
         return [name for name in found if name is not None]
 
     def inside(self, loops: frozenset[str], insn_ids: frozenset[str]) -> frozenset[str]:
-        """Return those instructions that are inside one of the *loops*."""
+        """Return the instructions that are inside one of the *loops*."""
         insns = (self.kernel.id_to_insn.get(name) for name in insn_ids)
         return frozenset(str(i.id) for i in insns if i is not None and i.within_inames & loops)
 

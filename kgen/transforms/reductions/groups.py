@@ -63,8 +63,8 @@ def combine_groups(
 class Parts:
     """The partial results of groups in device memory; visible to all after a global *barrier*.
 
-    ``rows`` are the subscripts of the hardware axes around, in front of those of the groups, and
-    ``idle`` loops that run once, on the axes which neither are around nor used.
+    ``rows`` are the subscripts of the enclosing hardware axes, before those of the groups, and
+    ``idle`` loops that run once, on the axes that are neither enclosing nor used.
     """
 
     arrays: tuple[p.Variable, ...]
@@ -86,7 +86,7 @@ def store_partial_results(
     totals: Sequence[Expr],
     waits: Sequence[str],
 ) -> Parts:
-    """Store the *totals* of each group, which all of its work-items have, and end the launch."""
+    """Store the *totals* of each group, which all of its work-items know, and end the launch."""
     kernel, loops = builder.kernel, builder.loops
     suffix = "_".join(reduction.inames)
     prefix = f"{around.insn.id}_{suffix}"
@@ -140,9 +140,9 @@ def _second_loops(
     groups: Mapping[str, GroupInameTag],
     lanes: Lanes | None,
 ) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
-    """Make loops over all groups there are; return their inames, and the index of a group in them.
+    """Make loops over all groups; return their inames, and the index of a group in them.
 
-    Work-items share the groups of the first axis, in strides.
+    Groups of the first axis are distributed cyclically over work-items.
     """
     kernel, loops = builder.kernel, builder.loops
     origins = [loops.origin(name) for name in groups]

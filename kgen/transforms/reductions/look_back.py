@@ -20,7 +20,7 @@ from kgen.transforms.reductions.tree import rows_of
 
 __all__ = ["can_publish", "entries_of", "look_back", "looks_back", "widest"]
 
-#: The bytes of numbers that can be published, and of a word, half of which says what it has.
+#: The bytes of numbers that can be published, and of a word, half of which is a status.
 _SIZES: Final = (1, 2, 4, 8, 16)
 _WORD: Final = 8
 
@@ -43,7 +43,7 @@ def can_publish(dtype: NumpyType) -> bool:
 
 
 def widest(count: int) -> int:
-    """Return how many of *count* work-items look back together: a power of two, within a warp.
+    """Return how many of *count* work-items look back together: a power of two, in one warp.
 
     >>> [widest(count) for count in (1, 7, 32, 256)]
     [1, 4, 32, 32]
@@ -54,8 +54,8 @@ def widest(count: int) -> int:
 def looks_back(steps: Steps) -> bool:
     """Tell whether the groups of a scan can wait for each other in one launch.
 
-    The target has to let them, all work-items of a group work on the scan, and groups are on one
-    axis, each value of which has one.
+    The target must allow it, all work-items of a group must work on the scan, and groups must be
+    on one axis, with one group for each value.
     """
     scan, builder, site = steps.scan, steps.builder, steps.site
     kernel = builder.kernel
@@ -88,11 +88,11 @@ def _follow_each_other(steps: Steps, group: str, around: frozenset[str]) -> bool
 def look_back(
     steps: Steps, site: Site, totals: Sequence[Expr], waits: Sequence[str]
 ) -> tuple[list[Expr], list[str]]:
-    """Append what finds the total of all groups before each one, inside of whose loop *site* is.
+    """Append the computation of the total of all groups before each one; *site* is in their loop.
 
-    All work-items of a group know the *totals* of the group. Return the totals before, which all
-    of them then know, and what to wait for. Inside of a loop over work-items, each of them has
-    totals of its own, and looks back on its own.
+    All work-items of a group know the *totals* of the group. Return the preceding totals, which all
+    of them then know, and the dependencies. In a loop over work-items, each of them has its own
+    totals, and looks back separately.
 
     ::
 
@@ -107,11 +107,11 @@ def look_back(
         part[g + 1, 1] = upto               {tags=publish}    # by one work-item
         start = before                                        # in local memory
 
-    In the code the neighbours of a warp read the parts of as many groups at a time, the nearest
-    first, until one of these has published what all groups up to it combine to. Row 0 counts the
-    groups that have begun: groups get their numbers in this order, so that each waits for such as
-    run already. D. Merrill, M. Garland: Single-pass parallel prefix scan with decoupled look-back,
-    NVIDIA NVR-2016-002.
+    In the generated code, the lanes of a warp read the parts of as many groups at a time, nearest
+    first, until one of these has published the total of all groups up to it. Row 0 counts the
+    groups that have begun: groups are numbered in this order, so each group waits only for groups
+    that already run. D. Merrill, M. Garland: Single-pass parallel prefix scan with decoupled
+    look-back, NVIDIA NVR-2016-002.
     """
     return _LookBack(steps, site).append(totals, waits)
 

@@ -20,9 +20,9 @@ __all__ = ["Interleaved", "accumulate_in_loop", "loops_of_threads"]
 
 @dataclass(frozen=True)
 class Interleaved:
-    """Loops whose instances have an accumulator each: ``ilp``, or a reduction's loop outside.
+    """Loops whose instances each have an accumulator: ``ilp``, or loops inside that of a reduction.
 
-    Those of *lanes* are tagged ``vec``.
+    The loops *lanes* are tagged ``vec``.
     """
 
     inames: tuple[str, ...]
@@ -36,7 +36,7 @@ class Interleaved:
     ) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
         """Make loops over all entries; return their inames, and the entries in them.
 
-        If they *are_combined*, it is in these loops, which have an order.
+        If they *are_combined*, the entries are combined in these loops, which run in order.
         """
         inames = tuple(
             builder.loops.new_range(f"{name}_each", 0, extent, *self._tags(name, are_combined))
@@ -69,7 +69,7 @@ def accumulate_in_loop(
     """Append the loops that compute *reduction*.
 
     The accumulators are arrays, one entry per instance, for instances that run *interleaved*.
-    Loops around that are *renamed* are inside of its own.
+    Enclosing loops that are *renamed* are inside its own loops.
     """
     root, suffix = str(site.insn.id), "_".join(reduction.inames)
     dtypes = builder.types_of(reduction)
@@ -105,9 +105,9 @@ def accumulate_in_loop(
 def loops_of_threads(
     builder: AccumulatorBuilder, reduction: Reduction, copies: Mapping[str, str]
 ) -> list[str]:
-    """Return the loops of a reduction in which each thread has accumulators of its own.
+    """Return the loops of a reduction in which each thread has its own accumulators.
 
-    They are those over work-groups, where the target runs work-items in loops.
+    They are the loops over work-groups, on targets that run work-items in loops.
     """
     kernel = builder.kernel
     if not (kernel.target.has_hardware_axes and kernel.target.loops_over_items):

@@ -31,15 +31,15 @@ __all__ = ["Place", "ReductionLoops"]
 class Place:
     """The place of a reduction: in an instruction, perhaps inside other reductions.
 
-    ``inames`` are the loops around it by their original names; ``renamed`` are those of
-    them that are copies by now.
+    ``inames`` are the loops around it by their original names; ``renamed`` are the copies that have
+    replaced some of them.
     """
 
     inames: frozenset[str]
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def inside(self, inames: tuple[str, ...], copies: Mapping[str, str]) -> Place:
-        """Return the place inside of a reduction over *inames*, some of them copied."""
+        """Return the place inside a reduction over *inames*, some of them copied."""
         renamed = {old: new for old, new in self.renamed.items() if old not in inames}
         return Place(self.inames.union(inames), {**renamed, **copies})
 
@@ -47,10 +47,10 @@ class Place:
 class ReductionLoops:
     """Hands out loops to the reductions of a kernel, one after the other.
 
-    A loop runs once, and everything in it is ready when it ends. So two reductions may
-    share one only where neither waits for the other; they get copies of their inames else,
-    and so do reductions over the loop variable of an ordinary loop, or over one of *taken*;
-    but where such a loop stores what the reduction reads, they share it (:meth:`loops_shared`).
+    A loop runs once, and all its results are complete when it ends. So two reductions may share a
+    loop only if neither depends on the other; otherwise they get copies of their inames, as do
+    reductions over the loop variable of an ordinary loop, or over one of *taken*. But a reduction
+    shares such a loop if it stores what the reduction reads (:meth:`loops_shared`).
     """
 
     def __init__(self, kernel: LoopKernel, taken: Iterable[str] = ()) -> None:
@@ -111,7 +111,7 @@ class ReductionLoops:
         return copies
 
     def new_range(self, based_on: str, start: int, stop: int, *tags: Tag) -> str:
-        """Make a loop over the integers from *start* on, before *stop*; return its iname."""
+        """Make a loop over the integers from *start* to *stop*, exclusive; return its iname."""
         name = self.new_iname(based_on, *tags)
         self._domains.append(parse_domain(f"{{ [{name}] : {start} <= {name} < {stop} }}"))
         return name
@@ -136,11 +136,11 @@ class ReductionLoops:
         self._domains.append(domain)
 
     def origin(self, iname: str) -> str:
-        """Return the iname of the kernel that *iname* is, or is a copy of."""
+        """Return the iname of the kernel of which *iname* is a copy, or *iname* itself."""
         return self.copies.get(iname, iname)
 
     def nest(self, inames: tuple[str, ...]) -> None:
-        """Let loops be nested in this order."""
+        """Require that loops are nested in this order."""
         self._priority.append(inames)
 
     def run_in_order(self, inames: Iterable[str]) -> None:
@@ -148,7 +148,7 @@ class ReductionLoops:
         self._in_order.update(dict.fromkeys(inames))
 
     def _plain(self, inames: Mapping[str, Iname]) -> dict[str, Iname]:
-        """Return loops on axes that the target lacks, which run in order, without their tags."""
+        """Return loops on axes that the target lacks, without their tags: they run in order."""
         target = self.kernel.target
         kind = LocalInameTagBase if target.has_hardware_axes else HardwareConcurrentTag
         return {
@@ -159,7 +159,7 @@ class ReductionLoops:
 
     @property
     def has_orders(self) -> bool:
-        """Tell whether any loops have to be nested in some order."""
+        """Tell whether any loops must be nested in a given order."""
         return bool(self._priority)
 
     def loops_shared(self, reduction: Reduction, insn_id: str) -> frozenset[str]:
@@ -207,7 +207,7 @@ class ReductionLoops:
                 )
 
     def _depends_on_copies(self, inames: tuple[str, ...], place: Place) -> bool:
-        """Tell whether the bounds of *inames* may involve a loop that is a copy by now."""
+        """Tell whether the bounds of *inames* may involve a loop that was replaced by a copy."""
         if not place.renamed:
             return False
         kernel = self.kernel

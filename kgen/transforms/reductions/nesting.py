@@ -31,7 +31,7 @@ def split_reduction_inward(
 
         sum((i, j), a[i,j])  =>  sum(j, sum(i, a[i,j]))      with inames="i"
 
-    Raises :class:`TransformError` if no reduction runs over these inames and others.
+    Raises :class:`TransformError` if no reduction runs over these inames and further ones.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "c = sum((i,j), a[i,j])")
@@ -51,7 +51,7 @@ def split_reduction_outward(
 
         sum((i, j), a[i,j])  =>  sum(i, sum(j, a[i,j]))      with inames="i"
 
-    Raises :class:`TransformError` if no reduction runs over these inames and others.
+    Raises :class:`TransformError` if no reduction runs over these inames and further ones.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "c = sum((i,j), a[i,j])")
@@ -73,7 +73,7 @@ def _split_reductions(
     )
     if not splitter.found:
         raise NothingSelectedError(
-            f"there is no reduction over {', '.join(map(repr, names))} and others"
+            f"there is no reduction over {', '.join(map(repr, names))} and further loops"
         )
     return changed
 
@@ -103,8 +103,8 @@ def make_reduction_inames_unique(
 ) -> LoopKernel:
     """Give each reduction its own loops: copies of those that are used elsewhere.
 
-    Realizing reductions does this where necessary; call it before to tag or
-    split the loops separately. ``simul_reduce`` reductions keep sharing theirs.
+    Realizing reductions does this where necessary; call this function first to tag or split the
+    loops separately. ``simul_reduce`` reductions keep sharing theirs.
 
     :arg inames: only for reductions over one of them
 

@@ -36,19 +36,19 @@ from kgen.transforms.reductions.warps import Lanes
 __all__ = ["Distribution", "accumulate_in_parallel", "find_distribution", "run_once"]
 
 
-#: The tags of loops whose instances have accumulators of their own, in one work-item.
+#: The tags of loops whose instances have their own accumulators, in one work-item.
 _INTERLEAVED: Final = (IlpBaseTag, VectorizeTag)
 
-#: Where all work-items see the elements that one of them has written.
+#: The address spaces in which all work-items see the elements that one of them has written.
 _SHARED: Final = (AddressSpace.LOCAL, AddressSpace.GLOBAL)
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How a reduction is spread: over work-items, work-groups, interleaved instances or lanes.
+    """How a reduction is distributed: over work-items, work-groups, interleaved instances or lanes.
 
-    ``left`` are the loops around it on the same hardware axes. What it computes is the same
-    in all of their iterations, so it runs outside of them.
+    ``left`` are the enclosing loops on the same hardware axes. The result is the same in all of
+    their iterations, so the reduction runs outside them.
     """
 
     lanes: Lanes | None
@@ -61,7 +61,7 @@ class Distribution:
 def find_distribution(
     builder: AccumulatorBuilder, reduction: Reduction, site: Site
 ) -> Distribution | None:
-    """Find how *reduction* runs in parallel; ``None`` for one that is a loop."""
+    """Find how *reduction* runs in parallel; ``None`` if it runs as a loop."""
     kernel = builder.kernel
     tags = {
         name: tag
@@ -142,9 +142,9 @@ def accumulate_in_parallel(
 def run_once(
     kernel: LoopKernel, insn: InstructionBase, axes: Mapping[str, AxisTag]
 ) -> InstructionBase:
-    """Let *insn* run for one index of each of *axes*, if others would see it run more often.
+    """Let *insn* run for one index of each of *axes*, if it would otherwise run more often.
 
-    Every work-item has a private result; memory that is shared, one work-item writes.
+    Every work-item has a private result; one work-item writes shared memory.
     """
     around = {tag for name in insn.within_inames for tag in kernel.inames[name].tags}
     missing = {name for name, tag in axes.items() if tag not in around}
@@ -248,7 +248,7 @@ def _reject_divergence(
     taken: set[AxisTag],
     site: Site,
 ) -> None:
-    """Reject conditions, bounds and operands that each work-item has its own value of."""
+    """Reject conditions, bounds and operands that differ between work-items."""
     kernel = builder.kernel
     private = {
         name: temporary
@@ -275,10 +275,10 @@ def _reject_divergence(
             else:
                 what = f"the reduction '{to_text(reduction)}' reads a value of other work-items: "
             raise site.error(
-                f"{what}'{name}' differs between the work-items of '{on_axis[0]}', which "
-                "have to work together",
-                f"let '{name}' be computed outside of '{on_axis[0]}', or store it in an array "
-                f"with one entry per value of '{on_axis[0]}'",
+                f"{what}'{name}' differs between the work-items of '{on_axis[0]}', which must "
+                "cooperate",
+                f"compute '{name}' outside '{on_axis[0]}', or store it in an array with one "
+                f"entry per value of '{on_axis[0]}'",
             )
 
 
@@ -288,7 +288,7 @@ def _lanes(
     local: Mapping[str, LocalInameTag],
     site: Site,
 ) -> Lanes:
-    """Return the axes of work-items, the one whose neighbours are combined first in front."""
+    """Return the axes of work-items; the axis that is combined first is the first one."""
     sizes = {name: axis_of(builder, name, site).size for name in local}
     if reduction.operation.is_commutative:
         ordered = sorted(local, key=lambda name: local[name].axis)
@@ -298,7 +298,7 @@ def _lanes(
 
 
 def axis_of(builder: AccumulatorBuilder, iname: str, site: Site) -> Axis:
-    """Return the hardware axis of *iname*, or raise an error: its size is not a constant."""
+    """Return the hardware axis of *iname*, or raise an error if its size is not a constant."""
     kernel = builder.kernel
     try:
         return kernel.axes[builder.loops.origin(iname)]

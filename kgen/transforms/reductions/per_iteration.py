@@ -22,9 +22,9 @@ __all__ = ["accumulate_per_iteration", "find_interchanged_loops"]
 def find_interchanged_loops(
     builder: AccumulatorBuilder, reduction: Reduction, site: Site
 ) -> Interleaved | None:
-    """Find the loops around *reduction* that have to be inside of its own; ``None`` for none.
+    """Find the loops around *reduction* that must be inside its own; ``None`` for none.
 
-    Its loop stores what it reads, once for all their iterations: a tile that was fetched.
+    Its loop stores what it reads once for all their iterations, such as a prefetched tile.
     """
     kernel, insn_id = builder.kernel, str(site.insn.id)
     if site.place.inames != site.insn.within_inames:
@@ -78,7 +78,7 @@ def accumulate_per_iteration(
     kernel = builder.kernel
     shared = builder.loops.loops_shared(reduction, str(site.insn.id))
     outer = site.insn.within_inames.difference(apart.inames)
-    # reductions in one loop share the loops inside of it, and what these hold
+    # reductions in one loop share the loops inside it, and the contents of these
     copies = builder.inner_loops(
         (shared, apart.inames, outer),
         lambda: builder.loops.add(apart.inames, domain_inside(kernel, outer, apart.inames)),

@@ -108,8 +108,8 @@ def realize_reduction(
 def realize_for_code(kernel: LoopKernel) -> LoopKernel:
     """Replace all reductions of a typed kernel by loops, in nests that can be generated.
 
-    A reduction whose loop stores what it reads, such as tiles, once for all iterations of loops
-    around it, has an array of accumulators, one for each iteration of those.
+    If the loop of a reduction stores what it reads, such as tiles, once for all iterations of
+    enclosing loops, the reduction gets an array of accumulators, one for each of these iterations.
     """
     has_any = any(insn.has_reductions for insn in kernel.instructions)
     return _realize_for_code(kernel) if has_any else kernel
@@ -155,8 +155,8 @@ def _replace(
 def _find_interchanged(before: LoopKernel, after: LoopKernel) -> tuple[str, str] | None:
     """Return two loops of which the first must enclose the second, but is now inside it.
 
-    A scan along the inner one of two loops sets its accumulator in the outer one; where that is
-    the inner one of another scan, neither order is right for both.
+    A scan along the inner one of two loops sets its accumulator in the outer one; if that is
+    the inner one of another scan, neither order suits both.
     """
     around, inside = before.iname_to_insns(), after.iname_to_insns()
     for chain in after.loop_priority:
@@ -172,9 +172,9 @@ def _other_order(kernel: LoopKernel, outer: str, inner: str) -> TransformError:
     inside = kernel.iname_to_insns()
     alone = min(inside[inner] - inside[outer])
     return TransformError(
-        f"a scan needs the loop '{outer}' around '{inner}', and another one needs the contrary",
+        f"one scan needs loop '{outer}' around '{inner}', and another one needs the opposite",
         where=f"instruction '{kernel.id_to_insn[alone]}'",
-        because=f"it is inside of '{inner}', and not of '{outer}'",
+        because=f"it is inside '{inner}', but not inside '{outer}'",
         hint="give the instruction of one of them loops of its own: duplicate_inames(kernel, "
         f"'{outer},{inner}', within='id:...')",
     )
@@ -186,7 +186,7 @@ def _lacks_types(kernel: LoopKernel) -> bool:
 
 
 def _typed(kernel: LoopKernel, insns: list[InstructionBase]) -> list[InstructionBase]:
-    """Return those instructions whose reductions have operands of known types."""
+    """Return the instructions whose reductions have operands of known types."""
     if not _lacks_types(kernel):
         return insns
     typer = ExpressionTyper(kernel)
@@ -206,7 +206,7 @@ def _is_typed(typer: ExpressionTyper, insn: InstructionBase) -> bool:
 
 
 def _wait_for_all(insn: InstructionBase, parts: dict[str, tuple[str, ...]]) -> InstructionBase:
-    """Let an instruction that waits for one with several results wait for all of these."""
+    """Let an instruction that depends on one with several results depend on all of these."""
     if not parts or insn.depends_on.isdisjoint(parts):
         return insn
     more = {part for name in insn.depends_on & parts.keys() for part in parts[name]}

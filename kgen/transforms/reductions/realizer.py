@@ -33,8 +33,8 @@ __all__ = ["Realizer"]
 class Realizer:
     """Replaces the reductions of instructions by accumulators.
 
-    :arg nested: replace reductions inside of others, too
-    :arg makes_arrays: a reduction whose loop is outside of loops around it has an accumulator
+    :arg nested: replace reductions inside others, too
+    :arg makes_arrays: a reduction whose loop is outside some enclosing loops has an accumulator
         for each of their iterations
     """
 
@@ -76,7 +76,7 @@ class Realizer:
         return self._with_accumulators([changed.copy(depends_on=depends_on)])
 
     def accumulate(self, reduction: Reduction, site: Site) -> Accumulated:
-        """Append the instructions that compute *reduction*, in the way that fits its loops."""
+        """Append the instructions that compute *reduction*, as its loops require."""
         builder = self.builder
         if not reduction.inames:
             operands, site = self._realize_operands(reduction, reduction.exprs, site)
@@ -93,7 +93,7 @@ class Realizer:
         return accumulate_in_loop(builder, reduction, site)
 
     def guarded(self, site: Site, condition: Expr) -> Site:
-        """Return the same place for what matters under a condition on accumulators only."""
+        """Return the same place, where values matter only under a condition on accumulators."""
         return site.guarded(condition, self.builder.writers_of(condition))
 
     def _with_accumulators(self, insns: list[InstructionBase]) -> list[InstructionBase]:
@@ -139,7 +139,7 @@ class Realizer:
     def _only_where_it_counts(
         self, reduction: Reduction, operands: tuple[Expr, ...], site: Site
     ) -> tuple[Site, tuple[Expr, ...]]:
-        """Let a step that else changes nothing wait for the condition of a reduction inside.
+        """Guard a step that otherwise changes nothing by the condition of a reduction inside it.
 
         ``sum(j, if(i != j, sum(k, a[j, k]), 0))`` steps under ``i != j``.
         """
@@ -157,7 +157,7 @@ class Realizer:
 class _Operands(IdentityMapper):
     """Replaces the reductions in the expressions at one place.
 
-    ``waits`` are the ids of the instructions that the expressions wait for then.
+    ``waits`` are the ids of the instructions that the new expressions depend on.
     """
 
     def __init__(self, realizer: Realizer, site: Site) -> None:
@@ -167,7 +167,7 @@ class _Operands(IdentityMapper):
         self.waits: list[str] = []
 
     def values(self, operand: Expr) -> tuple[Expr, ...]:
-        """Return an operand of a reduction, or those that a reduction with several values is."""
+        """Return an operand of a reduction, or one for each value of a reduction inside."""
         if not isinstance(operand, Reduction):
             return (self.rec(operand),)
         found = self.realizer.accumulate(operand, self.site)
@@ -179,7 +179,8 @@ class _Operands(IdentityMapper):
         self.waits += found.writers
         if len(found.values) > 1:
             raise TransformError(
-                f"'{to_text(expr)}' has {counted(len(found.values), 'value')} and is used as one",
+                f"'{to_text(expr)}' has {counted(len(found.values), 'value')} and is used as a "
+                "single value",
                 kernel=self.realizer.builder.kernel.name,
                 where=f"instruction '{self.site.insn.id}'",
                 hint="assign it to as many variables first: a, b = ...",
@@ -205,7 +206,7 @@ class _Operands(IdentityMapper):
     map_logical_or = map_logical_and
 
     def _under(self, condition: Expr, expr: Expr) -> Expr:
-        """Replace the reductions in *expr*, which counts only where *condition* holds."""
+        """Replace the reductions in *expr*, whose value matters only if *condition* holds."""
         if not contains_reduction(expr):
             return expr
         inner = _Operands(self.realizer, self.realizer.guarded(self.site, condition))

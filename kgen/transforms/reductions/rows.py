@@ -70,10 +70,11 @@ class Total:
 class Rows:
     """Rows of entries, and the instructions that use the totals of each.
 
-    ``first`` and ``count`` say which rows there are, ``starts`` is the first entry of the row
-    ``row``, of the type ``dtype``, and ``most`` as many entries as there may be: a new name for the
-    length of the array ``sized``, if there is one. *results* are the instructions that run once for
-    each row; they wait for those of ``waits``. ``gone`` are all instructions that the rows had.
+    ``first`` and ``count`` describe the range of rows, ``starts`` is the first entry of the row
+    ``row``, of the type ``dtype``, and ``most`` an upper bound of the number of entries: a new name
+    for the length of the array ``sized``, if there is one. *results* are the instructions that run
+    once for each row; they depend on those of ``waits``. ``gone`` are all original instructions of
+    the rows.
     """
 
     row: str
@@ -111,8 +112,8 @@ class _Finder:
             for tag in kernel.iname_tags_of_type(name, InameImplementationTag):
                 raise TransformError(
                     f"loop '{name}' has the tag '{tag}'",
-                    because="balance distributes both loops in its own way",
-                    hint=f"balance before anything tags or splits '{name}'",
+                    because="balance distributes both loops itself",
+                    hint=f"call balance before '{name}' is tagged or split",
                 )
         self.kernel = _with_expanded_rules(kernel, row)
         self.inside = [i for i in self.kernel.instructions if row in i.within_inames]
@@ -125,7 +126,7 @@ class _Finder:
         self._sum_up_updates()
 
     def rows(self, entries: str | int | None) -> Rows:
-        """Return all that was found."""
+        """Return the rows."""
         starts, shift = self._starts()
         first, count = self._range()
         entry = f"{self.k}_entry"
@@ -164,7 +165,7 @@ class _Finder:
         for insn in uses_k:
             if self.row not in insn.within_inames:
                 raise TransformError(
-                    f"instruction '{insn.id}' runs over '{self.k}', and not in loop '{self.row}'",
+                    f"instruction '{insn.id}' runs over '{self.k}' outside loop '{self.row}'",
                     where=str(insn),
                     hint=f"give it a loop of its own: duplicate_inames(kernel, '{self.k}', "
                     f"within='id:{insn.id}')",
@@ -173,31 +174,32 @@ class _Finder:
             others = insn.within_inames - {self.row, self.k}
             if others:
                 raise TransformError(
-                    f"instruction '{insn.id}' is inside of loop '{min(others)}', too",
+                    f"instruction '{insn.id}' is also inside loop '{min(others)}'",
                     where=str(insn),
-                    because=f"balance takes loops '{self.row}' and '{self.k}' alone",
-                    hint=f"a kernel without '{min(others)}', called for each of its iterations",
+                    because=f"balance supports only loops '{self.row}' and '{self.k}'",
+                    hint=f"write a kernel without '{min(others)}', and call it for each of its "
+                    "iterations",
                 )
             if not isinstance(insn, Assignment | CallInstruction):
                 raise TransformError(
-                    f"instruction '{insn.id}' in loop '{self.row}' is no assignment",
+                    f"instruction '{insn.id}' in loop '{self.row}' is not an assignment",
                     where=str(insn),
-                    hint="state it as an assignment, or move it out of the loop",
+                    hint="write it as an assignment, or move it out of the loop",
                 )
 
     def _check_other_loops(self) -> None:
-        """Reject loops whose bounds would lose names that they depend on."""
+        """Reject loops whose bounds depend on names that would be removed."""
         for iname in self.kernel.inames:
             needed = {self.row, self.k, *self.written}.intersection(
                 self.kernel.domain_parameters(iname)
             )
             if needed and iname not in (self.row, self.k):
                 raise TransformError(
-                    f"loop '{iname}' depends on '{min(needed)}', and so on the row",
+                    f"loop '{iname}' depends on '{min(needed)}', and therefore on the row",
                     where=str(self.kernel.restricted(iname)),
-                    because=f"balance takes the loops '{self.row}' and '{self.k}' alone",
-                    hint=f"reduce over '{self.k}' instead, if it is the same loop; else move what "
-                    f"it has to a loop '{self.row}' of its own",
+                    because=f"balance supports only loops '{self.row}' and '{self.k}'",
+                    hint=f"reduce over '{self.k}' instead, if it is the same loop; else move its "
+                    f"instructions to a separate loop '{self.row}'",
                 )
 
     def _range(self) -> tuple[Expr, Expr]:
@@ -209,7 +211,7 @@ class _Finder:
         return found
 
     def _bounds(self, iname: str) -> tuple[Expr, Expr]:
-        """Return the first value of a loop and the number of values, all of which there are."""
+        """Return the first value of a loop and the number of values, without gaps."""
         domain = self.kernel.restricted(iname)
         try:
             found = self.kernel.get_iname_bounds(iname)
@@ -238,7 +240,7 @@ class _Finder:
         )
 
     def _starts(self) -> tuple[Expr, Expr]:
-        """Return the first entry of a row, and what ``k`` is more than the number of an entry."""
+        """Return the first entry of a row, and the offset of ``k`` from the number of an entry."""
         first, extent = (self._resolved(bound) for bound in self._bounds(self.k))
         form = linear_form(extent)
         terms = dict(form.terms)
@@ -246,17 +248,17 @@ class _Finder:
         if len(form.terms) != 2 or form.constant or not isinstance(start, p.Subscript):
             raise self._unfit(
                 self.k,
-                f"it has '{to_text(form.to_expr())}' iterations, which is no difference of two "
-                "elements of one array",
+                f"it has '{to_text(form.to_expr())}' iterations, which is not the difference of "
+                "two elements of one array",
                 "the starts of rows in one array",
             )
         following = _at(start, self.row, p.Variable(self.row) + 1)
         if end != following or self.row not in variable_names(start):
             raise self._unfit(
                 self.k,
-                f"a row ends at '{to_text(end)}', and the next one begins at "
+                f"a row ends at '{to_text(end)}', but the next one begins at "
                 f"'{to_text(following)}'",
-                "rows that follow each other",
+                "contiguous rows",
             )
         shift = simplify(minus(first, start))
         return start, shift
@@ -269,16 +271,16 @@ class _Finder:
             name = min(changing)
             raise self._unfit(
                 self.k,
-                f"'{name}' in its bounds is not set once in each row, by a plain assignment, and "
-                "read in the rows only",
-                "bounds that are set so",
+                f"'{name}' in its bounds is not a value that a plain assignment sets once in "
+                "each row, and that only the row reads",
+                "such bounds",
             )
         return _PlainIntegers()(bound)
 
     # -- definitions in the rows --------------------------------------------------------------
 
     def _definitions(self) -> dict[str, Expr]:
-        """Return the variables that stand for expressions of what does not change in the rows."""
+        """Return the variables that stand for expressions in values that the rows do not change."""
         kernel = self.kernel
         inside = {insn.id for insn in self.inside}
         found: dict[str, Assignment] = {}
@@ -336,14 +338,14 @@ class _Finder:
     def _reduced(self, insn: InstructionBase) -> InstructionBase:
         found = _update_of(insn)
         if found is None or self.k in variable_names(insn.assignees[0]):
-            raise self._no_update(insn, "it does not combine a value with what it had before")
+            raise self._no_update(insn, "it does not combine a value with its previous value")
         place, name, operand = found
         operation = parse_reduction_op(name)
         for other in self.inside:
             reads = _reads(*other.expressions()) | set(other.assignee_var_names())
             is_beside = other.id != insn.id and self.k in other.within_inames
             if is_beside and assignee_name(place) in reads:
-                raise self._no_update(insn, f"'{other.id}' uses what it updates")
+                raise self._no_update(insn, f"'{other.id}' uses the value that it updates")
         dtype = self._type_of(place)[0]
         operand = substitute(operand, self.definitions)
         (own,) = self._type_of(operand)
@@ -363,11 +365,11 @@ class _Finder:
 
     def _no_update(self, insn: InstructionBase, because: str) -> TransformError:
         return TransformError(
-            f"instruction '{insn.id}' in loop '{self.k}' is no reduction",
+            f"instruction '{insn.id}' in loop '{self.k}' is not a reduction",
             where=str(insn),
             because=because,
-            hint=f"state it as a reduction, 'acc = sum({self.k}, ...)', or as an update, "
-            "'acc = acc + ...' with +, *, max or min",
+            hint=f"write it as a reduction, 'acc = sum({self.k}, ...)', or as an update, 'acc = "
+            "acc + ...' with +, *, max or min",
         )
 
     # -- totals and results -------------------------------------------------------------------
@@ -386,16 +388,17 @@ class _Finder:
         inner = any(isinstance(part, Reduction) for part in walk(*node.exprs))
         if node.inames != (self.k,) or inner:
             raise TransformError(
-                f"instruction '{insn.id}' reduces over other loops than '{self.k}', too",
+                f"instruction '{insn.id}' also reduces over loops other than '{self.k}'",
                 where=str(insn),
-                hint="split_reduction_outward, or instructions of their own for other loops",
+                hint="use split_reduction_outward, or put the other loops into separate "
+                "instructions",
             )
         if not node.operation.is_commutative:
             raise TransformError(
                 f"'{node.operation.name}' in instruction '{insn.id}' cannot be balanced",
                 where=str(insn),
                 because="work-items combine parts of a row in another order",
-                hint="sum, product, max, min, any, all, argmin, argmax",
+                hint="use sum, product, max, min, any, all, argmin, argmax",
             )
         if insn.predicates:
             raise TransformError(
@@ -415,7 +418,7 @@ class _Finder:
     def _most(self, totals: Sequence[Total], entry: str) -> tuple[Expr, str | None]:
         """Return the length of an array that has an element for each entry.
 
-        It may be an array of unknown length, which gets a name; then return the array, too.
+        An unknown length gets a name; the array is then returned, too.
         """
         one, always, unknown = p.Variable(entry), _Unconditional(), None
         for node in walk(*(always(operand) for total in totals for operand in total.operands)):
@@ -430,10 +433,10 @@ class _Finder:
         if unknown is not None:
             return p.Variable(new_names(self.kernel)(f"n_{self.row}_entries")), unknown
         raise TransformError(
-            f"nothing tells how many entries the rows over '{self.row}' have",
-            because="no array is subscripted by the number of an entry, and on no condition, as "
-            f"'values[{self.k}]' would be",
-            hint="balance(..., entries='entries'), an expression of sizes",
+            f"the number of entries of the rows over '{self.row}' cannot be inferred",
+            because="no array is subscripted unconditionally by the entry, as in "
+            f"'values[{self.k}]'",
+            hint="pass it as an expression of sizes: balance(..., entries='entries')",
         )
 
     def _size(self, given: str | int) -> Expr:
@@ -445,11 +448,11 @@ class _Finder:
         except KgenError as err:
             raise _no_size(given, str(err).splitlines()[0]) from err
         if unknown:
-            raise _no_size(given, f"'{min(unknown)}' is no number that callers pass")
+            raise _no_size(given, f"'{min(unknown)}' is not a number that callers pass")
         return size
 
     def _kept(self) -> list[InstructionBase]:
-        """Return the instructions of a row, without what is defined for its entries alone."""
+        """Return the instructions of a row, without definitions used only for its entries."""
         read = {
             name
             for insn in self.inside
@@ -465,7 +468,7 @@ class _Finder:
         return kept[::-1]
 
     def _results(self) -> tuple[InstructionBase, ...]:
-        """Return the instructions of a row, each behind those that it waits for."""
+        """Return the instructions of a row, each after its dependencies."""
         left, found = self._kept(), []
         before = {insn.id: ancestors(self.kernel, insn) for insn in left}
         while left:
@@ -481,7 +484,7 @@ class _Finder:
         """Reject dependences between rows."""
         for node in reductions:
             for name in sorted(_reads(*_replaced(node, self.definitions).exprs) & self.written):
-                raise self._dependent(name, f"'{to_text(node)}' reads it, and the rows write it")
+                raise self._dependent(name, f"'{to_text(node)}' reads it, but the rows write it")
         results = [plain for insn in self._results() for plain in _without_totals(insn, self.k)]
         accesses: dict[str, list[Access]] = {}
         for access in collect_accesses(self.kernel, results):
@@ -505,14 +508,14 @@ class _Finder:
         is_set = not first.predicates and name not in _reads(*first.read_exprs())
         if outside or not is_set or self.kernel.temporary_variables[name].shape:
             raise self._dependent(
-                name, f"'{name}' is not a number that each row sets first, for itself alone"
+                name, f"'{name}' is not a scalar that each row sets before it reads it"
             )
 
     def _dependent(self, name: str, because: str) -> TransformError:
         return TransformError(
-            f"rows depend on each other by '{name}'",
+            f"rows depend on each other through '{name}'",
             because=because,
-            hint=f"let each row write elements of its own, '{name}[{self.row}]', and read others "
+            hint=f"let each row write its own elements, '{name}[{self.row}]', and read others "
             "from another array",
         )
 
@@ -522,9 +525,9 @@ class _Finder:
 
 def _no_size(given: str | int, because: str) -> TransformError:
     return TransformError(
-        f"'{given}' is not the number of entries",
+        f"'{given}' is not a number of entries",
         because=because,
-        hint="entries='n_entries', an affine expression of sizes that callers pass",
+        hint="pass an affine expression of sizes that callers pass: entries='n_entries'",
     )
 
 
@@ -549,7 +552,7 @@ def _reads(*exprs: Expr) -> set[str]:
 
 
 def _without_totals(insn: InstructionBase, k: str) -> list[InstructionBase]:
-    """Return an instruction without reductions over *k*; one for each result of such."""
+    """Return an instruction without reductions over *k*; one for each result if it has several."""
     value = getattr(insn, "expression", None)
     if isinstance(value, Reduction) and k in value.inames:
         return [Assignment(place, 0, id=insn.id) for place in insn.assignees]
@@ -557,7 +560,7 @@ def _without_totals(insn: InstructionBase, k: str) -> list[InstructionBase]:
 
 
 def _reads_outside(insn: InstructionBase, k: str) -> set[str]:
-    """Return what an instruction reads, but for the operands of reductions over *k*."""
+    """Return the names that an instruction reads outside the operands of reductions over *k*."""
     plain = _without_totals(insn, k)
     return {name for new in plain for name in _reads(*new.read_exprs())}
 

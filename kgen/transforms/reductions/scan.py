@@ -29,7 +29,7 @@ __all__ = ["Scan", "ScanPolicy", "plan_scan"]
 
 @dataclass(frozen=True)
 class ScanPolicy:
-    """Which reductions become scans: all that can (*automatic*), or all, else an error."""
+    """Which reductions become scans: all that can (*automatic*), or all (*forced*), with errors."""
 
     automatic: bool = False
     forced: bool = False
@@ -46,9 +46,9 @@ class Scan:
     """How a reduction runs along loops: over work-groups, then plain ones, then work-items.
 
     In the lexicographic order of ``groups``, ``turns``, ``lane`` and ``items`` each step adds
-    ``pieces``: domains of the loops over what is new. The values of ``lane``, a loop over
+    ``pieces``: domains of the loops over its new elements. The values of ``lane``, a loop over
     work-items, are ``lanes``, the first and the last; ``rows`` are those of the other loops over
-    work-items. ``items`` are plain loops inside of it: each work-item has several steps in a row.
+    work-items. ``items`` are plain loops inside it: each work-item has several consecutive steps.
     """
 
     groups: tuple[str, ...]
@@ -76,7 +76,7 @@ def plan_scan(
 ) -> Scan | None:
     """Prove that *reduction* is a scan and return how it runs, or raise an error.
 
-    ``None`` for one that is to stay a reduction.
+    ``None`` if it remains a reduction.
     """
     if wishes.is_idle or site.place.inames != site.insn.within_inames:
         return None
@@ -122,7 +122,7 @@ def _plan(
 
 
 def _orders(sweep: tuple[str, ...], kernel: LoopKernel) -> tuple[tuple[str, ...], ...]:
-    """Return the orders in which the loops can run: work-groups first, on targets with such.
+    """Return the orders in which the loops can run: work-groups first, on targets that have them.
 
     Each work-item has several consecutive steps, or the steps are distributed cyclically.
     """
@@ -165,7 +165,7 @@ def _sweep(
     wanted = wishes.outer_iname
     if wanted is not None:
         if wanted not in site.within:
-            raise _not_a_scan(reduction, site, f"it is not inside of the loop '{wanted}'")
+            raise _not_a_scan(reduction, site, f"it is not inside the loop '{wanted}'")
         found: tuple[str, ...] = (wanted,)
     else:
         found = bounding_loops(kernel, site.within, reduction.inames)
@@ -182,8 +182,9 @@ def _sweep(
             if not isinstance(tag, on_axes):
                 raise site.error(
                     f"the scan '{to_text(reduction)}' cannot run along '{name}', tagged '{tag}'",
-                    f"leave '{name}' a loop or tag it l.0, g.0; to compute what comes before in "
-                    "every group, name the loop inside of it: force_outer_iname_for_scan='...'",
+                    f"leave '{name}' sequential, or tag it l.0 or g.0; to recompute the "
+                    "preceding part in every group, name the loop inside it: "
+                    "force_outer_iname_for_scan='...'",
                 )
     return found
 
@@ -201,26 +202,26 @@ def _lane(
         )
     if site.predicates and any(_is_on(kernel, name, AxisTag) for name in sweep):
         raise site.error(
-            f"the scan '{to_text(reduction)}' over work-items stands under a condition",
+            f"the scan '{to_text(reduction)}' over work-items is under a condition",
             "assign it to a temporary without a condition first",
         )
     return lanes[0] if lanes else None
 
 
 def _reject_parallel_values(reduction: Reduction, site: Site, kernel: LoopKernel) -> None:
-    """Reject a scan whose own loop is parallel: it takes what is new at a step in order."""
+    """Reject a scan whose own loop is parallel: a step combines its new elements in order."""
     for name in reduction.inames:
         for tag in kernel.iname_tags_of_type(name, ConcurrentTag):
             raise site.error(
                 f"the loop '{name}' of the scan '{to_text(reduction)}' is tagged '{tag}'",
-                f"untag_inames(kernel, '{name}', ...), and tag the loop that it runs along",
+                f"untag_inames(kernel, '{name}', ...), and tag the loop that the scan runs along",
             )
 
 
 def _reject_uses_of_sweep(
     builder: AccumulatorBuilder, reduction: Reduction, site: Site, sweep: tuple[str, ...]
 ) -> None:
-    """Reject operands that differ from step to step, and conditions that do."""
+    """Reject operands that differ from step to step, and such conditions."""
     kernel = builder.kernel
     used = set(variable_names(*reduction.exprs)).intersection(sweep)
     if used:
@@ -234,8 +235,8 @@ def _reject_uses_of_sweep(
         named = changing.intersection(variable_names(condition))
         if named:
             raise site.error(
-                f"the scan '{to_text(reduction)}' stands under the condition "
-                f"'{to_text(condition)}', which may change along '{sweep[-1]}'",
+                f"the scan '{to_text(reduction)}' is under the condition '{to_text(condition)}', "
+                f"which may change along '{sweep[-1]}'",
                 "assign the scan to a temporary without a condition first",
             )
 
@@ -258,7 +259,7 @@ def _reject_changing_bounds(
                     reduction,
                     site,
                     f"its bounds depend on '{param}', which instruction '{name}' sets in the "
-                    f"loop '{sweep[-1]}', that it runs along",
+                    f"loop '{sweep[-1]}', which it runs along",
                 )
     for node in inside:
         around = site.within.union(inames.difference(node.inames))
@@ -302,8 +303,8 @@ def _is_stored_in_step(
 ) -> bool:
     """Tell whether each step stores an element that only it and later steps read.
 
-    That is so where an axis of what is written is the loop, the same axis of what is read is
-    the loop variable of the reduction, and that is never ahead of the loop.
+    That holds if a subscript of the written element is the loop variable, the same subscript of the
+    read element is the variable of the reduction, and the latter is never greater than the former.
     """
     if len(sweep) > 1 or len(reduction.inames) > 1:
         return False

@@ -32,7 +32,7 @@ def share_launches(
 ) -> list[InstructionBase]:
     """End the launches of independent scans together.
 
-    *kernel* is the one before, *instructions* those that its scans have become.
+    *kernel* is the original kernel, *instructions* are those that replace its scans.
     """
     by_id = {str(insn.id): insn for insn in instructions}
     shared: list[list[GroupScan]] = []
@@ -63,7 +63,7 @@ def share_launches(
 
 
 def _are_independent(kernel: LoopKernel, one: str, other: str, loops: frozenset[str]) -> bool:
-    """Tell whether neither instruction waits for the other, inside of the *loops* of both."""
+    """Tell whether neither instruction waits for the other, inside the *loops* of both."""
     if one == other:
         return True
     return one not in _waits_for(kernel, other, loops) and other not in _waits_for(
@@ -72,7 +72,7 @@ def _are_independent(kernel: LoopKernel, one: str, other: str, loops: frozenset[
 
 
 def _waits_for(kernel: LoopKernel, insn_id: str, loops: frozenset[str]) -> set[str]:
-    """Return all that an instruction waits for; of a plain loop, all that is inside."""
+    """Return all dependencies of an instruction; those on a plain loop include its whole body."""
 
     def before(name: str) -> Iterator[str]:
         insn = kernel.id_to_insn[name]
@@ -84,10 +84,10 @@ def _waits_for(kernel: LoopKernel, insn_id: str, loops: frozenset[str]) -> set[s
 
 
 def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
-    """Append what finds what all groups before each one add up to: in launches of its own.
+    """Append the computation of the total of all groups before each one, in separate launches.
 
-    Return the place behind it, and what holds those totals. In one launch, where groups can wait
-    for each other, they look back (:func:`look_back`); else
+    Return the place after it, and the variables of these totals. If groups can wait for each other,
+    there is one launch in which they look back (:func:`look_back`); otherwise
 
     ::
 
@@ -102,8 +102,8 @@ def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
         ... gbarrier
         acc = part[g]                # where the scan of group g begins
 
-    So the operands are read twice and the results written once (reduce-then-scan). That is less to
-    move than where each group scans first, and adds the totals of others to its results later.
+    The operands are read twice and the results written once (reduce-then-scan). That moves less
+    data than if each group scans first, and adds the totals of others to its results later.
     S. Chatterjee, G. Blelloch, M. Zagha: Scan primitives for vector computers, Supercomputing
     1990; D. Merrill, M. Garland: Single-pass parallel prefix scan with decoupled look-back,
     NVIDIA NVR-2016-002, which compares both.
@@ -134,9 +134,9 @@ def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
 
 
 def _waiting_for_outside(steps: Steps, site: Site) -> Site:
-    """Let what runs a launch earlier wait for nothing in the plain loops of the scan.
+    """Remove dependencies of an earlier launch on instructions in the plain loops of the scan.
 
-    It waits for what that waits for outside of them: operands are not stored inside.
+    It depends on what those depend on outside these loops: operands are not stored inside.
     """
     kernel = steps.builder.kernel
     loops = {*steps.scan.turns, *steps.scan.items}
@@ -181,7 +181,7 @@ def _totals(steps: Steps, site: Site) -> tuple[list[p.Variable], list[str]]:
         if lanes is not None:
             waits = combine_lanes(builder, reduction, site, lanes, totals, waits)
         return totals, waits
-    # non-commutative operations are combined turn after turn
+    # non-commutative operations are combined round after round
     totals, starts = steps.accumulators(site, steps.neutral)
     values, waits = steps.accumulators(each, steps.neutral)
     waits = steps.add_new(adding, names, values, waits)
@@ -230,7 +230,7 @@ def _in_lanes(
     steps_of_lane = _domain(steps, (last,), scan.groups[:-1])
 
     def part() -> tuple[Site, list[Expr]]:
-        """Return the place of the work-items that have a part, and that."""
+        """Return the place of the work-items that have a part, and the part."""
         element = loops.new_iname(f"{last}_part")
         renamed = {**names, last: element}
         loops.add_domain(domain_at(rename_dims(steps_of_lane, renamed), element, own))
@@ -255,7 +255,7 @@ def _carry_on(
     more: Sequence[Expr],
     waits: list[str],
 ) -> list[str]:
-    """Combine the carry with *more*, after *waits*; return all ids."""
+    """Combine the carry with *more*, after *waits*; return all ids of dependencies."""
     new, done = _set_new(steps, site, "total", steps.combine(carry, more), waits)
     return [*waits, *steps.assign(site, carry, new, done, f"{steps.suffix}_carry")]
 
@@ -270,7 +270,7 @@ def _set_new(
 
 
 def _domain(steps: Steps, inames: tuple[str, ...], outer: tuple[str, ...] = ()) -> BasicSet:
-    """Return the domain of loops over work-groups, inside of those *outer* and of other loops."""
+    """Return the domain of loops over work-groups, inside the loops *outer* and others."""
     around = steps.site.insn.within_inames.difference(steps.scan.sweep)
     return domain_inside(steps.builder.kernel, around.union(outer), inames)
 

@@ -19,10 +19,10 @@ __all__ = ["LaneScan"]
 class LaneScan:
     """Appends the steps of a scan across the work-items from the *first* on, *count* of them.
 
-    Values before and after a step are in two sets of arrays. So one barrier between two steps is
+    Values before and after a step are in two sets of arrays. One barrier between two steps is
     enough: no step writes what it reads. W. D. Hillis, G. L. Steele: Data parallel algorithms,
     Communications of the ACM 29 (1986). Where lanes of a warp exchange values, there are two steps:
-    one in each row of lanes, one that adds the last values of the rows before.
+    one within each row of lanes, one that adds the last values of the preceding rows.
     """
 
     def __init__(self, steps: Steps, first: int, count: int) -> None:
@@ -87,7 +87,7 @@ class LaneScan:
     def _across_rows(
         self, row: WarpRow, site: Site, lane: Expr, values: Sequence[Expr], waits: list[str]
     ) -> list[str]:
-        """Combine within each row of lanes, then with the last values of the rows before."""
+        """Combine within each row of lanes, then with the last values of the preceding rows."""
         own: Sequence[Expr] = values
         distance = 1
         number = p.Remainder(_shifted(lane, -self.first), row.width)

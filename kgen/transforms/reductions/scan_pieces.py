@@ -40,18 +40,18 @@ class Steps:
 
     @property
     def neutral(self) -> tuple[Expr, ...]:
-        """What nothing combines to."""
+        """The neutral elements."""
         return tuple(self.reduction.operation.neutral(self.dtypes))
 
     # -- places -------------------------------------------------------------------------------
 
     def before_loops(self, site: Site, loops: tuple[str, ...]) -> Site:
-        """Return the place before *loops*, which waits for what is outside of them."""
+        """Return the place before *loops*, with the dependencies outside them."""
         inside = self.builder.inside(frozenset(loops), site.depends_on)
         return site.without(inside).outside(loops)
 
     def copy_loops(self, loops: tuple[str, ...], names: Mapping[str, str]) -> dict[str, str]:
-        """Make loops like some of the scan, whose loops around them are called *names*.
+        """Make loops like some of the scan, whose enclosing loops are called *names*.
 
         Return ``old -> new``.
         """

@@ -24,9 +24,9 @@ def accumulate_scan(
 ) -> Accumulated:
     """Append the instructions that compute a scan; return the variables of its values.
 
-    Along plain loops that is an accumulator which is set before the outermost one. Work-items
-    combine what is new at their steps in local memory. Work-groups have the totals of those
-    before them computed first, or look back at what those have found.
+    Along plain loops, the result is an accumulator that is set before the outermost one. Work-items
+    combine the new elements of their steps in local memory. For work-groups, the totals of
+    preceding groups are computed first, or each looks back at the totals that these have published.
     """
     steps = Steps(builder, reduction, scan, site)
     start = steps.neutral
@@ -46,10 +46,10 @@ def accumulate_scan(
 def _accumulate_in_lanes(
     steps: Steps, own_lane: str, site: Site, start: tuple[Expr, ...] | None
 ) -> Accumulated:
-    """Scan with a loop over lanes of its own, all of which run at every step.
+    """Scan with a separate loop over lanes, all of which run at every step.
 
-    Lanes that have no step combine nothing. Without a *start*, the group looks back for it when
-    it knows its own total.
+    Lanes that have no step combine the neutral element. Without a *start*, the group looks back for
+    it when it knows its own total.
     """
     scan, builder = steps.scan, steps.builder
     assert scan.lanes is not None

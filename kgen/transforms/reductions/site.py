@@ -16,7 +16,7 @@ __all__ = ["Site", "counted_from_zero"]
 
 @dataclass(frozen=True)
 class Site:
-    """The place of an expression in an instruction, and that of the instructions it becomes.
+    """The place of an expression in an instruction, and of the instructions that replace it.
 
     ``within`` are the loops around it, ``predicates`` the conditions under which its value
     matters, ``depends_on`` the ids of the instructions that run before. Reductions over the same
@@ -47,11 +47,11 @@ class Site:
         return TransformError(what, where=f"instruction '{self.insn.id}'", hint=hint)
 
     def inside(self, inames: Iterable[str]) -> Site:
-        """Return the same place inside of more loops."""
+        """Return the same place inside more loops."""
         return dataclasses.replace(self, within=self.within.union(inames))
 
     def outside(self, inames: Iterable[str]) -> Site:
-        """Return the same place outside of some loops."""
+        """Return the same place outside some loops."""
         return dataclasses.replace(self, within=self.within.difference(inames))
 
     def after(self, insn_ids: Iterable[str]) -> Site:
@@ -63,7 +63,7 @@ class Site:
         return dataclasses.replace(self, depends_on=self.depends_on - insn_ids)
 
     def hoisted(self, loops: frozenset[str]) -> Site:
-        """Return the place outside of some loops, without the conditions that depend on them."""
+        """Return the place outside some loops, without the conditions that depend on them."""
         kept = {c for c in self.predicates if loops.isdisjoint(variable_names(c))}
         return dataclasses.replace(self, within=self.within - loops, predicates=frozenset(kept))
 

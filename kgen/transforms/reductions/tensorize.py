@@ -42,7 +42,7 @@ __all__ = ["tensorize"]
 
 @dataclass(frozen=True)
 class _Loops:
-    """The loops over rows, columns and terms; *held*: those over rows that lanes have already."""
+    """The loops over rows, columns and terms; *held*: those over rows that lanes already have."""
 
     row: str
     column: str
@@ -99,10 +99,10 @@ def tensorize(
     the terms of a step in an order that NVIDIA does not specify. Other targets run the same loops
     as plain code, in the original order.
 
-    With two names for lanes, the first loop is over groups of four lanes, which have sums of the
+    With two names for lanes, the first loop is over groups of four lanes, which hold sums of the
     same rows, on ``l.1``; the second is over the lanes of a group, on ``l.0``. Then reductions over
     columns are over ``l.0``, and another product of the same rows can follow, whose first
-    factor is the result of the first product: in its call, name the row loop as in the first::
+    factor is the result of the first product: name its row loop as in the first call::
 
         for i, j  {0<=i<16, 0<=j<8}         for group, i_reg, pair, j_reg  {group: l.1, pair: l.0}
           c[i,j] = sum(k, ...)          =>    c[group + i_reg*8, pair*2 + j_reg] = sum(k, ...)
@@ -146,7 +146,7 @@ def _three(kernel: LoopKernel, inames: str | Iterable[str]) -> _Loops:
 
 
 def _held_rows(kernel: LoopKernel, row: str) -> tuple[str, ...]:
-    """Return the loops that groups of lanes have of a loop over rows, which is none any more."""
+    """Return the loops into which an earlier call distributed a loop over rows."""
     if row in kernel.inames:
         return ()
     return tuple(
@@ -161,7 +161,7 @@ def _parts_of(kernel: LoopKernel, name: str) -> set[tuple[str, str | None]]:
 def _names_of_lanes(
     kernel: LoopKernel, loops: _Loops, lane: str | Iterable[str] | None
 ) -> tuple[str, ...]:
-    """Return the names of the loops over lanes to be made: all, or pairs where groups are there."""
+    """Return the names of the new loops over lanes: all, or only pairs if groups exist already."""
     if lane is None:
         names = new_names(kernel)
         return (str(names("pair" if loops.held else "lane")),)
@@ -220,8 +220,10 @@ def _why_no_factors(
 ) -> tuple[str, str]:
     name = shapes[0].name
     kinds = " or ".join(shape.held_as for shape in wanted) or "no type"
-    because = f"'{to_text(term)}' is no product of two numbers of {kinds}, which {name} takes"
-    hint = f"declare the factors so, or cast them; there are {', '.join(_known_shapes())}"
+    because = f"'{to_text(term)}' is not a product of two numbers of {kinds}, as {name} requires"
+    hint = (
+        f"declare the factors so, or cast them; the known shapes are {', '.join(_known_shapes())}"
+    )
     return because, f"{hint}; factors of float32 need precision='tf32', which rounds them"
 
 
@@ -235,7 +237,7 @@ def _known_shapes() -> Iterator[str]:
 
 
 def _check_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> None:
-    """Reject factors that are not one for each row, and one for each column."""
+    """Reject factors unless one depends on the row only, and the other one on the column only."""
     names = dict.fromkeys(loops.rows, loops.row) | {n: n for n in (loops.column, loops.depth)}
     uses = [{names[n] for n in variable_names(part) if n in names} for part in factors]
     if sorted(map(sorted, uses)) != sorted(
@@ -248,8 +250,8 @@ def _check_factors(insn: InstructionBase, factors: Factors, loops: _Loops) -> No
         raise _no_product(
             insn,
             f"of the loops '{loops.row}', '{loops.column}' and '{loops.depth}', {shown}",
-            "one factor is to use the loops over rows and over terms, the other one those over "
-            "terms and over columns",
+            "let one factor use the loops over rows and terms, and the other one those over "
+            "terms and columns",
         )
 
 
@@ -260,9 +262,9 @@ def _reject_sums_as_factors(insn: InstructionBase, factors: Factors, loops: _Loo
         name = min(names)
         raise _no_product(
             insn,
-            f"it reads factors from '{name}', to which it adds up, and a step reads all factors "
-            "before it adds up any",
-            f"sum up in a variable of its own, and store that to '{name}' behind the loops",
+            f"it reads factors from '{name}', which is also its accumulator, but a step reads "
+            "all factors before it adds any product",
+            f"accumulate in a temporary, and store that to '{name}' after the loops",
         )
 
 
@@ -271,8 +273,9 @@ def _reject_conditions(insn: InstructionBase) -> None:
     for condition in insn.sorted_predicates:
         raise _no_product(
             insn,
-            f"it has the condition '{to_text(condition)}', and lanes compute products together",
-            "sum up without the condition, in a variable, and store under it",
+            f"it has the condition '{to_text(condition)}', but all lanes compute a product "
+            "together",
+            "accumulate unconditionally in a temporary, and store it under the condition",
         )
 
 
@@ -281,7 +284,7 @@ def _no_product(insn: InstructionBase, because: str, hint: str | None = None) ->
         f"tensor cores cannot compute '{insn.id}'",
         where=f"instruction '{insn}'",
         because=because,
-        hint=hint or "it is to be c[i, j] = sum(k, a[i, k]*b[k, j]), or x = x + a[i, k]*b[k, j]",
+        hint=hint or "write it as c[i, j] = sum(k, a[i, k]*b[k, j]), or x = x + a[i, k]*b[k, j]",
     )
 
 
@@ -294,7 +297,7 @@ def _require_box(kernel: LoopKernel, insn_id: str, loops: _Loops, shape: TensorS
     lengths = {name: sizes[name] for name in loops.new}
     for name, length in lengths.items():
         if name not in around:
-            raise _no_product(insn, f"it is not inside of the loop '{name}'")
+            raise _no_product(insn, f"it is not inside the loop '{name}'")
         bounds = kernel.get_iname_bounds(name)
         if (bounds.lower, bounds.extent) != (0, length):
             raise _wrong_length(insn, name, shape, length, str(bounds.extent))
@@ -302,13 +305,13 @@ def _require_box(kernel: LoopKernel, insn_id: str, loops: _Loops, shape: TensorS
     domain = kernel.domain_of(names).intersect_params(kernel.assumptions)
     for name, length in lengths.items():
         if not _is_whole(domain, name, length):
-            raise _wrong_length(insn, name, shape, length, "fewer at times")
+            raise _wrong_length(insn, name, shape, length, "fewer in some cases")
 
 
 def _require_held(
     kernel: LoopKernel, insn: InstructionBase, loops: _Loops, shape: TensorShape
 ) -> None:
-    """Reject rows of an earlier call of which lanes have others than those of a shape."""
+    """Reject rows that an earlier call distributed in another way than the shape does."""
     parts = {part: name for name in loops.held for part, _ in _parts_of(kernel, name)}
     wanted = {"group": shape.lanes // (BLOCK // PAIR), "row": shape.rows_of_lane}
     for part, length in wanted.items() if loops.held else ():
@@ -318,14 +321,14 @@ def _require_held(
             raise _no_product(
                 insn,
                 f"lanes have rows of '{loops.row}' of another shape than {shape.name}",
-                "products of the same rows are to have shapes of as many rows",
+                "choose shapes with the same number of rows for products of the same rows",
             )
         if parts[part] not in insn.within_inames:
-            raise _no_product(insn, f"it is not inside of the loop '{parts[part]}'")
+            raise _no_product(insn, f"it is not inside the loop '{parts[part]}'")
 
 
 def _is_whole(domain: Set, name: str, length: int) -> bool:
-    """Tell whether a loop has all of its iterations wherever it has one."""
+    """Tell whether a loop has either all of its iterations or none."""
     box = bound_dim(free_dim(domain, name), name, 0, length - 1)
     return bool(box.is_subset(domain))
 
@@ -335,9 +338,9 @@ def _wrong_length(
 ) -> TransformError:
     return _no_product(
         insn,
-        f"the loop '{name}' is to have {length} iterations from 0 on for {shape.name}, and has "
+        f"the loop '{name}' must have {length} iterations, from 0, for {shape.name}, but has "
         f"{found}",
-        f"split_iname(kernel, '{name}', {length}), and say that the size is a multiple: "
+        f"split_iname(kernel, '{name}', {length}), and state that the size is a multiple: "
         f"assume(kernel, 'n mod {length} = 0'), or pad the arrays",
     )
 
@@ -347,7 +350,7 @@ def _require_untagged(kernel: LoopKernel, loops: _Loops) -> None:
         for tag in kernel.iname_tags_of_type(name, InameImplementationTag):
             raise TransformError(
                 f"the loop '{name}' is tagged '{tag}', and cannot become lanes of tensor cores",
-                hint=f"untag_inames(kernel, '{name}', ...), or leave the tag out",
+                hint=f"untag_inames(kernel, '{name}', ...), or omit the tag",
             )
 
 
@@ -380,7 +383,7 @@ def _joined(kernel: LoopKernel, names: tuple[str, ...], new: str) -> LoopKernel:
     return rename_iname(kernel, names[0], new)
 
 
-#: A kernel, its loops that lanes have, and tags of others.
+#: A kernel, its loops that are distributed over lanes, and tags of others.
 _Split: TypeAlias = tuple[LoopKernel, tuple[str, ...], dict[str, list[Tag | None]]]
 
 

@@ -20,9 +20,9 @@ __all__ = ["Rows", "combine_lanes", "rows_of"]
 
 @dataclass(frozen=True)
 class Rows:
-    """The hardware axes around a reduction: each of their indices has a result of its own.
+    """The hardware axes around a reduction: each of their indices has its own result.
 
-    ``idle`` are axes of the kernel that are not around it; one index of those is enough.
+    ``idle`` are axes of the kernel that do not enclose it; one index of each suffices.
     """
 
     index: tuple[Expr, ...]
@@ -33,7 +33,7 @@ class Rows:
 def rows_of(
     builder: AccumulatorBuilder, around: Site, used: Collection[AxisTag], kind: type[AxisTag]
 ) -> Rows:
-    """Find the axes of *kind* around a reduction that runs on the axes *used* itself."""
+    """Find the axes of *kind* around a reduction that itself runs on the axes *used*."""
     kernel, loops = builder.kernel, builder.loops
     taken = set(used)
     index, shape = [], []
@@ -55,11 +55,11 @@ def combine_lanes(
     totals: Sequence[Expr],
     waits: list[str],
 ) -> list[str]:
-    """Combine *totals*, of which each work-item has its own; then all have the result.
+    """Combine the *totals* of all work-items; all of them then have the result.
 
-    It takes the least number of barriers that a tree can have: the logarithm of the number
-    of work-items, none more to hand the result to all. Each level has memory of its own, so
-    that a loop around needs no further one. Return what writes the result.
+    The number of barriers is the minimum for a tree: the logarithm of the number of work-items,
+    with none to broadcast the result. Each level has separate memory, so an enclosing loop needs no
+    further barrier. Return the ids that write the result.
     """
     joined = _Joiner(builder, reduction, around, lanes, totals)
     is_free = reduction.operation.is_commutative
@@ -122,7 +122,7 @@ class _Joiner:
     def _join_neighbours(
         self, arrays: Sequence[p.Variable], offset: int, count: int, waits: list[str]
     ) -> list[str]:
-        """Let each work-item combine two neighbours; the last of an odd number is alone."""
+        """Let each work-item combine two neighbours; an odd last one stays as it is."""
         first = _plus(p.Product((2, self.lane)), offset)
         both = [self._at(arrays, first), self._at(arrays, _plus(first, 1))]
         done = self._set(self._between(0, count // 2), both, waits)
@@ -172,7 +172,7 @@ class _Joiner:
         return [p.Subscript(array, (*self.rows.index, slot)) for array in arrays]
 
     def _between(self, first: int, stop: int) -> Site:
-        """Return the place of the work-items from *first* on, before *stop*."""
+        """Return the place of the work-items from *first* to *stop*, exclusive."""
         conditions = []
         if first > 0:
             conditions.append(p.Comparison(self.lane, ">=", first))

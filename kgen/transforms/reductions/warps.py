@@ -20,7 +20,7 @@ __all__ = ["Lanes", "WarpRow", "find_row", "group_sizes"]
 
 @dataclass(frozen=True)
 class Lanes:
-    """The axes of the work-items that work together, with their sizes.
+    """The axes of the work-items that cooperate, with their sizes.
 
     They are counted along the first axis first.
     """
@@ -35,9 +35,9 @@ class Lanes:
 
 @dataclass(frozen=True)
 class WarpRow:
-    """Neighbouring work-items in one warp: how many, and their distance there.
+    """Neighbouring work-items in one warp: how many, and the distance of their lanes.
 
-    ``mask`` has a bit for each lane that runs what these run.
+    ``mask`` has a bit for each lane that runs the same instructions.
     """
 
     width: int
@@ -45,7 +45,7 @@ class WarpRow:
     mask: Expr
 
     def partners(self, values: Sequence[Expr], distance: int) -> list[Expr]:
-        """Return the values of the work-item whose number is this one's xor *distance*."""
+        """Return the values of the work-item whose number is that of this one xor *distance*."""
         return self._calls(EXCHANGE.name, values, distance)
 
     def earlier(self, values: Sequence[Expr], distance: int) -> list[Expr]:
@@ -62,9 +62,8 @@ def find_row(
 ) -> WarpRow | None:
     """Find how many neighbours of *lanes* may exchange values; ``None`` for none.
 
-    All of them run the same steps, and rows do not reach from one warp into the next: their
-    length times their distance is a power of two, of which the numbers of all that is counted
-    later are multiples.
+    All of them must run the same steps, and no row may cross a warp boundary: the length of a row
+    times the distance is a power of two, and the counts along all later axes are multiples of it.
     """
     kernel = builder.kernel
     warp = kernel.target.exchange_width
@@ -93,7 +92,7 @@ def find_row(
 
 
 def _may_part(builder: AccumulatorBuilder, around: Site) -> bool:
-    """Tell whether data, or axes of sizes to be found, decide which work-items run a step."""
+    """Tell whether data, or axes of unknown size, decide which work-items run a step."""
     kernel = builder.kernel
     if any(kernel.has_tag(name, AutoFitLocalInameTag) for name in kernel.inames):
         return True
@@ -108,7 +107,7 @@ def _may_part(builder: AccumulatorBuilder, around: Site) -> bool:
 
 
 def _mask(width: int, stride: int, warp: int) -> Expr:
-    """Return the lanes of one's own row: the first row's, moved by what is not counted in it."""
+    """Return the mask of a lane's own row: the first row's, shifted by the other indices."""
     first_row = sum(1 << stride * lane for lane in range(width))
     others = (warp - 1) & ~(stride * (width - 1))
     return p.Call(p.Variable(LANES_OF_ROW.name), (first_row, others)) if others else first_row

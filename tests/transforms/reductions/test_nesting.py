@@ -30,7 +30,7 @@ def test_reductions_move_inward_and_outward() -> None:
 
 
 def test_there_must_be_something_to_split() -> None:
-    with pytest.raises(lp.TransformError, match="no reduction over 'j', 'k' and others"):
+    with pytest.raises(lp.TransformError, match="no reduction over 'j', 'k' and further loops"):
         split_reduction_inward(block_sum(), "j,k")
     with pytest.raises(lp.TransformError, match="no iname 'q'"):
         split_reduction_outward(block_sum(), "q")

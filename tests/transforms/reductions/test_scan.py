@@ -467,7 +467,7 @@ def test_the_loop_along_which_a_scan_runs(device: Any) -> None:
     knl = scanned(knl, force_outer_iname_for_scan="i_inner")
     check(knl, n=20)
     np.testing.assert_allclose(run_on(device, knl, a=A)["out"], np.cumsum(A))
-    with pytest.raises(lp.ReductionIsNotTriangularError, match="not inside of the loop 'j'"):
+    with pytest.raises(lp.ReductionIsNotTriangularError, match="not inside the loop 'j'"):
         scanned(kernel(), force_outer_iname_for_scan="j")
 
 

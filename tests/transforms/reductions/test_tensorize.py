@@ -358,17 +358,20 @@ def test_what_other_lanes_have_stored_is_waited_for() -> None:
     [
         ({"shape": "m8n8k8"}, "tensor cores have no shape 'm8n8k8'"),
         ({"inames": "i, j"}, "tensorize takes three loops"),
-        ({"inames": "j, i, k"}, "the loop 'j' is to have 16 iterations from 0 on"),
+        ({"inames": "j, i, k"}, "the loop 'j' must have 16 iterations, from 0"),
         ({"insn": "x"}, "there is no instruction 'x'"),
-        ({"dtype": np.int32}, "is no product of two numbers of float16 or bfloat16"),
+        ({"dtype": np.int32}, "is not a product of two numbers of float16 or bfloat16"),
         ({"dtype": np.float32, "shape": "m16n8k8", "k": 8}, "need precision='tf32'"),
-        ({"precision": "tf32"}, "of no type, which m16n8k16 takes"),
+        ({"precision": "tf32"}, "of no type, as m16n8k16 requires"),
         ({"precision": "fp8"}, "there is no precision 'fp8' of tensor cores"),
-        ({"k": 24}, "the loop 'k' is to have 16 iterations from 0 on for m16n8k16, and has 24"),
-        ({"text": "c[i, j] = sum(k, a[i, k])"}, "is no product of two numbers"),
+        ({"k": 24}, "the loop 'k' must have 16 iterations, from 0, for m16n8k16, but has 24"),
+        ({"text": "c[i, j] = sum(k, a[i, k])"}, "is not a product of two numbers"),
         ({"text": "c[i, j] = sum(k, a[i, k]*b[k, i])"}, "'b[k, i]' uses i, k of them"),
         ({"text": "c[i, j] = max(k, a[i, k]*b[k, j])"}, "it has no sums over 'k'"),
-        ({"text": ITSELF, "dtype": np.float64}, "it reads factors from 'c', to which it adds up"),
+        (
+            {"text": ITSELF, "dtype": np.float64},
+            "it reads factors from 'c', which is also its accumulator",
+        ),
         ({"text": f"if i > 2\n{TEXT} {{id=insn}}\nend"}, "it has the condition 'i > 2'"),
     ],
 )
@@ -391,7 +394,9 @@ def test_loops_with_remainders_are_refused() -> None:
     for name, length in (("i", 16), ("j", 8), ("k", 16)):
         knl = lp.split_iname(knl, name, length)
     inames = "i_inner, j_inner, k_inner"
-    with pytest.raises(lp.KgenError, match=r"'i_inner' .* has fewer at times[\s\S]*n mod 16 = 0"):
+    with pytest.raises(
+        lp.KgenError, match=r"'i_inner' .* has fewer in some cases[\s\S]*n mod 16 = 0"
+    ):
         lp.tensorize(knl, "insn", inames)
     knl = lp.tensorize(lp.assume(knl, "n mod 16 = 0"), "insn", inames)
     assert "kgen_m16n8k16_float16(" in lp.generate_body(knl)
@@ -408,7 +413,7 @@ def test_loops_with_remainders_are_refused() -> None:
             lambda knl: lp.add_prefetch(
                 knl, "a", "k_inner", None, None, temporary_address_space=lp.AddressSpace.PRIVATE
             ),
-            "'a_fetch' is in registers, of which other lanes need the values",
+            "'a_fetch' is in registers, but other lanes need its values",
         ),
     ],
 )
