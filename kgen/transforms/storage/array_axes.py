@@ -113,7 +113,7 @@ def _with_split_axis(array: ArrayBase, axis: int, count: int, order: str) -> Arr
 
 
 def _without_level(tag: Any) -> Any:
-    """Fix a stride, so that it no longer follows from shapes that change."""
+    """Fix a stride, so that it does not change with the shape."""
     return FixedStrideArrayDimTag(tag.stride) if isinstance(tag, FixedStrideArrayDimTag) else tag
 
 
@@ -228,7 +228,7 @@ def _reject_unlike(one: ArrayBase, other: ArrayBase, axis: int) -> None:
 
 
 def _with_known_shapes(kernel: LoopKernel, names: Sequence[str]) -> dict[str, ArrayBase]:
-    """Return the declarations of some arrays, shapes found where they are left open."""
+    """Return the declarations of some arrays, with inferred shapes where these are left open."""
     found = {name: require_array(kernel, name) for name in names}
     if any(_is_open(array) for array in found.values()):
         inferred = infer_temporary_shapes(infer_argument_shapes(kernel))

@@ -41,7 +41,7 @@ __all__ = [
     "without_waits",
 ]
 
-#: The bytes that one copy can have.
+#: The sizes of a copy in bytes.
 _SIZES: Final = (4, 8, 16)
 
 
@@ -107,9 +107,9 @@ def async_copy(
 
 
 def with_axes_assigned(kernel: LoopKernel, insns: Iterable[InstructionBase]) -> LoopKernel:
-    """Give the loops around instructions their axes, where other loops have sized these.
+    """Assign the loops around instructions to axes whose sizes other loops determine.
 
-    What a work-item fetches several elements of is a loop of its own, which is unrolled.
+    If a work-item fetches several elements, it does so in an additional loop, which is unrolled.
     """
     auto = {
         iname
@@ -128,7 +128,7 @@ def with_axes_assigned(kernel: LoopKernel, insns: Iterable[InstructionBase]) -> 
 
 
 def of_all_items(kernel: LoopKernel, inames: frozenset[str]) -> frozenset[str]:
-    """Return the loops in which all work-items of a group are, whatever each of them copies."""
+    """Return the loops that all work-items of a group run, whatever each of them copies."""
     return frozenset(
         name
         for name in inames
@@ -137,7 +137,7 @@ def of_all_items(kernel: LoopKernel, inames: frozenset[str]) -> frozenset[str]:
 
 
 def without_waits(kernel: LoopKernel, arrays: Collection[str]) -> LoopKernel:
-    """Return the kernel without waits for, and commits of, copies to some arrays."""
+    """Return the kernel without the waits and commits of copies to some arrays."""
     waits = {
         str(insn.id)
         for insn in kernel.instructions
@@ -172,9 +172,9 @@ def without_waits(kernel: LoopKernel, arrays: Collection[str]) -> LoopKernel:
 
 
 def begin_products_first(kernel: LoopKernel) -> LoopKernel:
-    """Let copies for later iterations begin after products of warpgroups, and overlap with them.
+    """Start copies for later iterations after products of warpgroups, so that they overlap.
 
-    These are copies for which nothing waits before the product: it does not use what they copy.
+    Only copies that the product does not depend on are moved.
     """
     behind: dict[str, set[str]] = {}
     for insn in kernel.instructions:
@@ -261,7 +261,7 @@ def _array(kernel: LoopKernel, expr: Any) -> Any:
 
 
 def _begun(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
-    """Return the kernel with an instruction that only begins copies, and what waits for them."""
+    """Return the kernel with an instruction that only starts copies, and the waits for them."""
     insn = kernel.id_to_insn[name]
     assert isinstance(insn, Assignment)
     users = kernel.iname_to_insns()
@@ -308,7 +308,7 @@ def _begun(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
 
 
 def _domains(kernel: LoopKernel, insn: Assignment, copies: dict[str, str]) -> list[BasicSet]:
-    """Return the domains of copies of loops, in those around them."""
+    """Return the domains of copies of loops, in terms of the loops around them."""
     homes: dict[int, dict[str, str]] = {}
     for old, new in copies.items():
         homes.setdefault(kernel.home_domain[old], {})[old] = new

@@ -26,7 +26,7 @@ __all__ = ["add_padding_to_avoid_bank_conflicts", "swizzled"]
 
 #: Chunks of a swizzle, in bytes: the longest first, which wide accesses need.
 _CHUNKS: Final = (16, 8, 4)
-#: How many elements rows may become longer by.
+#: The maximum padding of a row, in elements.
 _MOST_PADDING: Final = 32
 
 
@@ -118,7 +118,7 @@ def _bytes_at_once(kernel: LoopKernel, name: str) -> int:
 
 
 def _reject_by_number(kernel: LoopKernel, name: str) -> None:
-    """Reject a temporary that something accesses by the number of an element, or as a whole."""
+    """Reject a temporary that is accessed by the number of an element, or as a whole."""
     by_number = {a.insn_id for a in collect_accesses_to(kernel, name) if a.index is None}
     for insn in kernel.instructions:
         is_foreign = isinstance(insn, CallInstruction | CInstruction)
@@ -155,7 +155,7 @@ def _paddings(array: TemporaryVariable) -> Iterator[TemporaryVariable]:
 
 
 def _padded(array: TemporaryVariable, order: list[int], axis: int, more: int) -> TemporaryVariable:
-    """Return a layout in which a step along *axis* is longer, and so are those after it."""
+    """Return a layout in which a step along *axis* is longer, as are the steps along outer axes."""
     tags, stride = list(array.dim_tags), 0
     for k in order:
         if k == axis:
@@ -171,7 +171,7 @@ def _padded(array: TemporaryVariable, order: list[int], axis: int, more: int) ->
 
 
 def _with_axes(kernel: LoopKernel) -> LoopKernel:
-    """Return the kernel with what later stages find out: types, shapes, axes, address spaces."""
+    """Return the kernel with what later stages infer: types, shapes, axes, address spaces."""
     silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
     known = infer_temporary_shapes(infer_types(silenced, complete=False))
     if any(known.has_tag(name, LocalInameTag) for name in known.inames):
@@ -203,7 +203,7 @@ def _require_local(kernel: LoopKernel, name: str) -> TemporaryVariable:
 
 
 def _why_not(array: TemporaryVariable) -> tuple[str | None, str | None]:
-    """Return why a temporary has no banks that are known, and what to do."""
+    """Return why the banks of a temporary are not known, and a suggested fix."""
     if array.address_space != AddressSpace.LOCAL:
         space = AddressSpace.stringify(array.address_space)
         return f"it is in {space} memory, which has no banks", "tag loops over work-items first"

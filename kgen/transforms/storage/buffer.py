@@ -72,7 +72,7 @@ def buffer_array(
     """Keep the elements of an array that are accessed in some loops in a temporary.
 
     The temporary holds the elements accessed over all values of *buffer_inames*. It is initialized
-    before these loops and written back after them, in loops of its own.
+    before these loops and written back after them, in separate loops.
 
     :arg buffer_inames: the loops in which the buffer is used; every other loop around
         all uses encloses the buffer

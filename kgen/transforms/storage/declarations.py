@@ -345,7 +345,7 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
 
 
 def _of_axes(kernel: LoopKernel, array: ArrayBase, dim_tags: Any) -> Any:
-    """Return tags by the names of axes without those of inames of one value, which are no axes."""
+    """Return tags by the names of axes, without inames of one value, which have no axis."""
     if not isinstance(dim_tags, Mapping):
         return dim_tags
     known = array.dim_names or ()

@@ -25,10 +25,10 @@ __all__ = ["distribute_temporaries"]
 def distribute_temporaries(kernel: LoopKernel, names: str | Iterable[str]) -> LoopKernel:
     """Distribute temporaries over the registers of work-items, which access their own elements.
 
-    Axes are split so that the work-item that owns an element is a subscript of its own. Each access
-    is by the owner, or by tensor cores, whose lanes own the elements of a
-    factor: the result of a product can be the first factor of the next one. On CUDA, neither
-    barriers nor memory are needed. Other targets have the temporaries in local memory.
+    Axes are split so that one of the subscripts is the work-item that owns an element. Each access
+    is by the owner, or by tensor cores, whose lanes own the elements of a factor: the result of a
+    product can be the first factor of the next one. On CUDA, neither barriers nor memory are
+    needed. On other targets, the temporaries stay in local memory.
 
     :arg names: temporaries with a constant shape, which are written in loops tagged ``l.N``
 
@@ -40,7 +40,7 @@ def distribute_temporaries(kernel: LoopKernel, names: str | Iterable[str]) -> Lo
 
         shared float t[32];                  =>  float t[8];
 
-    Raises :class:`TransformError` if no subscript of the first instruction that writes it has a
+    Raises :class:`TransformError` if no subscript of the first instruction that writes it uses a
     loop on a work-item axis, and for an access to an element of another work-item.
 
     >>> import kgen as lp
@@ -78,7 +78,7 @@ def _distributed(kernel: LoopKernel, name: str) -> LoopKernel:
 
 
 def _check(temporary: TemporaryVariable) -> None:
-    """Reject what has no elements of its own, or shares its storage."""
+    """Reject temporaries whose elements cannot be distributed, or that share storage."""
     name, shape = temporary.name, temporary.shape
     if temporary.distribution is not None:
         raise _cannot(name, "it is distributed already")
@@ -111,7 +111,7 @@ def _first_index(kernel: LoopKernel, name: str) -> tuple[Expr, ...]:
 def _with_items(
     kernel: LoopKernel, name: str, axis: int, index: Expr, extent: int
 ) -> tuple[LoopKernel, list[int | None]]:
-    """Split an axis where its subscript has loops over work-items."""
+    """Split an axis whose subscript uses loops over work-items."""
     items: list[int | None] = []
     for step, length, item in _loops_over_items(kernel, index):
         if step * length < extent:

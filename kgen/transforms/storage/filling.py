@@ -35,8 +35,8 @@ def loops_filling(
 ) -> frozenset[str]:
     """Return the *inames* of a reduction in *reader* in whose loops a temporary is filled.
 
-    All writers of a temporary in *names* are inside of such a loop, and their subscripts do not
-    name it: each iteration stores what the reduction reads in it, as a prefetch does. Or it has
+    All writers of a temporary in *names* are inside such a loop, and their subscripts do not
+    use it: each iteration stores what the reduction reads in it, as a prefetch does. Or it has
     cyclic buffers, as ``tile[k % 2]`` in a pipeline, the first of which are filled before.
     """
     filling: set[str] = set()
@@ -66,9 +66,9 @@ def is_cyclic(insn: InstructionBase, array: str, loop: str) -> bool:
 
 
 def loops_around(kernel: LoopKernel, use: Access) -> frozenset[str]:
-    """Return the loops around a use, without those of reductions that run on their own.
+    """Return the loops around a use, without the separate loops of reductions.
 
-    The loop of a reduction is one of them where a temporary that it reads is filled in it.
+    The loop of a reduction is included if a temporary that the reduction reads is filled in it.
     """
     user = kernel.id_to_insn[use.insn_id]
     filled: frozenset[str] = frozenset()
@@ -83,7 +83,7 @@ def loops_around(kernel: LoopKernel, use: Access) -> frozenset[str]:
 def reject_bound_inside(
     kernel: LoopKernel, what: str, outer: frozenset[str], swept: Iterable[str]
 ) -> None:
-    """Reject filling *what* in loops whose bounds are set inside of others, for each iteration.
+    """Reject filling *what* in loops whose bounds are set in other loops, per iteration.
 
     Raises :class:`TransformError`.
     """
@@ -105,7 +105,7 @@ def reject_bound_inside(
 
 
 def reject_local_in_divergent_loop(kernel: LoopKernel, what: str, outer: frozenset[str]) -> None:
-    """Reject filling local memory in loops whose bounds each work-item of a group sets for itself.
+    """Reject filling local memory in loops whose bounds differ between the work-items of a group.
 
     Raises :class:`TransformError`.
     """
@@ -146,10 +146,10 @@ def mentioned_inames(
 
 
 class FillOrder:
-    """Where the instruction that stores values stands: inside of which loops, and after what.
+    """The place of the instruction that stores values: its loops, and its dependencies.
 
-    ``around`` has, for each loop in which what is stored is written, a writer and the array;
-    ``before`` has the instructions to wait for.
+    ``around`` has a writer and the array for each loop in which the stored values change;
+    ``before`` has the dependencies.
 
     Raises :class:`TransformError` where the values change while the swept loops run, or
     between two uses.
@@ -185,7 +185,7 @@ class FillOrder:
     def _add_writer(
         self, array: str, writer: InstructionBase, user: str, shared: frozenset[str]
     ) -> None:
-        """Wait for a writer of an array, in the loops that it shares with a user, or reject it."""
+        """Depend on a writer of an array, in the loops that it shares with a user, or reject it."""
         for name in shared.difference(self.sweep):
             self.around.setdefault(name, (str(writer.id), array))
         own = writer.subscripts_of(array)
@@ -203,7 +203,7 @@ class FillOrder:
         for other in self._earlier:
             if (
                 other in before_writer and writer.id not in self._earlier[other]
-            ):  # else it is a cycle
+            ):  # otherwise it is a cycle
                 raise TransformError(
                     f"the values of '{self.rule.name}' change between the uses of the rule",
                     because=f"'{writer.id}' writes '{array}' after '{other}' has used the rule, "
@@ -225,7 +225,7 @@ class FillOrder:
 
         These are the loops on which the values depend, and those in which they are written.
 
-        Inside of the loop of a reduction it is also inside of the loops around that.
+        In the loop of a reduction, the instruction is also inside the loops around the reduction.
         """
         kernel = self.kernel
         outer = needed | self.around.keys()
@@ -257,7 +257,7 @@ class FillOrder:
         return frozenset() if found is None else found.writer.within_inames & around
 
     def _check_given_outer(self, given: frozenset[str], needed: frozenset[str]) -> None:
-        """Reject outer inames that leave out a loop on which the values depend."""
+        """Reject outer inames that omit a loop on which the values depend."""
         for name in sorted(needed - given):
             because = f"they depend on '{name}', which is not swept"
             hint = f"sweep '{name}', or add it to the outer inames"

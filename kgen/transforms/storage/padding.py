@@ -106,7 +106,7 @@ def find_padding_multiple(
     return multiple
 
 
-# -- what is known of an array -----------------------------------------------------------------
+# -- known facts about an array -----------------------------------------------------------------
 
 
 def _known(kernel: LoopKernel, variable: str) -> ArrayBase:
@@ -135,7 +135,7 @@ def _reject(array: ArrayBase, because: str, hint: str) -> TransformError:
     return TransformError(f"array '{array.name}' cannot be padded", because=because, hint=hint)
 
 
-#: Pages and banks of memory are no larger, and neither are alignments that serve a purpose.
+#: Neither pages and banks of memory nor useful alignments are larger.
 _MOST_BYTES = 1 << 21
 
 
@@ -200,7 +200,7 @@ def _axes_outside(array: ArrayBase, axis: int) -> list[int]:
 
 
 def _is_inside(strides: tuple[Expr, ...], one: int, other: int) -> bool:
-    """Tell whether axis *one* has a stride that is known to be less than that of *other*."""
+    """Tell whether the stride of axis *one* is known to be less than that of *other*."""
     first, second = strides[one], strides[other]
     return isinstance(first, int) and isinstance(second, int) and first < second
 

@@ -108,7 +108,7 @@ def _read_axes(given: str | Iterable[str | int]) -> tuple[str | int, ...]:
 
 
 def _read_values(kernel: LoopKernel, subst_use: Any, within: Any) -> Values:
-    """Read a rule's name, or uses of one rule, as text or nodes; find the uses that are meant."""
+    """Read a rule's name, or uses of one rule, as text or nodes; find the selected uses."""
     several = isinstance(subst_use, list | tuple | set | frozenset)
     read = [parse(u) if isinstance(u, str) else u for u in (subst_use if several else [subst_use])]
     names: dict[str, frozenset[Tag]] = {}

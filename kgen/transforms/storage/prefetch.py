@@ -242,7 +242,7 @@ def _rule(
 def _sites(
     kernel: LoopKernel, accesses: Iterable[Access], name: str, tags: frozenset[Tag], within: Any
 ) -> tuple[Access, ...]:
-    """Return the reads that are meant."""
+    """Return the selected reads."""
     test = matcher(kernel, within)
     sites = tuple(
         access
@@ -288,7 +288,7 @@ def _nothing_to_fetch(
 
 
 def _valid(array: ArrayBase, rule: SubstitutionRule) -> dict[str, tuple[Expr, ...]]:
-    """Return the conditions that the subscripts are inside of a declared shape."""
+    """Return the conditions for the subscripts to be inside a declared shape."""
     if not isinstance(array.shape, tuple):
         return {}
     return {

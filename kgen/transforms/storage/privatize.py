@@ -78,7 +78,7 @@ def privatize_for_ilp(kernel: LoopKernel) -> LoopKernel:
     """Give each instance of loops tagged ``ilp`` or ``vec`` its own temporaries.
 
     See :func:`privatize_temporaries_with_inames`. Raises :class:`TransformError` for such a
-    loop around a temporary when its number of iterations is not a constant.
+    loop around a temporary if its trip count is not a constant.
 
     ::
 
@@ -149,12 +149,12 @@ def _privatize(
 
 
 def _rank(kernel: LoopKernel, iname: str) -> tuple[bool, int]:
-    """Order loops as axes: that of the lanes last, whose entries are neighbours."""
+    """Order loops as axes: the loop over lanes last, whose entries are adjacent."""
     return kernel.has_tag(iname, VectorizeTag), kernel.iname_order[iname]
 
 
 def has_lanes(kernel: LoopKernel, name: str, users: Iterable[InstructionBase]) -> bool:
-    """Tell whether lanes of a vector have elements of a temporary already."""
+    """Tell whether a temporary already has an axis for the lanes of a vector."""
     places = (lhs for insn in users for lhs in insn.assignees if assignee_name(lhs) == name)
     used = {part for lhs in places for part in mentions_of(*index_of(lhs)).variables}
     return any(kernel.has_tag(iname, VectorizeTag) for iname in used & kernel.inames.keys())
@@ -254,9 +254,9 @@ def with_axes(
     *,
     has_lanes: bool,
 ) -> TemporaryVariable:
-    """Append axes, the last one of neighbouring elements; the strides of the others grow.
+    """Append axes, the last one with adjacent elements; the strides of the others grow.
 
-    Where it *has_lanes*, these stay neighbours: the entries of new axes are whole vectors apart.
+    If it *has_lanes*, these stay adjacent: the strides of new axes are multiples of a vector.
     """
     changes: dict[str, Any] = {}
     if isinstance(variable.shape, tuple):
@@ -284,7 +284,7 @@ def with_axes(
 
 
 def _storage_of(variable: TemporaryVariable) -> Expr | None:
-    """Return how many elements a temporary takes, where its strides are known."""
+    """Return how many elements a temporary occupies, if its strides are known."""
     strides: list[Any] = [getattr(tag, "stride", None) for tag in variable.dim_tags]
     if not isinstance(variable.shape, tuple) or not all(isinstance(s, int) for s in strides):
         return None

@@ -1,4 +1,4 @@
-"""Reductions in precomputed values, whose loops are copied where their bounds depend on others."""
+"""Reductions in precomputed values, with copied loops if their bounds depend on swept loops."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ __all__ = ["ReductionCopies"]
 
 
 class ReductionCopies(IdentityMapper):
-    """Gives loops of their own to reductions whose bounds depend on swept loops.
+    """Copies the loops of reductions whose bounds depend on swept loops.
 
-    *values* has what takes the place of a swept loop, *known* is what holds for the names in it.
+    *values* maps swept loops to their replacements, *known* has the known constraints on the names
+    in these.
     The new loops, by their old names, and their domains are in ``copies`` and ``domains`` once an
     expression has been mapped.
     """
@@ -70,7 +71,7 @@ class ReductionCopies(IdentityMapper):
         return Reduction(expr.operation, inames, body, expr.allow_simultaneous)
 
     def _domain(self, deciding: list[str], renamed: Mapping[str, str]) -> BasicSet:
-        """Return what the new loops run over, which depends on what *deciding* stand for."""
+        """Return the domain of the new loops, which depends on the values of *deciding*."""
         domain = self.kernel.domain_of((*deciding, *renamed))
         old = {name: f"{name}'" for name in deciding}
         domain = rename_dims(domain, old)

@@ -27,8 +27,8 @@ class Values:
 
     ``rule`` defines the values by position: a rule of the kernel, or ``a_fetch_rule(i) := a[i]``
     for fetches of an array. Instructions refer to ``name``, the rule or the array. The subscripts
-    of ``sites`` are arguments of the rule, and use no rules themselves. ``rule_stays`` if the
-    kernel uses the rule at other places, too.
+    of ``sites`` are arguments of the rule, and use no rules themselves. ``rule_stays`` tells
+    whether the kernel uses the rule at other places, too.
 
     If uses are *given*, they determine the values to store instead of the sites; ``None`` in a use
     stands for all *valid* arguments, conditions by argument. With *has_more*, values are defined
@@ -91,7 +91,7 @@ class Values:
     def covered(
         self, axes: Sequence[str], given: Sequence[Access], outer: Collection[str]
     ) -> Values:
-        """Leave out the sites that *given* does not cover in each iteration of loops in *outer*.
+        """Remove the sites that *given* does not cover in each iteration of loops in *outer*.
 
         If it covers none, all sites stay, so that later checks report them.
         """

@@ -28,7 +28,7 @@ class Storage:
     axes: tuple[str | int, ...] | None = None
     temporary: str | None = None
     inames: tuple[str, ...] = ()
-    axis_names: tuple[str, ...] = ()  # of axes, by which the user will call their loops
+    axis_names: tuple[str, ...] = ()  # names that the user gives to the loops along axes
     outer: tuple[str, ...] | None = None
     tags: Mapping[str | int, TagLike] = constantdict()
     default_tag: TagLike = None

@@ -46,7 +46,7 @@ def store(values: Values, storage: Storage) -> LoopKernel:
 
 
 class _Storing:
-    """Values on their way to a temporary: a box of elements, in loops around and inside."""
+    """Values to be stored in a temporary: a box of elements, with the outer and the new loops."""
 
     def __init__(self, values: Values, storage: Storage) -> None:
         self.kernel = kernel = values.kernel
@@ -55,7 +55,7 @@ class _Storing:
         self.value = expand_expression(kernel, rule.expression)
         inside = {name for site in values.sites for name in site.place.inames}
         self.inside = inside.union(storage.outer or ())
-        #: loops that decide what reductions in the values run over
+        #: loops on which the domains of reductions in the values depend
         self.bounding = loops_of_bounds(kernel, self.value, self.inside)
         self.bounds = computed_bounds(kernel, self.value)
         self._check_bounds_stay()
@@ -72,7 +72,7 @@ class _Storing:
         what = f"what '{storage.temporary or 'a rule'}' holds"
         mentioned = self.mentioned(self.needs)
         self.around = self.order.outer_inames(mentioned, storage.outer, what)
-        #: in a swept loop, values are stored anew each time
+        #: in a swept loop, values are stored again in each iteration
         self.outer = self.around.difference(storage.sweep)
         self.names = StoredNames(values, storage)
         loops = self.names.of(axes)
@@ -80,7 +80,7 @@ class _Storing:
         self.window, self.box = self._window_and_box(f"the uses of '{rule.name}'")
 
     def _check_bounds_stay(self) -> None:
-        """Reject swept loops in whose iterations bounds of reductions are computed."""
+        """Reject swept loops in which bounds of reductions are computed."""
         for insn_id in sorted(self.bounds):
             around = self.kernel.id_to_insn[insn_id].within_inames
             for name in sorted(around.intersection(self.storage.sweep)):
@@ -95,7 +95,7 @@ class _Storing:
         return mentioned_inames(self.kernel, self.rule, needs, self.free, self.storage.sweep)
 
     def _window_and_box(self, what: str) -> tuple[Window | None, Box]:
-        """Return the elements to store, and what of them stays from one iteration to the next."""
+        """Return the elements to store, and the window of those kept between iterations."""
         kernel, values, outer, dims = self.kernel, self.values, self.outer, self.dims
         footprint = swept_footprint(kernel, self.needs, outer, dims)
         window, whole_box = None, self.storage.whole_box
@@ -174,7 +174,7 @@ class _Storing:
         return self._slid(add_tags(result, tags), in_registers)
 
     def _barrier(self) -> list[InstructionBase]:
-        """Return what other work-items wait for before they read global memory."""
+        """Return the barrier before other work-items read global memory."""
         if self.names.space is not AddressSpace.GLOBAL:
             return []
         return [
@@ -187,7 +187,7 @@ class _Storing:
         ]
 
     def _fill(self) -> tuple[Assignment, ReductionCopies]:
-        """Return the instruction that stores an element, and its new loops of reductions."""
+        """Return the instruction that stores an element, and the new loops of its reductions."""
         kernel, box, names = self.kernel, self.box, self.names
         element = {
             axis: simplify(p.Sum((p.Variable(dim.name), low))) if extent != 1 else low
@@ -219,7 +219,7 @@ class _Storing:
         return fill, copies
 
     def _rewriter(self) -> SiteRewriter:
-        """Return what makes the sites read the temporary."""
+        """Return the rewriter that makes the sites read the temporary."""
         swept = (axis for axis in self.axes if axis not in self.rule.arguments)
         return SiteRewriter(self.values, self._read, {*swept, *variable_names(*self.box.lower)})
 
@@ -241,7 +241,7 @@ class _Storing:
         return temporary, in_registers
 
     def _single_loops(self) -> list[str]:
-        """Return the loops of one iteration that a user has named along axes that are not kept."""
+        """Return the loops of one iteration that a user has named for axes that do not exist."""
         named = {*self.storage.inames, *self.storage.axis_names}
         return [
             dim.name
@@ -250,7 +250,7 @@ class _Storing:
         ]
 
     def _slid(self, stored: LoopKernel, in_registers: bool) -> LoopKernel:
-        """Let each iteration fetch only what the one before it has not."""
+        """Let each iteration fetch only elements that the previous one has not."""
         if self.window is None:
             return stored
         axis = self.window.axis
@@ -260,7 +260,7 @@ class _Storing:
 
 
 def _swept_arguments(values: Values, sweep: Sequence[str]) -> dict[str, str]:
-    """Return the arguments of the rule by the swept loop that they are at all sites."""
+    """Return, by swept loop, the arguments of the rule that are this loop at all sites."""
     found = {}
     for k, argument in enumerate(values.rule.arguments):
         (operand, *others) = {(site.index or ())[k] for site in values.sites}
@@ -270,7 +270,7 @@ def _swept_arguments(values: Values, sweep: Sequence[str]) -> dict[str, str]:
 
 
 def _free_names(value: Expr, rule: SubstitutionRule) -> frozenset[str]:
-    """Return what the expanded expression of a rule mentions besides its arguments."""
+    """Return the names in the expanded expression of a rule other than its arguments."""
     bound = {name for node in walk(value) if isinstance(node, Reduction) for name in node.inames}
     return frozenset(variable_names(value)).difference(rule.arguments, bound)
 
@@ -314,7 +314,7 @@ def _check_left_out(
     axes: Sequence[str],
     box: Box,
 ) -> None:
-    """Reject storage axes that the caller left out although they are longer than 1."""
+    """Reject storage axes longer than 1 that the caller omitted."""
     if storage.axes is None:
         return
     for axis, extent in list(zip(axes, box.extents, strict=True))[len(storage.axes) :]:
@@ -326,7 +326,7 @@ def _check_left_out(
 
 
 def _check_covered(kernel: LoopKernel, used: Set, stored: Set, what: str) -> None:
-    """Reject a given footprint that does not hold all that the uses need."""
+    """Reject a given footprint that does not contain all elements that the uses need."""
     found = first_outside(kernel, used, stored)
     if found is not None:
         element = ", ".join(str(found[name]) for name in dim_names(used))

@@ -23,7 +23,7 @@ def name_open_strides(kernel: LoopKernel) -> LoopKernel:
 
         a: stride:auto, stride:1  =>  a: stride:a_stride0, stride:1
 
-    Arrays that a call may leave out are in C order, with which they are allocated; a call that
+    Arrays that a call may omit are in C order, in which they are allocated; a call that
     passes one of another layout gets code for that.
     """
     open_ = [
@@ -43,7 +43,7 @@ def name_open_strides(kernel: LoopKernel) -> LoopKernel:
 
 
 def _is_left_out(array: ArrayArg) -> bool:
-    """Tell whether calls may leave *array* to be allocated, and nothing is said of its layout."""
+    """Tell whether calls may leave *array* to be allocated, and its layout is not declared."""
     is_pure_output = bool(array.is_output) and not array.is_input
     return is_pure_output and all(map(_is_open, _tags_of(array)))
 

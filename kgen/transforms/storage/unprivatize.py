@@ -93,7 +93,7 @@ def _axes_of(
 
 
 def is_shifted(expr: Expr, inames: Iterable[str]) -> bool:
-    """Tell whether *expr* is a loop variable plus something that is none."""
+    """Tell whether *expr* is a loop variable plus a term without loop variables."""
     terms = expr.children if isinstance(expr, p.Sum) else (expr,)
     loops = [term for term in terms if isinstance(term, p.Variable) and term.name in inames]
     others = mentions_of(*(term for term in terms if term not in loops)).variables

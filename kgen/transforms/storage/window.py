@@ -61,7 +61,7 @@ __all__ = ["Window", "find_window", "slide"]
 
 #: Registers of a work-item are named one by one, in unrolled loops, up to this number of them.
 _MAX_REGISTERS: Final = 128
-#: How many planes are looked for that a later iteration needs.
+#: The maximum number of planes that are searched for elements that a later iteration needs.
 _MAX_PLANES: Final = 256
 
 
@@ -75,13 +75,14 @@ class Window:
 
     @property
     def fresh(self) -> int:
-        """How many planes of elements an iteration reads that the one before it did not."""
+        """The number of planes that an iteration reads and the previous one did not."""
         return abs(self.step)
 
     def closed(self, footprint: Set, is_any: bool) -> Set:
         """Return the elements that an iteration reads, and those of its box that later ones read.
 
-        With *is_any* these may be some that only an iteration beyond the last one would read.
+        With *is_any* these may include elements that only an iteration beyond the last one would
+        read.
         """
         names = dim_names(footprint)
         axis, loop = names[self.axis], p.Variable(self.loop)
@@ -96,7 +97,7 @@ class Window:
         return from_named(total.coalesce(), names)
 
     def check(self, box: Box, name: str) -> None:
-        """Reject a box of which nothing stays, or that moves along several axes."""
+        """Reject a box that shares no elements between iterations, or moves along several axes."""
         for axis, low in enumerate(box.lower):
             if axis == self.axis:
                 low = simplify(p.Sum((low, p.Product((-self.step, p.Variable(self.loop))))))
@@ -108,15 +109,15 @@ class Window:
             raise _no_window(self.loop, name, "no element is read in two iterations")
 
     def fits_registers(self, extents: Sequence[int], space: object) -> bool:
-        """Tell whether what is kept moves through registers, whose numbers are constants.
+        """Tell whether the kept elements are in registers, whose subscripts must be constants.
 
-        It is few elements, and private whatever the tags of other loops will be.
+        They must be few, and private whatever the tags of other loops will be.
         """
         is_private = space is AddressSpace.PRIVATE or (space is auto and len(extents) == 1)
         return is_private and prod(extents) <= _MAX_REGISTERS
 
     def spare(self, kernel: LoopKernel, space: object) -> int:
-        """Return how many more planes there are than are read.
+        """Return the number of planes in addition to those that are read.
 
         Work-items then fetch new ones while others read: one barrier is enough.
         """
@@ -125,7 +126,7 @@ class Window:
 
 
 def find_window(loop: str, name: str, accesses: Sequence[Access]) -> Window:
-    """Return along which axis the elements move that are accessed, and how fast."""
+    """Return the axis along which the accessed elements move, and the step."""
     found = dict.fromkeys(
         (axis, _step(loop, name, part))
         for access in accesses
@@ -161,7 +162,7 @@ def _no_window(loop: str, name: str, because: str) -> TransformError:
 
 
 def _closed(shape: Set, names: Sequence[str], axis: str, step: int) -> Set:
-    """Add the elements that come to be in *shape* as it moves, from between its ends."""
+    """Add the elements between the ends of *shape* that it reaches as it moves."""
     ahead = project_out_params(shape, [name for name in names if name != axis])
     end = Side.BETWEEN.of(axis)
     ahead = relate(rename_param(ahead, axis, end), axis, end, "le_set" if step > 0 else "ge_set")
@@ -186,10 +187,10 @@ def slide(
     *,
     in_registers: bool,
 ) -> LoopKernel:
-    """Let a fetch in each iteration only fetch what is new in it.
+    """Let the fetch of each iteration fetch only the new elements.
 
     The instruction *fetch* fills *extent* planes, by the loop *along* the axis of the window; the
-    temporary may have more of them::
+    temporary may have more planes::
 
         for z                               for d
           for d                               t[d] = a[z_first + d]        # 0, 1
@@ -199,7 +200,7 @@ def slide(
         end z                                 b[z] = f(t[z % 3], t[(z + 1) % 3], t[(z + 2) % 3])
                                             end z
 
-    *in_registers* the elements move: ``t[0] = t[1]; t[1] = t[2]; t[2] = a[z + 2]``.
+    With *in_registers*, the elements move: ``t[0] = t[1]; t[1] = t[2]; t[2] = a[z + 2]``.
     """
     return _Sliding(kernel, window, fetch, along, extent, in_registers=in_registers).result()
 
@@ -242,7 +243,7 @@ class _Sliding:
         return self._assembled(self._ordered(made))
 
     def _check_nest(self) -> None:
-        """Reject a sequential loop around the fetch that cannot be around the window's loop."""
+        """Reject a sequential loop around the fetch that cannot enclose the window's loop."""
         kernel, loop = self.kernel, self.window.loop
         users = {name: _users(kernel, name) for name in (*self.around, loop)}
         for name in sorted(self.around, key=kernel.iname_order.__getitem__):
@@ -264,7 +265,7 @@ class _Sliding:
     # -- instructions -----------------------------------------------------------------------------
 
     def _prologue(self, first: Set, low: int, count: int) -> Assignment:
-        """Fetch what the first iteration reads and the next ones do as well."""
+        """Fetch the elements that the first iteration and later ones read."""
         loop = self.window.loop
         name = str(self.names(f"{loop}_prologue"))
         self._add_loops((name,), rename_param(first, loop, name))
@@ -273,7 +274,7 @@ class _Sliding:
         return self._made("prologue", p.Variable(name), along, at, count)
 
     def _fetch(self, new: int) -> Assignment:
-        """Fetch what no earlier iteration has read."""
+        """Fetch the elements that no earlier iteration has read."""
         loop = p.Variable(self.window.loop)
         if self.window.fresh == 1:
             return self._made("", loop, None, new, 1)
@@ -281,7 +282,7 @@ class _Sliding:
         return self._made("", loop, self.along, at, self.window.fresh)
 
     def _move(self, count: int) -> Assignment:
-        """Move what is kept, the elements first whose place is read by none of the others."""
+        """Move the kept elements, first those whose new place is not read by any other move."""
         along = str(self.names(f"{self.along}_kept"))
         at: Expr = p.Variable(along)
         if self.window.step < 0:
@@ -291,7 +292,7 @@ class _Sliding:
     def _made(
         self, suffix: str, iteration: p.Variable, along: str | None, at: Expr, count: int
     ) -> Assignment:
-        """Return the fetch in an *iteration*, of *count* planes: of numbers *at*, by *along*."""
+        """Return the fetch of *count* planes *at* some numbers, in an *iteration*, by *along*."""
         insn, loop = self.insn, self.window.loop
         others = {
             name: str(self.names(f"{name}_{suffix}")) if suffix else name
@@ -344,7 +345,7 @@ class _Sliding:
     def _add_box(
         self, loops: Mapping[str, str], iteration: p.Variable, at: Expr, count: int
     ) -> frozenset[Expr]:
-        """Add loops over *count* planes; returns conditions, where no loop is left to have them."""
+        """Add loops over *count* planes; returns conditions if no loop remains to contain them."""
         values = to_named(self.kernel.domains[self.kernel.home_domain[self.along]])
         values = at_iteration(values, self.along, at)
         along = loops.get(self.along)
@@ -363,7 +364,7 @@ class _Sliding:
     def _add_loops(
         self, names: tuple[str, ...], values: Set, copied: Mapping[str, str] = constantdict()
     ) -> None:
-        """Add loops that take *values* together, some of them tagged as those that they copy."""
+        """Add loops with the joint values *values*; some have the tags of the loops they copy."""
         domain = as_basic_set(from_named(values.coalesce(), names))
         self.domains.append(project_out_unused_params(domain))
         tags = {new: self._tags(old) for old, new in copied.items()}
@@ -381,7 +382,7 @@ class _Sliding:
     # -- the kernel -------------------------------------------------------------------------------
 
     def _ordered(self, made: Sequence[Assignment]) -> list[Assignment]:
-        """Let each instruction wait for those before it."""
+        """Let each instruction depend on the previous ones."""
         first = self.insn.depends_on
         return [
             insn.copy(depends_on=first.union(str(i.id) for i in made[:number]))
