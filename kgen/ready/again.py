@@ -9,9 +9,9 @@ import numpy as np
 
 __all__ = ["MOST_ELEMENTS", "Again", "same_as"]
 
-#: So many calls are kept.
+#: The number of calls that are kept.
 _MOST: Final = 32
-#: And of so many elements: for more, the device takes longer than the host, and memory is large.
+#: Their maximum number of elements: with more, the device takes longer than the host.
 MOST_ELEMENTS: Final = 2**20
 
 
@@ -33,7 +33,7 @@ class Again:
     """Launches by the key of calls that make them.
 
     Arrays with the same addresses, shapes and types are passed to the device as the same numbers,
-    whatever is in them. What makes the launches keeps no array of the caller alive.
+    whatever their contents. The stored launches keep no array of the caller alive.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,8 @@ Declared = Sequence[CArgument]
 def context_first(init: Callable[..., None]) -> Callable[..., None]:
     """Allow calls of an ``__init__`` to omit its first argument, a context.
 
-    pyopencl's classes begin with a context, pycuda's do not; here the arrays of each call say it.
+    pyopencl's classes begin with a context, pycuda's do not; here the arrays of each call determine
+    it.
 
     >>> class Kernel:
     ...     @context_first
@@ -51,7 +52,7 @@ def context_first(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def reject_given(kernel: str, hint: str, **given: Any) -> None:
-    """Reject values of parameters that pyopencl or pycuda has, and that mean nothing here."""
+    """Reject values of parameters that pyopencl or pycuda has, and that have no effect here."""
     for name, value in given.items():
         if value is not None and value is not False:
             raise KernelError(
@@ -74,7 +75,7 @@ def check_devices(kernel: str, context: Any, devices: Any) -> None:
 
 
 def read_arguments(arguments: Any, what: str = "arguments") -> tuple[CArgument, ...]:
-    """Return what declares arguments: C, or a list of declarations of kgen, pyopencl or pycuda.
+    """Return declarations of arguments, given as C or as a list for kgen, pyopencl or pycuda.
 
     >>> import kgen as lp
     >>> read_arguments("float *x") == read_arguments([lp.GlobalArg("x", "float32", shape="n")])

@@ -60,7 +60,7 @@ def converted(value: Value, dtype: Dtype) -> Value:
 
 
 def _is_lossy(number: np.generic, dtype: Dtype) -> bool:
-    """Tell whether a constant is one that only code can convert, as C leaves it to devices."""
+    """Tell whether converting a constant is left to the code, as C leaves it to the device."""
     return dtype.kind in "iu" and number.dtype.kind in "fc"
 
 
@@ -227,7 +227,7 @@ _REAL: Final = """
 """
 _AS_THEY_ARE: Final = ("exp", "log", "sin", "cos", "tan", "sqrt", "rsqrt", "exp2", "log2", "log10")
 
-#: By name: what makes the value of a call.
+#: The functions that compute the value of a call, by name.
 FUNCTIONS: Final[dict[str, Maker]] = {
     **{name: _real(name) for name in _REAL.split()},
     **{f"{name}f": _single(name) for name in _REAL.split()},

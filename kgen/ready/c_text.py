@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _TYPEDEFS: Final = " ".join(f"typedef int {name};" for name in NAMED_TYPES)
-#: Words of OpenCL C and CUDA C++ that say where memory is, or how a function is called.
+#: Words of OpenCL C and CUDA C++ for address spaces and kinds of functions.
 _QUALIFIERS: Final = re.compile(
     r"\b(?:__global|__constant|__local|__private|global|constant|__restrict__|__restrict|restrict"
     r"|volatile|__volatile|__device__|__host__|__forceinline__|__inline__|__inline|inline|static"
@@ -43,7 +43,7 @@ _COMMENTS: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 @dataclass(frozen=True)
 class CArgument:
-    """An argument of a ready kernel: an array of some type, or a number."""
+    """An argument of a ready kernel: an array or a number."""
 
     name: str
     dtype: Dtype
@@ -95,7 +95,7 @@ def parse_statements(text: str, what: str) -> tuple[c_ast.Node, ...]:
 
 @lru_cache(maxsize=1024)
 def parse_expression(text: str, what: str) -> c_ast.Node:
-    """Return the expression that a snippet is."""
+    """Return the expression that a snippet consists of."""
     tree = _parse(f'void snippet(void) {{ return\n#line 1 "{what}"\n{_cleaned(text)}\n; }}', what)
     (statement, *more) = tree.ext[-1].body.block_items
     if more or statement.expr is None:
@@ -182,20 +182,20 @@ def type_of(node: Any, where: str) -> Dtype:
 
 
 def children_of(node: c_ast.Node) -> Iterator[c_ast.Node]:
-    """Yield the nodes directly below one."""
+    """Yield the children of a node."""
     for _, child in node.children():
         yield child
 
 
 def nodes_of(*nodes: c_ast.Node) -> Iterator[c_ast.Node]:
-    """Yield some nodes and all below them."""
+    """Yield some nodes and all their descendants."""
     for node in nodes:
         yield node
         yield from nodes_of(*children_of(node))
 
 
 def inexpressible(node: Any, what: str, hint: str) -> KgenSyntaxError:
-    """Return the error for C that kgen has no instruction for; *hint* says what to write."""
+    """Return the error for C that kgen cannot express; *hint* is the suggested fix."""
     place = getattr(node, "coord", None)
     if place is None or not place.file:
         return KgenSyntaxError(what, hint=hint)

@@ -35,12 +35,12 @@ _VECTORS: Final = {
     if name != "half"
     for count in COUNTS
 }
-#: Types that have a name in OpenCL C, CUDA C++, pyopencl or pycuda, beside those of C itself.
+#: Types that have a name in OpenCL C, CUDA C++, pyopencl or pycuda, in addition to those of C.
 NAMED_TYPES: Final[dict[str, Dtype]] = {
     **{name: np.dtype(dtype) for name, dtype in _SCALARS.items()},
     **_VECTORS,
 }
-#: Those of C itself, by their sorted words without ``signed`` and ``int``.
+#: The types of C, by their sorted words without ``signed`` and ``int``.
 _OF_C: Final = {
     ("char",): "int8",
     ("char", "unsigned"): "uint8",
@@ -77,7 +77,7 @@ def without_templates(text: str) -> str:
 
 
 def find_type(words: list[str], where: str) -> Dtype:
-    """Return the type that some *words* name, or raise an error.
+    """Return the type that *words* name, or raise an error.
 
     >>> find_type(["unsigned", "long"], "argument 'x'")
     dtype('uint64')

@@ -33,7 +33,7 @@ def _plain_access(array: str, index: Expr) -> Expr:
 
 @dataclass(frozen=True)
 class Scope:
-    """What names mean: numbers with their values, arrays with the types of their elements.
+    """The meaning of names: numbers with their values, arrays with the types of their elements.
 
     ``access`` makes the access to an element; ``functions`` are those of the preamble.
     """
@@ -304,7 +304,7 @@ def _returned(scope: Scope, statements: list[Any], function: Any) -> Value:
 
 
 def assigned_value(translator: ExpressionReader, node: Any) -> Value:
-    """Return the value that an assignment stores, ``x += 1`` among them."""
+    """Return the value that an assignment stores; ``x += 1`` is an assignment, too."""
     value = translator.value(node.rvalue)
     if node.op == "=":
         return value
@@ -363,7 +363,7 @@ def _less(a: Expr, b: Expr, dtype: Dtype) -> Expr:
 
 
 def _quotient(a: Expr, b: Expr, dtype: Dtype) -> Expr:
-    """Return a quotient; that of integers is truncated, where kgen's is rounded down."""
+    """Return a quotient; C truncates that of integers, where kgen rounds down."""
     if dtype.kind not in "iu":
         return p.Quotient(a, b)
     if dtype.kind == "u" or _is_count(a):
@@ -406,7 +406,7 @@ _ARITHMETIC: Final[dict[str, Callable[[Expr, Expr, Dtype], Expr]]] = {
 
 
 def to_index(expr: Expr) -> Expr:
-    """Return a subscript without what its type says: kgen's are integers of sufficient width.
+    """Return a subscript without conversions: in kgen, subscripts are integers of sufficient width.
 
     >>> from kgen.ir.types import INT64
     >>> str(to_index(p.Sum((TypeCast(INT64, p.Variable("i")), np.int64(1)))))
@@ -427,7 +427,7 @@ def to_index(expr: Expr) -> Expr:
 
 
 def _is_affine(expr: Expr) -> bool:
-    """Tell whether an expression has variables, integers, sums and products only."""
+    """Tell whether an expression has only variables, integers, sums and products."""
     kinds = p.Variable | p.Sum | p.Product | TypeCast | int | np.integer
     return all(isinstance(node, kinds) for node in walk(expr))
 

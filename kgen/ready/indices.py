@@ -25,7 +25,7 @@ def wide(name: str) -> Expr:
     return TypeCast(INT64, p.Variable(name))
 
 
-#: Sizes up to this are indexed by 32 bits, with room for what schedules round up.
+#: Sizes up to this are indexed with 32 bits, which leaves room for rounding up in schedules.
 MAX_NARROW: Final = 2**31 - 2**24
 
 
@@ -66,7 +66,7 @@ class Indices:
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
-        """The number of values of each."""
+        """The number of values of each loop."""
         if self.rank == 1:
             return (self.size,) if self.step is None else ("n_indices",)
         return tuple(f"n_{axis}" for axis in range(self.rank))
@@ -85,7 +85,7 @@ class Indices:
         return f"{{ [{', '.join(self.inames)}]: {' and '.join(bounds)} }}"
 
     def assume(self, index_dtype: Any) -> str:
-        """Return what holds for sizes; those that have narrow indices are not rounded up past them.
+        """Return the assumptions on sizes; with narrow indices, they fit after rounding up.
 
         >>> Indices("n").assume(np.int64)
         'n >= 0'

@@ -1,4 +1,4 @@
-"""Arrays of other libraries in calls of ready kernels: views of them, and results of their type."""
+"""Arrays of other libraries in calls of ready kernels: views, and results of the same type."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kgen.targets.cuda import PyCudaTarget
 __all__ = ["is_native", "like", "native", "viewed"]
 
 _CUDA: Final = PyCudaTarget()
-#: Kinds of memory in DLPack that are CUDA's.
+#: Kinds of memory in DLPack that belong to CUDA.
 _CUDA_MEMORY: Final = frozenset({2, 13})
 
-#: How libraries make memory on the device of an array, by name.
+#: How libraries allocate memory on the device of an array, by name.
 _ALLOCATORS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
     "torch": lambda torch, array, n: torch.empty(n, dtype=torch.uint8, device=array.device),
     "cupy": lambda cupy, array, n: cupy.empty(n, np.uint8),
@@ -52,7 +52,7 @@ def is_native(value: Any) -> bool:
 def viewed(kernel: str, name: str, value: Any, stream: Any = None) -> Any:
     """Return an array as one of numpy, pyopencl or pycuda, of the same memory.
 
-    ``None`` of what is no array.
+    ``None`` for a value that is not an array.
 
     >>> viewed("k", "x", memoryview(b"abc")), viewed("k", "x", np.float32(3))
     (array([97, 98, 99], dtype=uint8), None)
@@ -93,7 +93,7 @@ def native(
 ) -> dict[str, Any]:
     """Return the arguments of a call, where the arrays *names* are numpy's, pyopencl's or pycuda's.
 
-    One array that is passed twice remains one.
+    An array that is passed twice remains one array.
     """
     views = dict(given)
     made: dict[int, Any] = {}
@@ -116,8 +116,8 @@ def native(
 def like(kernel: str, array: Any, result: Any) -> Any:
     """Return a result as an array of the library of another array, without a copy.
 
-    That is a library whose arrays say what they belong to by ``__array_namespace__``, or PyTorch,
-    CuPy, numba. Others, such as memoryviews, have numpy's arrays as results.
+    The library is found by ``__array_namespace__`` of its arrays, or it is PyTorch, CuPy or numba.
+    For others, such as memoryviews, the results are arrays of numpy.
 
     >>> like("k", np.zeros(3), np.ones(2))
     array([1., 1.])

@@ -1,9 +1,9 @@
 """Radix sorts with one launch per pass, in which work-groups look back at preceding ones.
 
-One kernel counts all digits of all keys, and finds where the elements of each digit begin. In a
-pass each work-group ranks its elements by a digit in local memory, and looks back at how many of
-each digit the groups before it have. So a pass reads and writes each element once. A. Adinets,
-D. Merrill: Onesweep, a faster least significant digit radix sort for GPUs, arXiv:2206.01784, 2022.
+One kernel counts all digits of all keys, and computes where the elements of each digit begin. In a
+pass, each work-group ranks its elements by a digit in local memory, and looks back at the counts of
+each digit in preceding groups. A pass reads and writes each element once. A. Adinets, D. Merrill:
+Onesweep, a faster least significant digit radix sort for GPUs, arXiv:2206.01784, 2022.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["MOST_BITS", "OneSweepPass"]
 
 #: The bits of the largest digits.
 MOST_BITS: Final = 8
-#: Local memory for the elements of a tile, in bytes, and how many a work-item has at most.
+#: Local memory for the elements of a tile, in bytes, and the maximum number per work-item.
 _ROOM: Final = 80 * 1024
 _MOST_ITEMS: Final = 23
 #: Registers of a multiprocessor, and of a work-item in addition to those for its elements.
@@ -67,7 +67,7 @@ static __device__ inline int kgen_rank(int digit, int const *, int *counts)
 }"""
 
 
-#: What groups publish of each digit, and where they wait for it.
+#: The tags of the instructions that publish and read the counts of each digit.
 _SHARED: Final = {
     "publish": PublishTag("before", is_total=True),
     "publish_upto": PublishTag("before", is_total=False),
@@ -85,7 +85,7 @@ class _Rank(ScalarCallable):
     def with_types(
         self, arg_id_to_dtype: Mapping[int | str, Any], clbl_inf_ctx: Any
     ) -> tuple[ScalarCallable, Any]:
-        """Return this: all are ``int``."""
+        """Return the function itself: all its types are ``int``."""
         integer = NumpyType(np.dtype(np.int32))
         return self.copy(arg_id_to_dtype=dict.fromkeys((0, 1, -1, -2), integer)), clbl_inf_ctx
 
@@ -97,15 +97,15 @@ class _Rank(ScalarCallable):
 class OneSweepPass(RadixPass):
     """A pass for keys that are an expression of ``i``, in one launch on a GPU.
 
-    *starts*, an argument, has the places where the elements of each digit begin: a row of what
-    :meth:`build_counts` computes.
+    *starts*, an argument, has the first place of the elements of each digit: a row of the result of
+    :meth:`build_counts`.
     """
 
-    #: Without what is above the bits by which a call sorts.
+    #: Without the bits above those by which a call sorts.
     bits_of_key: ClassVar[str] = "(key(i) ^ flipped) & valid"
 
     def schedule(self, *, is_gpu: bool) -> dict[str, int]:
-        """Return the usual parameters: as many elements as local memory has room for."""
+        """Return the usual parameters: as many elements as fit in local memory."""
         found = super().schedule(is_gpu=is_gpu)
         if not is_gpu:
             return found
@@ -114,7 +114,7 @@ class OneSweepPass(RadixPass):
         return {**found, "items": items, "min_groups": self.min_groups(group_size, items)}
 
     def turns(self, bits: int) -> int:
-        """Return how many digits of some bits a key has at most."""
+        """Return the maximum number of digits of *bits* bits in a key."""
         return -(-8 * self.key_dtype.itemsize // bits)
 
     def build_counts(
@@ -126,11 +126,11 @@ class OneSweepPass(RadixPass):
         group_size: int = 256,
         groups: int = 1024,
     ) -> TranslationUnit:
-        """Return what finds where the elements of each digit begin, for each digit of keys.
+        """Return the kernel that computes where the elements of each value of each digit begin.
 
-        In the first launch the counts are set to zero; in the second one each group counts the
-        digits of its keys in local memory; in the third one the counts of each digit are scanned.
-        There are *groups* whatever the number of keys.
+        The first launch sets the counts to zero; in the second one, each group counts the digits of
+        its keys in local memory; the third one scans the counts of each digit. The number of
+        *groups* does not depend on the number of keys.
         """
         digits, turns, key_type = 2**bits, self.turns(bits), f"np.{self.key_dtype}"
         here = f"{group_size * groups}*e + {group_size}*g + l"
@@ -189,14 +189,14 @@ class OneSweepPass(RadixPass):
     ) -> TranslationUnit:
         """Return a pass: groups of *group_size* work-items, each of which has *items* elements.
 
-        A multiprocessor has registers for *min_groups* of them at once.
+        *min_groups* of them fit in the registers of a multiprocessor at once.
 
-        Each warp has a part of the tile of its group, of which neighbouring lanes have neighbouring
-        elements. A lane ranks its key among those of the warp with the same digit, whose number so
-        far is in a table in local memory; a work-item for each digit adds up the numbers of the
-        warps, and publishes that. Then elements go to their places in the tile, in local memory,
-        and only then the work-items of digits look back at the numbers of other groups, which are
-        there by then. Neighbouring work-items move elements of one digit to neighbouring places.
+        Each warp has a part of the tile of its group, in which adjacent lanes have adjacent
+        elements. A lane ranks its key among those of the warp with the same digit; their count so
+        far is in a table in local memory. One work-item per digit adds up the counts of the warps,
+        and publishes the sum. Then elements move to their places in the tile, in local memory. Only
+        then do the work-items of digits look back at the counts of other groups, which are
+        available by then. Adjacent work-items move elements of one digit to adjacent places.
         """
         items = self.items(group_size) if items is None else items
         tile, digits, warps = group_size * items, 2**bits, group_size // WARP_SIZE
@@ -302,7 +302,7 @@ class OneSweepPass(RadixPass):
         return realize_reduction(knl, insn_id_filter=["first"], force_scan=True)
 
     def _digit_in_tile(self, bits: int) -> dict[str, SubstitutionRule] | None:
-        """Return rules for the digit of an element in the tile; none if keys are not made of it."""
+        """Return rules for the digit of an element in the tile; none if keys do not use it."""
         i, nodes = p.Variable("i"), list(walk(self.key))
         own = [p.Variable(one.name)[i] for one in self.moved]
         if any(isinstance(node, p.Subscript) and node not in own for node in nodes):
@@ -316,12 +316,12 @@ class OneSweepPass(RadixPass):
         return {name: SubstitutionRule(name, ("i",), rule) for name, rule in rules.items()}
 
     def items(self, group_size: int) -> int:
-        """Return how many elements a work-item has, for which local memory has room."""
+        """Return how many elements per work-item fit in local memory."""
         size = sum(one.dtype.itemsize for one in self.moved) + 1
         return max(1, min(_MOST_ITEMS, _ROOM // (group_size * size)))
 
     def min_groups(self, group_size: int, items: int) -> int:
-        """Return how many groups a multiprocessor has registers for, with those of elements."""
+        """Return how many groups fit in the registers of a multiprocessor, with their elements."""
         return max(1, _REGISTERS // (group_size * (_OTHER_REGISTERS + items)))
 
     def _arguments(self, bits: int, index_dtype: Any) -> list[Any]:

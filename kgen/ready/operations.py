@@ -32,9 +32,9 @@ _CROSSING: Final = "across_seg_boundary"
 
 @dataclass(frozen=True)
 class Combination:
-    """What an expression in C makes of two values, and the value that changes nothing.
+    """An expression in C of two values, and its neutral element.
 
-    ``neutral`` is ``None`` if there is none.
+    ``neutral`` is ``None`` if it has none.
     """
 
     text: str
@@ -44,13 +44,13 @@ class Combination:
 
     @property
     def is_commutative(self) -> bool:
-        """Tell whether the order of operands is known not to matter."""
+        """Tell whether the operation is known to be commutative."""
         return _neutral_of(self.combined, self.dtype) is not None
 
     def of(self, a: Expr, b: Expr, crosses: Expr = False) -> Expr:
-        """Return *a* combined with what comes after it, *b*.
+        """Return *a* combined with its successor *b*.
 
-        *crosses* tells whether a segment begins in *b*, of which *a* is not a part.
+        *crosses* tells whether a segment begins in *b*, to which *a* does not belong.
         """
         result: Expr = substitute(self.combined, {"a": a, "b": b, _CROSSING: crosses})
         return result
@@ -65,7 +65,7 @@ def read_combination(
 ) -> Combination:
     """Return the combination that an expression in C of ``a`` and ``b`` defines.
 
-    The neutral element of sums, products, maxima and minima is known if it is left out.
+    The neutral element of sums, products, maxima and minima is inferred if it is not given.
 
     >>> combination = read_combination("a > b ? a : b", "reduce_expr", np.int32, "0", {})
     >>> print(combination.of(p.Variable("x"), p.Variable("y")), "and", combination.neutral)
@@ -85,7 +85,7 @@ _A, _B = p.Variable("a"), p.Variable("b")
 
 
 def _neutral_of(combined: Expr, dtype: Dtype) -> Expr:
-    """Return the neutral element of an operation that is known; ``None`` for others."""
+    """Return the neutral element of a known operation; ``None`` for others."""
     if combined in (p.Sum((_A, _B)), p.BitwiseOr((_A, _B)), p.BitwiseXor((_A, _B))):
         return dtype.type(0)
     if combined == p.Product((_A, _B)):
@@ -131,8 +131,8 @@ class SnippetOperation(ReductionOperation):
 class FlaggedOperation(ReductionOperation):
     """A :class:`Combination` of values with flags.
 
-    In a segmented scan a flag says that a segment begins there, which the expression knows as
-    ``across_seg_boundary``. Without a neutral element, a flag says that there is a value at all.
+    In a segmented scan, a flag marks the beginning of a segment, available to the expression as
+    ``across_seg_boundary``. Without a neutral element, a flag marks an existing value.
     """
 
     is_commutative = False
@@ -177,7 +177,7 @@ class FlaggedOperation(ReductionOperation):
         return (value, has_any), callables_table
 
 
-#: Operations of kgen's own by what they combine, and their neutral elements.
+#: kgen's own operations by their expressions, and their neutral elements.
 _KNOWN: Final = {
     "sum": (p.Sum((_A, _B)), 0),
     "product": (p.Product((_A, _B)), 1),

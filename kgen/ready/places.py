@@ -57,7 +57,7 @@ class Place:
         return size <= (_FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST)
 
     def sizes_like(self, size: int) -> tuple[int, int]:
-        """Return the fewest and the most elements that run the same code as *size* elements."""
+        """Return the minimum and maximum size that runs the same code as *size* elements."""
         few = _FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST
         if size <= few:
             return (0, few)
@@ -65,7 +65,7 @@ class Place:
         return (max(fewest, few + 1), most)
 
     def sizes_of(self, index_dtype: Any) -> tuple[int, int]:
-        """Return the least and the greatest number of elements for an index type."""
+        """Return the minimum and maximum number of elements for an index type."""
         is_narrow = np.dtype(index_dtype).itemsize < np.dtype(np.int64).itemsize
         return (0, MAX_NARROW) if is_narrow else (MAX_NARROW + 1, 2**63)
 
@@ -88,8 +88,8 @@ def _of_queue(queue: Any) -> Place:
 def find_place(kernel: str, arrays: Iterable[Any], queue: Any = None) -> Place:
     """Return the place where a call with some arrays runs.
 
-    A queue that is passed is used; else it is that of the arrays. numpy's arrays without a queue
-    are the host's.
+    A queue that is passed is used; otherwise the queue of the arrays. Without a queue, arrays of
+    numpy belong to the host.
     """
     if queue is not None and hasattr(queue, "device"):
         return _of_queue(queue)
@@ -108,7 +108,7 @@ def find_place(kernel: str, arrays: Iterable[Any], queue: Any = None) -> Place:
 
 
 def flat(array: Any) -> Any:
-    """Return a view of an array with one axis, of its elements as they are in memory.
+    """Return a view of an array with one axis, of its elements in the order of memory.
 
     ``None`` for an array with gaps.
 
@@ -134,7 +134,7 @@ def as_axes(place: Place, array: Any, shape: tuple[int, ...]) -> Any:
 
 
 def dense(place: Place, array: Any) -> Any:
-    """Return a copy of an array, its rows one after the other."""
+    """Return a copy of an array, with contiguous rows."""
     _, (copy,) = _copy_kernel(len(array.shape), place.target)(*place.leading, x=array)
     return copy
 

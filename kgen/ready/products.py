@@ -107,10 +107,10 @@ _DOUBLE: Final = ((128, 64), (64,), 16)
 _ITEMS: Final = ((128, 64), (128, 64), 16)
 #: Work-groups that a device runs at once.
 _AT_ONCE: Final = 132
-#: Products of fewer steps are left to smaller tiles, and others of which more than half are zeros.
+#: Products of fewer steps, or with more than half of zeros, are left to smaller tiles.
 _FEWEST: Final = 2**18
 _MOST_ZEROS: Final = 2.0
-#: The columns of tiles that warpgroups go down together; terms that are fetched at once.
+#: The number of columns of tiles that warpgroups process together; terms fetched at once.
 _WIDE: Final = 256
 _PANEL: Final = 4 * _WIDE
 _DEPTH: Final = 32
@@ -173,9 +173,9 @@ def _sides(
 
 
 def _cost(product: Product, tiles: Tiles, height: int, width: int) -> float:
-    """Return the time of a product: of the groups that run one after the other.
+    """Return the time of a product: of groups that run sequentially.
 
-    Larger tiles read less for each sum.
+    Larger tiles read less per sum.
     """
     rows, columns, _ = tiles.padded(product)
     n_groups = rows // tiles.rows * (columns // tiles.columns) * product.length(product.batch)
@@ -191,7 +191,7 @@ def _cost(product: Product, tiles: Tiles, height: int, width: int) -> float:
 class _Plan:
     """A product of two arrays as one of matrices whose rows, columns and terms are whole tiles.
 
-    ``inputs`` are the axes of both arrays, ``names`` those of the result, as they are wanted.
+    ``inputs`` are the axes of both arrays, ``names`` those of the result, in the requested order.
     """
 
     product: Product
@@ -243,7 +243,7 @@ class _Plan:
 
     @cached_property
     def whole(self) -> tuple[tuple[int, ...], ...]:
-        """These shapes in whole tiles."""
+        """These shapes, rounded up to whole tiles."""
         return self._shapes(*self.tiles.padded(self.product))
 
     def _shapes(self, rows: int, columns: int, terms: int) -> tuple[tuple[int, ...], ...]:
@@ -274,7 +274,7 @@ class Tiled:
         return f"{left}->{free}{plan.names}", operands
 
     def packed(self) -> list[Any]:
-        """Return both factors: as they are if they fit, else copies with zeros at the ends."""
+        """Return both factors: unchanged if they fit, otherwise copies padded with zeros."""
         first = self.plan.product.first
         return [self._packed(first, 0), self._packed(1 - first, 1)]
 
@@ -300,7 +300,7 @@ class Tiled:
         return is_dense(out, dtype) and tuple(out.shape) == self.plan.whole[2]
 
     def unpacked(self, found: Any, out: Any) -> Any:
-        """Return a result without the ends of tiles, its axes in the order of their names."""
+        """Return a result without its padding, its axes in the order of their names."""
         of, names, exact = self.plan.product, self.plan.names, self.plan.exact[2]
         if not of.is_plain:
             if tuple(found.shape) != exact:
@@ -315,7 +315,7 @@ class Tiled:
 def in_tiles(
     place: Place, spec: str, operands: Sequence[Any], dtype: np.dtype[Any]
 ) -> Tiled | None:
-    """Return an Einstein summation as a product in whole tiles, if it is one that is worth it."""
+    """Return an Einstein summation as a product in whole tiles, if that is worthwhile."""
     place, capability = _with_capability(place)
     shapes = tuple(tuple(operand.shape) for operand in operands)
     plan = _planned(spec, shapes, dtype, capability)
@@ -356,14 +356,14 @@ def _replaced(place: Place, capability: tuple[int, int] | None) -> Place:
 
 # -- copies ----------------------------------------------------------------------------------------
 
-#: The sides of a tile of a copy, and its rows side by side.
+#: The sides of a tile of a copy, and its rows that are copied at once.
 _SIDE: Final = 32
 _ROWS: Final = 8
 _ALIGNMENT: Final = 16
 
 
 def is_dense(array: Any, dtype: Any) -> bool:
-    """Tell whether the rows of an array are one after the other, and begin at an aligned place."""
+    """Tell whether the rows of an array are contiguous, and begin at an aligned address."""
     place: int = getattr(array, "ptr", getattr(array, "offset", 0))
     is_aligned = isinstance(array, np.ndarray) or place % _ALIGNMENT == 0
     return bool(array.dtype == dtype and array.flags.c_contiguous and is_aligned)
@@ -377,7 +377,7 @@ def copied(
     dtype: Any,
     out: Any = None,
 ) -> Any:
-    """Copy an array, with its axes in some order, and zeros around it, or without its ends."""
+    """Copy an array, with its axes permuted, and padded with zeros or cropped."""
     lengths = [array.shape[axis] for axis in order]
     strides = [
         abs(array.strides[axis]) if n > 1 else math.inf

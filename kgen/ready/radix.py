@@ -1,8 +1,8 @@
-"""One pass of a radix sort: elements are moved by the value of some bits of their keys.
+"""One pass of a radix sort: elements are moved according to some bits of their keys.
 
 Each work-group counts the keys of its elements by these bits, its *digits*; a scan of all counts,
-the digit first and the group second, says where each group puts the elements of each digit; then
-each group moves its elements, in their order. So elements of equal digits keep their order, and
+the digit first and the group second, gives the place of the elements of each digit of each group;
+then each group moves its elements, in order. So elements of equal digits keep their order, and
 passes from the lowest to the highest digit sort. M. Zagha, G. Blelloch: Radix sort for vector
 multiprocessors, Supercomputing 1991.
 """
@@ -33,16 +33,16 @@ from kgen.transforms.reductions.realize import realize_reduction
 
 __all__ = ["RadixPass", "temporary"]
 
-#: The places of a tile, below the digits of its elements in one number.
+#: The factor by which a digit is packed above a place of its tile, in one number.
 _PLACES: Final = 2**16
 #: Parameters of all passes that are not part of a schedule.
 _GENERAL: Final = frozenset(("bits", "index_dtype"))
-#: A group has fewer elements: their places are numbers of 16 bits with a sign.
+#: A group has fewer elements: their places are signed 16-bit integers.
 _LARGEST: Final = 2**15
-#: A group sorts by so many bits at a time.
+#: The number of bits by which a group sorts at a time.
 _SPLIT_BITS: Final = 4
 _SPLIT_ROWS: Final = 2**_SPLIT_BITS
-#: A work-item scans so many counts of a digit at a time.
+#: The number of counts of a digit that a work-item scans at a time.
 _SCANNED: Final = 8
 #: Local memory of a group in bytes, and the bytes of scans and tables per work-item.
 _LOCAL_MEMORY: Final = 48 * 1024 - 64
@@ -53,7 +53,7 @@ _PER_ITEM: Final = 58
 class RadixPass:
     """A pass for keys that are an expression of ``i``, of an unsigned type.
 
-    ``moved`` are the arguments whose elements are moved, to arrays of their names with ``_out``.
+    ``moved`` are the arguments whose elements are moved, to arrays with the suffix ``_out``.
     """
 
     name: str
@@ -61,11 +61,11 @@ class RadixPass:
     key_dtype: np.dtype[Any]
     moved: tuple[CArgument, ...]
     declared: tuple[Any, ...] = field(compare=False)
-    #: What is sorted by: negative keys first.
+    #: The sort key as an unsigned number: negative keys first.
     bits_of_key: ClassVar[str] = "key(i) ^ flipped"
 
     def build(self, target: TargetBase, *, is_gpu: bool, **options: Any) -> TranslationUnit:
-        """Return all of the pass for a GPU, or for a host."""
+        """Return the kernel of the pass, for a GPU or a host."""
         make: Callable[..., TranslationUnit] = self.build_on_gpu if is_gpu else self.build_on_host
         known = inspect.signature(make).parameters
         for name in options.keys() - known.keys():
@@ -86,7 +86,7 @@ class RadixPass:
     def build_on_host(
         self, target: TargetBase, *, bits: int, index_dtype: Any, chunk: int = 32768
     ) -> TranslationUnit:
-        """Return all of the pass for a host, where a thread has *chunk* elements at a time."""
+        """Return the pass for a host, where a thread processes *chunk* elements at a time."""
         groups = f"floor((n + {chunk - 1})/{chunk})"
         here, there = f"{chunk}*g + e", f"{chunk}*g_move + e_move"
         knl = make_kernel(
@@ -139,14 +139,14 @@ class RadixPass:
         group_size: int = 256,
         items: int = 13,
     ) -> TranslationUnit:
-        """Return all of the pass for a GPU, where groups have work-items with *items* elements.
+        """Return the pass for a GPU, where each work-item has *items* elements.
 
-        In the first launch each group counts the digits of its elements, in the second one there
-        is a group for each digit, which scans its counts. In the third launch a group sorts the
+        In the first launch, each group counts the digits of its elements. In the second one, there
+        is a group for each digit, which scans its counts. In the third one, a group sorts the
         places of its elements in local memory, by four bits at a time: each work-item has *items*
-        places in a row, and counts their digits in a column of its own of a table; a scan of the
-        table, the digit first and the work-item second, says where it puts them. Then neighbouring
-        work-items move elements of one digit to neighbouring places.
+        consecutive places, and counts their digits in its own column of a table; a scan of the
+        table, the digit first and the work-item second, gives their new places. Then adjacent
+        work-items move elements of one digit to adjacent places.
         """
         tile, digits, row = group_size * items, 2**bits, _SPLIT_ROWS
         if group_size % row or not 0 < tile < _LARGEST:
@@ -238,7 +238,7 @@ class RadixPass:
                 *(temporary(f"value_{x.name}", x.dtype, (tile,), "LOCAL") for x in staged),
                 temporary("here", np.int32),
                 temporary("mine, before, found", np.uint32),
-                # rows have an element more, so that work-items do not wait for each other
+                # rows are padded by one element to avoid bank conflicts
                 temporary("table", np.int16, (row, group_size // row, row + 1), "LOCAL"),
                 temporary("all, upto", np.int32, (group_size,), "LOCAL"),
                 *(one for split in splits for one in split.temporaries()),
@@ -261,7 +261,7 @@ class RadixPass:
         return realize_reduction(knl, insn_id_filter=scans, force_scan=True)
 
     def _staged(self, tile: int, room: int) -> tuple[CArgument, ...]:
-        """Return the arrays whose elements fit in that many bytes of local memory."""
+        """Return the arrays whose elements fit together in a number of bytes of local memory."""
         found = []
         for one in self.moved:
             size = tile * one.dtype.itemsize
@@ -274,7 +274,7 @@ class RadixPass:
         place = f"cast(np.int32, found % {_PLACES})"
         return f"value_{one.name}[{place}]" if one in staged else f"{one.name}[{base} + {place}]"
 
-    # -- what all kernels have ----------------------------------------------------------------
+    # -- common parts of all kernels -------------------------------------------------------------
 
     def _moves(self, source: str, options: str) -> str:
         return "\n".join(
@@ -296,7 +296,7 @@ class RadixPass:
         index_dtype: Any,
         races: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Return arguments of make_kernel. No two elements are moved to one place."""
+        """Return arguments of make_kernel. No two elements are moved to the same place."""
         rules = {
             "key": self.key,
             "bits": parse(self.bits_of_key),
@@ -327,7 +327,7 @@ class _Split:
 
     @property
     def scan(self) -> str:
-        """The instruction that is a scan."""
+        """The instruction that scans."""
         return f"upto_{self.number}"
 
     @property
@@ -362,7 +362,7 @@ class _Split:
     def text(self, group_size: int) -> str:
         """Return the instructions.
 
-        All places are taken before one is counted, so that their latencies overlap.
+        All places are read before any is counted, so that their latencies overlap.
         """
         k, row = self.number, _SPLIT_ROWS
         mine = f"l // {row}, l % {row}"

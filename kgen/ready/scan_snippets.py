@@ -28,7 +28,7 @@ _RESULTS: Final = frozenset(["item", "prev_item", "last_item"])
 class ScanSnippets:
     """The C snippets of a scan, with its arguments; ``uses`` are the results that it stores.
 
-    ``stores_results``: the output statement needs all results in arrays of their own, since it
+    ``stores_results``: the output statement needs all results in separate arrays, since it
     overwrites the input, or uses the last result.
     """
 
@@ -135,7 +135,7 @@ class ScanSnippets:
         ).read_dependency_names()
 
     def stored(self) -> tuple[str, ...]:
-        """Return the results that have arrays of their own."""
+        """Return the results that are stored in separate arrays."""
         names = []
         if self.uses & {"item", "last_item"} or not self.uses:
             names.append("kgen_item")

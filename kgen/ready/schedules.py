@@ -32,10 +32,10 @@ def elementwise(
     chunk: int = 16384,
     rows: int = 16,
 ) -> TranslationUnit:
-    """Distribute independent loops, the innermost of which is last.
+    """Distribute independent loops, given outermost first.
 
-    On a GPU, neighbouring work-items have neighbouring elements, and *items* of them each; on a
-    host, a thread takes *chunk* elements. Of the loops around, two become axes of work-groups, with
+    On a GPU, adjacent work-items process adjacent elements, *items* of them each; on a
+    host, a thread takes *chunk* elements. Two of the outer loops become axes of work-groups, with
     *rows* iterations in each group.
     """
     last, around = inames[-1], list(inames[:-1])
@@ -62,7 +62,7 @@ def reduction_of_all(
 ) -> TranslationUnit:
     """Let each work-item of a GPU reduce elements in strides of the whole grid.
 
-    With several axes, the groups have the rows in strides.
+    With several axes, rows are distributed cyclically over groups.
     """
     last = inames[-1]
     if len(inames) > 1:
@@ -77,7 +77,7 @@ def reduction_of_all(
 def reduction_on_host(
     knl: TranslationUnit, inames: Sequence[str], *, lanes: int = 16, chunk: int = 64
 ) -> TranslationUnit:
-    """Let threads reduce *chunk* rows at a time, with *lanes* values side by side."""
+    """Let threads reduce *chunk* rows at a time, with *lanes* values in parallel."""
     last, first = inames[-1], inames[0]
     if len(inames) == 1:
         return split_iname(knl, first, 1024 * chunk, outer_tag="g.0")
@@ -108,8 +108,8 @@ def reduction_along(
 ) -> TranslationUnit:
     """Reduce the middle one of three axes.
 
-    Where its elements are neighbours (``"rows"``), a group of a GPU has a row, a thread of a host
-    *rows* of them. Else each work-item, or lane, has a column.
+    If its elements are adjacent (``"rows"``), a group of a GPU has a row, and a thread of a host
+    *rows* of them. Otherwise each work-item, or lane, has a column.
     """
     outer, middle, inner = inames
     if along == "rows":
@@ -158,7 +158,7 @@ def scan_along(
     lanes: int = 32,
     rows: int = 16,
 ) -> TranslationUnit:
-    """Distribute scans along the middle one of three axes: rows, or columns side by side."""
+    """Distribute scans along the middle one of three axes: rows, or columns in parallel."""
     outer, middle, inner = inames
     if along == "columns":
         inner_tag, outer_tag = ("l.0", "g.1") if is_gpu else ("ilp.seq", "g.1")

@@ -1,4 +1,4 @@
-"""Repeated calls: arrays with one axis, like those of the previous call, in the same place."""
+"""Repeated calls: arrays with one axis, like those of the previous call, on the same device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgen.ready.snippet import Signature
 
 __all__ = ["Shortcut", "shortcut_for"]
 
-#: Makes a call with some arguments, or returns ``None`` if that runs other code.
+#: Makes a call with given arguments, or returns ``None`` if these need other code.
 Shortcut: TypeAlias = Callable[[tuple[Any, ...]], Any]
 
 
@@ -31,12 +31,12 @@ def shortcut_for(
     Similar calls have a first array of the same type, in the same queue, and with one axis; the
     code checks the other arrays. Finding the code again would take longer than such a call.
 
-    :arg sizes: the fewest and the most elements that the code is for
-    :arg allocates: a call makes arrays, which are allocated like the first one
+    :arg sizes: the minimum and maximum number of elements that the code supports
+    :arg allocates: a call allocates arrays, in the same way as the first one
     :arg again: has the launches of calls on CUDA
-    :arg outputs: makes the arrays for results of a call there, from its first array
+    :arg outputs: makes the arrays for results of a call, from its first array
 
-    There is none if the call runs in a queue that is not the first array's.
+    There is no such function if the call runs in a queue that is not the first array's.
     """
     names = tuple(one.name for one in signature.arguments if one.name in given)
     first, *others = (names.index(one.name) for one in signature.arrays if one.name in given)
@@ -75,7 +75,7 @@ def shortcut_for(
 
 
 def _is_passed_twice(array: Any, args: tuple[Any, ...], others: list[int]) -> bool:
-    """Tell whether an argument at one of some positions is this array."""
+    """Tell whether an argument at one of the positions is this array."""
     for position in others:  # noqa: SIM110 (a generator takes time)
         if args[position] is array:
             return True
@@ -89,7 +89,7 @@ def _launch_packed(
     new: Mapping[str, Any],
     named: dict[str, Any],
 ) -> Any:
-    """Make a call on CUDA, its launches packed, which stores its results in *new* arrays."""
+    """Make a call on CUDA with packed launches, which stores its results in *new* arrays."""
     key = (id(executor), *map(same_as, args), *map(same_as, new.values()))
     again(key, lambda: [executor.packed(**named, **new)[0]])
     return None, tuple(new.values())

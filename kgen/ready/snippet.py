@@ -79,14 +79,14 @@ class Signature:
                 yield ValueArg(one.name, one.dtype)
             elif one.name in plain and indices.step is None:
                 yield GlobalArg(one.name, one.dtype, shape=indices.sizes)
-            else:  # nothing is known of where a range begins
+            else:  # the start of a range is unknown
                 shape = (None,) if indices.step is None else None
                 yield GlobalArg(one.name, one.dtype, shape=shape)
         yield from (ValueArg(name, index_dtype) for name in indices.parameters)
 
 
 def plain_arrays(signature: Signature, read: Callable[[Scope], Any]) -> frozenset[str]:
-    """Return the arrays all of whose accesses in snippets are ``x[i]``.
+    """Return the arrays that snippets access only as ``x[i]``.
 
     *read* translates the snippets in a scope.
     """
@@ -103,13 +103,13 @@ def plain_arrays(signature: Signature, read: Callable[[Scope], Any]) -> frozense
 
 @dataclass(frozen=True)
 class Elements:
-    """The arguments of a call, brought to the layout that code is generated for."""
+    """The arguments of a call, in the layout that code is generated for."""
 
     indices: Indices
     arguments: dict[str, Any]
     size: int
     restrict: bool
-    #: Arrays are as they were passed, with one axis, and all indices are used.
+    #: Whether arrays are as passed, with one axis, and all indices are used.
     is_plain: bool = False
 
 
@@ -217,7 +217,7 @@ def allocator_of(arrays: Iterable[Any]) -> Any:
 
 
 def call_options(**options: Any) -> dict[str, Any]:
-    """Return the arguments of a call that are given, beside those of its kernel.
+    """Return the given options of a call, apart from the arguments of its kernel.
 
     >>> call_options(wait_for=None, stream=3)
     {'stream': 3}

@@ -25,7 +25,7 @@ __all__ = ["Program", "read_statements"]
 
 _BOOL: Final = np.dtype(np.bool_)
 _SUMS: Final = {"add": 1, "sub": -1, "inc": 1, "dec": -1}
-#: What ends the work for an element.
+#: The statements that end the work for an element.
 _CONTINUE: Final = ("PYOPENCL_ELWISE_CONTINUE", "PYCUDA_ELWISE_CONTINUE")
 
 
@@ -43,7 +43,7 @@ class Program:
         return frozenset(insn.assignee_name for insn in self.instructions)
 
     def scattered(self, access: Callable[[str], Expr]) -> list[str]:
-        """Return the ids of stores to elements other than *access* has, which may coincide."""
+        """Return the ids of stores to elements other than *access*, which may coincide."""
         return [
             str(insn.id)
             for insn in self.instructions
@@ -62,9 +62,9 @@ class Program:
 def read_statements(
     text: str, what: str, scope: Scope, inames: Iterable[str], taken: Iterable[str] = ()
 ) -> Program:
-    """Return the instructions for a snippet of C, inside of the loops *inames*.
+    """Return the instructions for a snippet of C, inside the loops *inames*.
 
-    *taken* are names that temporaries cannot have.
+    *taken* are names that temporaries must not have.
 
     >>> index = {"i": Value(p.Variable("i"), np.dtype(np.int64))}
     >>> scope = Scope(index, {"x": np.dtype(np.float32)})
@@ -205,7 +205,7 @@ class _Reader:
         self.statement(update, where, loops)
 
     def call(self, node: Any, where: frozenset[Expr], loops: frozenset[str]) -> None:
-        """Translate ``atomic_add(&x[k], value)`` and its kind."""
+        """Translate ``atomic_add(&x[k], value)`` and the like."""
         name = node.name.name if isinstance(node.name, c_ast.ID) else ""
         what = name.lower().removeprefix("atomic").removeprefix("atom").removeprefix("_")
         given = list(node.args.exprs) if node.args is not None else []
@@ -280,7 +280,7 @@ class _Reader:
     def branch_to_end(
         self, node: Any, rest: Sequence[Any], where: frozenset[Expr], loops: frozenset[str]
     ) -> None:
-        """Translate a branch of which a part ends the work, and what comes after it."""
+        """Translate a branch that may end the work, and the statements after it."""
         condition = self.condition(node.cond, where, loops)
         for part, holds in (
             (node.iftrue, condition),

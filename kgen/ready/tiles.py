@@ -1,14 +1,14 @@
 """Scans on GPUs: groups keep tiles of elements in local memory, in one or two launches.
 
-Where groups can wait for each other, each has one tile: it publishes what that combines to, looks
-back at what the groups before it have published, and scans its elements. So elements are read once
+If groups can wait for each other, each has one tile: it publishes the total of its tile, looks
+back at the totals that preceding groups published, and scans its elements. Elements are read once
 (:func:`kgen.transforms.reductions.look_back.look_back`). Elsewhere there are two launches.
 
-In the first launch each work-group combines its elements; in the second one it combines what the
-groups before it have found, and scans its elements. A group takes its elements tile by tile. All
-work-items copy a tile to local memory, neighbours next to each other; then each has some elements
-of the tile in a row. So elements are read twice and results are written once. D. Merrill,
-A. Grimshaw: Parallel scan for stream architectures, University of Virginia, CS2009-14, 2009.
+In the first launch, each work-group combines its elements; in the second one, it combines the
+totals of preceding groups, and scans its elements. A group processes its elements tile by tile. All
+work-items copy a tile to local memory, coalesced; then each has some consecutive elements of the
+tile. Elements are read twice and results are written once. D. Merrill, A. Grimshaw: Parallel scan
+for stream architectures, University of Virginia, CS2009-14, 2009.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ __all__ = ["TileIndices", "TiledScan", "Tiling", "looks_back", "tiling_for"]
 
 _BOOL: Final = np.dtype(np.bool_)
 _LONG: Final = np.dtype(np.int64)
-#: How many large elements work-items have in local memory, by their size.
+#: The number of large elements per work-item in local memory, by their size.
 _ITEMS: Final = {8: 9, 16: 5}
-#: And how many small ones in groups of one tile, which look back at the fewer others the more they
-#: have: a multiprocessor has local memory for seven such groups of 256 work-items.
+#: The same for small elements in groups of one tile, which look back at fewer groups if they have
+#: more elements: a multiprocessor has local memory for seven such groups of 256 work-items.
 _ITEMS_OF_ONE_TILE: Final = {1: 23, 2: 23, 4: 27}
 
 
@@ -55,8 +55,8 @@ _ITEMS_OF_ONE_TILE: Final = {1: 23, 2: 23, 4: 27}
 class Tiling:
     """The elements of a work-group: *turns* tiles, in which each work-item has *items*.
 
-    *items* is best an odd number: then work-items read local memory without waiting for another.
-    If a group is *alone*, it has all tiles. A group that *looks_back* has one.
+    *items* is best an odd number, which avoids bank conflicts in local memory.
+    A group that is *alone* has all tiles; a group that *looks_back* has one.
     """
 
     group_size: int = 256
@@ -77,12 +77,12 @@ class Tiling:
 
     @property
     def most_groups(self) -> int:
-        """How many groups there may be: each work-item combines *items* of their totals."""
+        """The maximum number of groups: each work-item combines *items* of their totals."""
         return self.group_size * (self.items + 1)
 
 
 def looks_back(target: TargetBase, dtype: Any, schedule: Iterable[str]) -> bool:
-    """Tell whether groups look back: where they can, and no parameter of a schedule is *turns*."""
+    """Tell whether groups look back: if they can, and a schedule does not set *turns*."""
     is_number = can_publish(NumpyType(np.dtype(dtype)))
     return target.looks_back and is_number and "turns" not in schedule
 
@@ -92,8 +92,8 @@ def tiling_for(
 ) -> dict[str, int]:
     """Return the parameters of a :class:`Tiling` for a number of elements of some type.
 
-    Groups have enough tiles that there are not too many groups: a power of two, so that few
-    kernels serve all sizes; unless each has one tile.
+    Groups have enough tiles to limit the number of groups: a power of two, so that few
+    kernels serve all sizes. Groups that look back have one tile.
 
     >>> tiling_for(10**6, np.int32), tiling_for(10**9, np.float64)
     ({'items': 15, 'turns': 1}, {'items': 9, 'turns': 256})
@@ -141,14 +141,14 @@ class TileIndices(Indices):
 
     @property
     def condition(self) -> Expr:
-        """Whether there is an element."""
+        """The condition that the element exists."""
         return p.Comparison(to_index(self.index.expr), "<", p.Variable(self.size))
 
 
 class TiledScan:
     """The instructions and loops of a scan up to its results, which are in the tile.
 
-    :arg operands: returns what is scanned at some indices: the values, and the flags if any
+    :arg operands: returns the scanned operands at given indices: the values, and the flags if any
     """
 
     def __init__(
@@ -170,21 +170,21 @@ class TiledScan:
 
     @property
     def operation(self) -> ReductionOperation:
-        """What combines operands in reductions."""
+        """The operation that combines operands in reductions."""
         if len(self.dtypes) > 1:
             return FlaggedOperation(self.combination)
         return operation_of(self.combination)
 
     @property
     def neutral(self) -> tuple[Expr, ...]:
-        """Operands that change nothing."""
+        """The neutral operands."""
         value = self.combination.neutral
         found = (self.combination.dtype.type(0) if value is None else value, False)
         return found[: len(self.dtypes)]
 
     @property
     def assumption(self) -> str:
-        """What holds for the number of elements."""
+        """The assumption on the number of elements."""
         if self.tiling.alone or self.tiling.looks_back or self.has_any_order:
             return ""
         return f" and {self.step.size} <= {self.tiling.chunk * self.tiling.most_groups}"
@@ -438,7 +438,7 @@ class TiledScan:
     ) -> list[p.Variable]:
         """Declare a temporary for the values, and one for the flags if there are any.
 
-        Of *rows* that are published, each has room for several entries.
+        Each of the published *rows* has room for several entries.
         """
         names = [f"kgen_{name}_{k}" for k in range(len(self.dtypes))]
         for one, dtype in zip(names, self.dtypes, strict=True):

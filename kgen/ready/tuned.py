@@ -25,9 +25,9 @@ from kgen.tuning.wisdom import Wisdom, load_wisdom, sizes_of_call
 
 __all__ = ["Tunable", "defaults_of", "device_of"]
 
-#: Values are the default times these powers of two.
+#: Values to try are the default multiplied by these powers of two.
 _POWERS = range(-3, 4)
-#: The least and the largest work-groups.
+#: The smallest and the largest work-groups.
 _GROUP_SIZES = (32, 1024)
 #: Options of calls; all others are those of a tune.
 _OF_CALLS = frozenset(
@@ -52,9 +52,9 @@ class _FoundCall(Exception):
 
 @dataclass(eq=False)
 class Schedules:
-    """The schedules of a ready kernel for calls of one kind: what :func:`kgen.tune` takes.
+    """The schedules of a ready kernel for similar calls, as :func:`kgen.tune` takes them.
 
-    :arg options: of the method that builds the kernel; the schedule is what a configuration says
+    :arg options: of the method that builds the kernel; a configuration is its schedule
     """
 
     kernel: Tunable
@@ -74,12 +74,12 @@ class Schedules:
 
     @property
     def name(self) -> str:
-        """What records call the kernel: other operations and layouts have other names."""
+        """The name of the kernel in records, which depends on the operation and layout."""
         return self.kernel.name
 
     @property
     def tune_params(self) -> dict[str, list[int]]:
-        """For each parameter its values."""
+        """The values of each parameter."""
         return {name: _values(name, value) for name, value in self.start.items()}
 
     def build(self, **configuration: int) -> TranslationUnit:
@@ -98,7 +98,7 @@ class Schedules:
 
 
 def _values(name: str, default: int) -> list[int]:
-    """Return the values of a parameter that are tried: around the default.
+    """Return the values of a parameter to try, around the default.
 
     >>> _values("group_size", 256), _values("rows", 4)
     ([32, 64, 128, 256, 512, 1024], [1, 2, 4, 8, 16, 32])
@@ -109,9 +109,9 @@ def _values(name: str, default: int) -> list[int]:
 
 
 class Tunable:
-    """What ready kernels share that choose their schedule by measurement.
+    """The common base of ready kernels that choose their schedule by measurement.
 
-    ``wisdom`` has the records of tunes; ``identity`` says which operation they are of.
+    ``wisdom`` has the records of tunes; ``identity`` identifies the operation.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Tunable:
     _found_call: Callable[..., None] | None
 
     def _begin(self, wisdom: Wisdom | str | os.PathLike[str] | None, *operation: object) -> None:
-        """Begin without code; *operation* is what a kernel computes."""
+        """Start without code; *operation* identifies what a kernel computes."""
         if isinstance(wisdom, str | os.PathLike):
             wisdom = load_wisdom(wisdom)
         self.wisdom = Wisdom(()) if wisdom is None else wisdom
@@ -160,7 +160,7 @@ class Tunable:
         :arg options: of a call (``range``, ``slice``, ``axis``, ``queue``...), and of
             :func:`kgen.tune`: ``records="file.jsonl"``, ``evaluations=20``, ``seconds=10``...
 
-        Later calls take the schedule that was best for the nearest size on their device. Records
+        Later calls use the schedule that was best for the nearest size on their device. Records
         in a file are for other programs: ``wisdom="file.jsonl"``, when a kernel is made.
 
         Raises :class:`kgen.errors.KgenError` where the schedule has no parameters.
@@ -252,7 +252,7 @@ class Tunable:
     def _chosen(
         self, place: Place, method: str, options: Mapping[str, Any], arguments: dict[str, Any]
     ) -> Mapping[str, Any]:
-        """Return the schedule for a call that wisdom has, if it has one."""
+        """Return the schedule for a call from wisdom, if there is one."""
         if not self.wisdom.records or self.schedule:
             return {}
         schedules = self._schedules_of(place, method, options)
