@@ -17,7 +17,7 @@ __all__ = ["FUNCTIONS", "SUPPORTED", "Table", "column_of", "evaluate", "truth_of
 
 Array: TypeAlias = NDArray[Any]
 
-#: What an expression may call.
+#: The functions that an expression may call.
 FUNCTIONS: Mapping[str, Any] = {
     **{f.__name__: f for f in (abs, all, any, bool, divmod, float, int, len, max, min, pow)},
     **{f.__name__: f for f in (round, str, sum)},
@@ -56,11 +56,11 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda item, items: item in items,
     ast.NotIn: lambda item, items: item not in items,
 }
-#: What numpy computes for integers of 64 bits as Python does, while nothing overflows.
+#: Operations that numpy computes like Python for 64-bit integers, without overflow.
 _EXACT = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _ORDERED = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _SAFE = 2**62
-#: And for floats, and integers up to this size, while no divisor is zero.
+#: Operations on floats, and on integers up to this size, if no divisor is zero.
 _ROUNDED = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _FLOATS = 2**53
 _SELECTED: Mapping[str, Callable[[Any, Any], Any]] = {"min": np.minimum, "max": np.maximum}
@@ -68,7 +68,7 @@ _SELECTED: Mapping[str, Callable[[Any, Any], Any]] = {"min": np.minimum, "max": 
 
 @dataclass(frozen=True)
 class Column:
-    """One value for each row, and for integers limits of them: ``low <= values <= high``.
+    """One value for each row, and for integers their limits: ``low <= values <= high``.
 
     Truth values, integers that fit in 64 bits, and floats are numpy's; all else are objects.
     """
@@ -156,8 +156,8 @@ def truth_of(column: Column) -> NDArray[np.bool_]:
 def evaluate(node: ast.expr, table: Table) -> Column:
     """Evaluate an expression for each row of a table.
 
-    Operands behind ``and``, ``or`` and ``if`` are evaluated for those rows only for which Python
-    evaluates them. What Python raises for a row is raised.
+    Operands after ``and``, ``or`` and ``if`` are evaluated for those rows only for which Python
+    evaluates them. Exceptions of Python for a row are raised.
 
     >>> table = Table({"a": column_of([1, 2, 3]), "b": column_of([0, 1, 2])}, 3)
     >>> evaluate(ast.parse("b != 0 and a % b == 0", mode="eval").body, table).values

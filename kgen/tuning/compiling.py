@@ -25,7 +25,7 @@ __all__ = ["Compiled", "ConfigurationError", "compile_configuration", "module_of
 
 
 class ConfigurationError(KgenError):
-    """A configuration has no time; ``cause`` is a word for why."""
+    """A configuration has no time; ``cause`` is a word for the reason."""
 
     def __init__(self, cause: str, what: str) -> None:
         super().__init__(what)
@@ -81,8 +81,8 @@ def compile_configuration(
 ) -> Compiled:
     """Build, prove, generate and compile the kernel of a configuration.
 
-    Raises :class:`ConfigurationError` for what does not work: ``transformation``, ``restriction``,
-    ``verification``, ``generation``, ``compilation``.
+    Raises :class:`ConfigurationError` with the step that failed: ``transformation``,
+    ``restriction``, ``verification``, ``generation``, ``compilation``.
     """
     start = time.perf_counter()
     task = load_task(content)
@@ -118,9 +118,9 @@ def digest_of(kernel: TranslationUnit, module: Module) -> str:
 
 
 def _proof(task: Task, kernel: TranslationUnit) -> str:
-    """Say what is proved of a kernel and the one as written; reject what is proved to be wrong.
+    """Prove a kernel equivalent to the one as written, if possible; reject it if proved wrong.
 
-    Another reference of the user's may compute the same in another way: results decide on that.
+    A reference of the user may compute the same in another way; then results are compared.
     """
     report = verify_equivalent(task.written or kernel, kernel)
     is_other = isinstance(task.reference, TranslationUnit)

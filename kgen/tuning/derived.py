@@ -31,7 +31,7 @@ def find_obstacle(
     * its assumptions, such as ``n mod 16 = 0``, exclude the sizes
     * a work-group has more work-items, or more local memory, than the device has
     * there are more work-groups along an axis
-    * one array of a work-item alone is larger than its registers
+    * a single array of a work-item is larger than its registers
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*i", assumptions="n mod 8 = 0")
@@ -65,7 +65,7 @@ def _shown(kernel: LoopKernel) -> str:
 def _of_groups(kernel: LoopKernel, sizes: Mapping[str, int], limits: DeviceLimits) -> Iterator[str]:
     try:
         grid = kernel.grid
-    except StaticValueFindingError:  # which code generation says better
+    except StaticValueFindingError:  # code generation has a better message
         return
     items = math.prod(grid.locals)
     if items > limits.work_items:

@@ -35,7 +35,7 @@ class DeviceInfo:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What a time depends on."""
+        """The properties that a time depends on."""
         found: dict[str, Any] = asdict(self)
         return {name: found[name] for name in ("api", "kind", "vendor", "name", "driver")}
 
@@ -69,7 +69,7 @@ def device_info(target: TargetBase, leading: tuple[Any, ...]) -> DeviceInfo:
 def device_lock(unit: str, *, shared: bool = False) -> Iterator[None]:
     """Hold the lock of a device: alone, or *shared* with others that do not measure.
 
-    All programs of this user on this machine wait for each other; that of one which died is free.
+    All programs of this user on this machine use it; it is released when its owner dies.
     """
     folder = Path(tempfile.gettempdir(), f"kgen-locks-{os.geteuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)

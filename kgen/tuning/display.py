@@ -16,7 +16,7 @@ __all__ = ["Display"]
 class Display:
     """A progress bar with the time left, the best time so far and its fraction of the roofline.
 
-    It is silent where the output for errors is no terminal.
+    It is silent if standard error is not a terminal.
     """
 
     def __init__(self, title: str, total: int | None, *, is_wanted: bool) -> None:
@@ -54,7 +54,7 @@ class Display:
 
 
 def best_text(progress: Progress, stop: Stop) -> str:
-    """Say how fast the best configuration is.
+    """Return the time of the best configuration as text.
 
     >>> best_text(Progress(best_s=2e-3), Stop(roofline_s=1e-3))
     'best 2 ms, 50 % of the roofline'

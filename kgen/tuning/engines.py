@@ -85,7 +85,7 @@ class Bench:
         return self._infos[content]
 
     def compile(self, content: bytes, configuration: Mapping[str, Any]) -> Compiled:
-        """Make the kernel of a configuration; while nobody measures on the same processors."""
+        """Build the kernel of a configuration, while nothing is measured on the same processors."""
         info = self.describe(content)
         is_near = info.kind == "cpu"
         with device_lock(info.unit, shared=True) if is_near else contextlib.nullcontext():
@@ -126,7 +126,7 @@ class Bench:
             return self._call(find_limits, content, self.device, wanted, times=_REFERENCE)
 
     def _load(self, content: bytes, kernels: Sequence[Compiled]) -> DeviceInfo:
-        """Do slow work that need not be undisturbed: load kernels, run the reference."""
+        """Do slow work whose time is not measured: load kernels, run the reference."""
         for compiled in kernels:
             self._call(load_kernel, content, self.device, compiled, times=_REFERENCE)
         return self.describe(content)
@@ -150,21 +150,21 @@ class Bench:
 
 
 class Engine(Protocol):
-    """What runs the steps of a tune, several at once; each may raise a ConfigurationError."""
+    """Runs the steps of a tune, several at once; each may raise a ConfigurationError."""
 
     #: the numbers of kernels that are built, and measured, concurrently
     makers: int
     measurers: int
-    #: how many configurations are on their way at most
+    #: the maximum number of configurations in progress
     most: int
     #: whether functions of this process can be called in a step
     is_local: bool
 
     def submit(self, step: str, *args: Any) -> Future[Any]:
-        """Begin a step: the name of a method of :class:`Bench`, and its arguments."""
+        """Start a step: the name of a method of :class:`Bench`, and its arguments."""
 
     def close(self) -> None:
-        """End all processes, whatever they do."""
+        """End all processes, even busy ones."""
 
 
 class LocalEngine:
@@ -182,7 +182,7 @@ class LocalEngine:
         self._threads = ThreadPoolExecutor(makers + len(devices))
 
     def submit(self, step: str, *args: Any) -> Future[Any]:
-        """Begin a step in a process that is free."""
+        """Start a step in a free process."""
         return self._threads.submit(self._run, step, *args)
 
     def _run(self, step: str, *args: Any) -> Any:
@@ -193,12 +193,12 @@ class LocalEngine:
         finally:
             free.put(bench)
         if step == "prepare" and self.makers == 1 and found[1].kind == "cpu":
-            # What is measured on the processors never runs beside a compiler: one process does both
+            # measurements on the processors never run beside a compiler: one process does both
             self._free["compile"] = self._free["measure"]
         return found
 
     def close(self) -> None:
-        """End all processes, whatever they do."""
+        """End all processes, even busy ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for bench in (*self._making, *self._measuring):
             bench.worker.end()
@@ -213,10 +213,10 @@ def _queue_of(benches: Sequence[Bench]) -> queue.SimpleQueue[Bench]:
 
 
 class ExecutorEngine:
-    """Any :class:`concurrent.futures.Executor`: each of its workers has a process of its own.
+    """Any :class:`concurrent.futures.Executor`: each of its workers starts a process.
 
-    So that a kernel that crashes does not take a worker along. A worker that dies in spite of that
-    costs what it ran.
+    A kernel that crashes then does not kill a worker. If a worker dies nevertheless, only the
+    steps that it ran are lost.
     """
 
     def __init__(
@@ -230,12 +230,12 @@ class ExecutorEngine:
         self._load = dict.fromkeys(devices, 0)
 
     def submit(self, step: str, *args: Any) -> Future[Any]:
-        """Begin a step in some worker of the executor, for the device that has least to do."""
+        """Start a step in some worker of the executor, for the device with the least work."""
         device = min(self._load, key=lambda name: self._load[name])
         call = (run_step, device, self.timeout, step, *args)
         try:
             future: Future[Any] = self.executor.submit(*call)
-        except BrokenExecutor:  # as those are of which a process died
+        except BrokenExecutor:  # as executors are after a process died
             self.executor = _successor(self.executor)
             self._own.append(self.executor)
             future = self.executor.submit(*call)
@@ -266,7 +266,7 @@ def _successor(executor: Executor) -> Executor:
 
 
 class _Benches(threading.local):
-    """Those of a thread of an executor's worker."""
+    """The benches of a thread of an executor's worker."""
 
     def __init__(self) -> None:
         self.of_device: dict[tuple[str | None, float], Bench] = {}
@@ -296,7 +296,7 @@ def make_engine(
 
 
 def _workers_of(executor: Executor) -> int:
-    """Return how many workers an executor has, as far as it tells."""
+    """Return how many workers an executor has, if it tells."""
     client = getattr(executor, "_client", None)
     if client is not None:  # of dask
         return max(1, len(client.scheduler_info()["workers"]))

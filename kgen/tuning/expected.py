@@ -24,9 +24,9 @@ from kgen.tuning.task import Task, load_task
 __all__ = ["Expected", "difference", "expected_of"]
 
 Array = np.ndarray[Any, Any]
-#: References of up to so many bytes are kept on disk for other processes.
+#: The maximum bytes of references that are kept on disk for other processes.
 _KEPT_BYTES = 1 << 27
-#: What integers are that a kernel does not write.
+#: The value of integers that a kernel does not write.
 _POISON = 0x5A
 
 
@@ -44,7 +44,7 @@ class Expected:
 def expected_of(content: bytes) -> Expected:
     """Return the arguments of a task's problem, and the results of its reference.
 
-    Arrays that the user does not give are made up; outputs that are not read are poisoned: real
+    Arrays that the user does not give are generated; outputs that are not read are poisoned: real
     numbers with NaN.
     """
     task = load_task(content)
@@ -128,8 +128,8 @@ def _run(unit: TranslationUnit, data: Mapping[str, Any], names: list[str]) -> di
 def difference(result: Array, expected: Array, tolerance: float | None = None) -> str | None:
     """Describe where a result differs from the expected one, if it does.
 
-    Where a NaN is expected, there is one; other numbers are as near as their type lets them be, on
-    the scale of the largest one.
+    NaN must be where it is expected; other numbers must agree within the precision of their type,
+    relative to the largest one.
 
     >>> difference(np.array([1.0, 2.5]), np.array([1.0, 2.0]))
     'relative difference 0.25, at [1]: 2.5 instead of 2.0'

@@ -35,7 +35,7 @@ __all__ = [
 
 #: The number of bytes written to evict the contents of caches.
 _FLUSH_BYTES = 1 << 28
-#: Energy is counted over calls that take so many seconds.
+#: The seconds of calls over which energy is measured.
 _ENERGY_S = 0.2
 
 
@@ -46,7 +46,7 @@ class Measurement:
     samples: tuple[float, ...]
     is_probe: bool
     metrics: Mapping[str, float] = field(default_factory=dict)
-    #: clocks and temperatures, where the device tells
+    #: clocks and temperatures, if the device reports them
     sensors: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -104,7 +104,8 @@ def measure_kernel(
 ) -> Measurement:
     """Verify and time a kernel; only probe one that is clearly slower than *best* seconds.
 
-    Raises :class:`ConfigurationError` for what does not work: ``launch``, ``result``, ``bounds``.
+    Raises :class:`ConfigurationError` with the step that failed: ``launch``, ``result``,
+    ``bounds``.
     """
     task = load_task(content)
     run = _Run(content, compiled, device)
@@ -128,7 +129,7 @@ def measure_kernel(
 def compare_kernels(
     content: bytes, device: str | None, kernels: Sequence[Compiled], rounds: int
 ) -> list[tuple[float, ...]]:
-    """Time kernels in turn, in each of some rounds; verify each first, and behind.
+    """Time kernels in turn, in each of some rounds; verify each before and after.
 
     Returns the samples of each kernel: none of one that fails.
     """
@@ -243,7 +244,7 @@ class _Run:
         return (math.fsum(known) if len(known) == self.batch else since) / self.batch
 
     def _flush(self) -> None:
-        """Write other memory than the kernel's, more than caches hold."""
+        """Write memory other than the kernel's, more than the caches hold."""
         settle(self.runtime.to_device(np.ones(_FLUSH_BYTES // 8), *self.leading))
 
     def energy(self) -> float | None:

@@ -22,7 +22,7 @@ __all__ = ["Outlook", "Outlooks"]
 _REGISTERS = 32
 #: The occupancy that is enough to hide latencies.
 _ENOUGH = 0.25
-#: Each parameter that differs from the first configuration counts as so much time.
+#: The fraction of time added for each parameter that differs from the first configuration.
 _STEP = 1.1
 
 
@@ -93,7 +93,7 @@ class Outlooks:
                 private=sum(bytes_of_arrays(kernel, AddressSpace.PRIVATE).values()),
                 work=None if limits is None else find_work(program, sizes, limits),
             )
-        except Exception:  # a function of the user's: it fails again, with its message, if measured
+        except Exception:  # a function of the user: it fails again, with its message, if measured
             return None
 
     def bound(self, row: int) -> float:

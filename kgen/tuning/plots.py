@@ -20,7 +20,7 @@ _COLUMNS = 3
 
 
 def plot(result: TuneResult, file: str | os.PathLike[str] | None = None) -> Figure:
-    """Draw a result; write it to *file*, whose name says the format.
+    """Draw a result; write it to *file*, whose suffix determines the format.
 
     For each problem: the best time so far, the time against each parameter, the most important
     first, and the roofline with all configurations, where the limits of the device are known.

@@ -18,7 +18,7 @@ __all__ = ["LIMIT", "restricted_product"]
 
 Positions: TypeAlias = NDArray[np.int32]
 
-#: Combinations that are held at most.
+#: The maximum number of combinations.
 LIMIT = 2**26
 #: The number of combinations that are tested together, which fit in the processor's cache.
 _BLOCK = 2**15
@@ -33,7 +33,7 @@ def restricted_product(
     rejects is rejected before other parameters multiply it. The order of the result is that of
     ``itertools.product``.
 
-    :raises KgenError: a condition cannot be evaluated, or rejects all that is left, or too many
+    :raises KgenError: a condition cannot be evaluated, or rejects all that remain, or too many
         combinations are left
     """
     values = {name: column_of(listed) for name, listed in tune_params.items()}

@@ -14,7 +14,7 @@ __all__ = ["Evaluation", "Recording", "measured"]
 
 #: Objectives that are rates, for which larger is better.
 _RATES = ("/s", "/w", "/j")
-#: What some files have as the time of a failure.
+#: The value that some files have as the time of a failure.
 _FAILED = 1e20
 
 

@@ -22,7 +22,7 @@ from kgen.tuning.task import Problem
 
 __all__ = ["Record", "Records", "plain"]
 
-#: What results of these causes would be again, for the same code.
+#: The causes of failures that would recur for the same code.
 _KEPT_CAUSES = frozenset({"launch", "result", "bounds", "crash", "timeout"})
 
 

@@ -70,7 +70,7 @@ def conditions_of(restriction: Restriction, names: Sequence[str]) -> list[Condit
     >>> [c.text for c in conditions_of("b > 0 and a % b == 0", ["a", "b"])]
     ["'b > 0'", "'a % b == 0'"]
 
-    :raises KgenError: the text does not parse, or names what is no parameter
+    :raises KgenError: the text does not parse, or uses a name that is not a parameter
     """
     if isinstance(restriction, str):
         return _parse(restriction, names)
@@ -190,7 +190,7 @@ def _parameters_of(function: Callable[..., Any], names: Sequence[str]) -> tuple[
     """Return the parameters without default: all of *names* for ``**config``."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a function of C that does not say
+    except (TypeError, ValueError):  # a function of C without a signature
         return ("configuration",)
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return tuple(names)

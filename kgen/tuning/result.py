@@ -60,7 +60,7 @@ class SearchResult:
     winner: Best | None = None
     #: the kernels of the configurations that were made, by their text
     kernels: Mapping[str, TranslationUnit] = field(default_factory=dict, repr=False)
-    #: seconds that the kernel takes at least by the roofline of the kernel as written, if known
+    #: the minimum seconds by the roofline of the kernel as written, if known
     roofline_s: float | None = None
     #: the limits of the device, and the work of the kernel as written, if they are known
     limits: Device | None = None
@@ -196,7 +196,7 @@ class TuneResult:
 
     searches: tuple[SearchResult, ...]
     device: str = ""
-    #: whether it was ended by a Ctrl-C
+    #: whether it was ended by Ctrl-C
     is_interrupted: bool = False
 
     @property

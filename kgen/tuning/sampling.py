@@ -15,11 +15,11 @@ __all__ = [
     "ratio_interval",
 ]
 
-#: Samples of the first look at a kernel.
+#: The number of samples in the first measurement of a kernel.
 PROBES = 3
 #: A kernel whose fastest probe is slower than the best by this factor is not measured further.
 SLOWER = 1.5
-#: Calls shorter than this are timed several at once, for so many seconds.
+#: Calls shorter than this are timed in batches of so many seconds.
 _SHORT_S, _BATCH_S = 2e-4, 4e-4
 _LEAST, _MOST, _ENOUGH_S, _TOO_LONG_S = 7, 100, 0.05, 2.0
 _RESAMPLES = 1000

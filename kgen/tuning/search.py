@@ -35,7 +35,7 @@ _ELSEWHERE = 4
 
 @dataclass(eq=False)
 class _Trial:
-    """A configuration on its way."""
+    """A configuration in progress."""
 
     row: int
     configuration: Mapping[str, Any]
@@ -48,9 +48,9 @@ class _Trial:
 
 
 def roofline_of(work: Work) -> float:
-    """Return the seconds that any kernel takes that does some work.
+    """Return the minimum seconds of any kernel that does the given work.
 
-    That is the time to read and write each array once, and that of its arithmetic.
+    That is the time to read and write each array once, or the time of its arithmetic.
     """
     return max(work.times_s["memory"], work.times_s["arithmetic"])
 
@@ -89,7 +89,7 @@ class Search:
     def run(self) -> None:
         """Search until a limit is reached or the space is exhausted; then compare the best ones.
 
-        A Ctrl-C leaves what has been found.
+        A Ctrl-C keeps the results so far.
         """
         try:
             self._search()
@@ -186,7 +186,7 @@ class Search:
         return [*begun, *self._suspects]
 
     def _run_suspect(self) -> None:
-        """Run one of the configurations that a worker may have died of, alone."""
+        """Run one of the configurations that may have killed a worker, alone."""
         if self._suspects and len(self._suspects) == len(self._under_way):
             self._begin(self._suspects.pop(0))
 
@@ -203,7 +203,7 @@ class Search:
             self._making[future] = trial
 
     def _submit(self, step: str, *args: Any) -> Future[Any] | None:
-        """Begin a step; end the search if the executor accepts no more work."""
+        """Start a step; end the search if the executor accepts no more work."""
         try:
             return self.engine.submit(step, *args)
         except RuntimeError as error:  # BrokenExecutor, or shut down
@@ -361,7 +361,7 @@ class Search:
             compared.update(rows)
 
     def _nearest(self) -> list[int]:
-        """Return the rows that are as fast as the fastest one, or nearly so."""
+        """Return the rows that are as fast as the fastest one, or nearly as fast."""
         order = self._order()
         limit = _NEAR * (self.found[order[0]].time or 0.0) if order else 0.0
         return [row for row in order if (self.found[row].time or 0.0) <= limit][:_FINALISTS]

@@ -13,7 +13,7 @@ __all__ = ["Sensors", "sensors_of"]
 
 
 class Sensors:
-    """What a device tells of itself: nothing, unless NVML knows it."""
+    """The sensors of a device: none, unless NVML knows it."""
 
     def __init__(self, library: Any = None, handle: Any = None) -> None:
         self._library, self._handle = library, handle

@@ -32,7 +32,7 @@ __all__ = ["Builder", "Problem", "Reference", "Task", "Transformed", "as_builder
 _OWN = (str(Path(__file__).parents[1]),)
 #: Makes a transformed kernel of a configuration, or a kernel and a function of it.
 Builder: TypeAlias = Callable[..., Any]
-#: What results are compared with: a kernel, or a function of the arguments of a call.
+#: The reference of results: a kernel, or a function of the arguments of a call.
 Reference: TypeAlias = TranslationUnit | Callable[..., Any]
 
 
@@ -129,7 +129,7 @@ class Task:
         return self.typed(made), None if written is None else self.typed(written)
 
     def given_arguments(self) -> dict[str, Any]:
-        """Return the arguments of the user's."""
+        """Return the user's arguments."""
         if callable(self.arguments):
             return dict(self.arguments(**_named_in(self.arguments, self.problem.sizes)))
         return dict(self.arguments or {})
@@ -157,7 +157,7 @@ class Task:
 
     @functools.cached_property
     def digest(self) -> str:
-        """What kernels follow from besides a configuration, as far as it can be told."""
+        """The digest of what determines kernels besides a configuration, as far as known."""
         with _sent_by_value(self.build):
             return content_key(own_identity(), str(self.problem), _content(self.build))
 

@@ -34,7 +34,7 @@ from kgen.tuning.task import Problem, Task, Transformed, as_builder, load_task
 
 __all__ = ["HasSpace", "tune", "untuned_row"]
 
-#: The evaluations of a search that has no limit, in a space that is larger.
+#: The maximum evaluations of a search without a limit.
 _EVALUATIONS = 200
 #: How many configurations are tried for a first one that works; how many begin the next problem.
 _FIRST, _STARTS = 16, 5
@@ -367,7 +367,7 @@ def _problems(sizes: Any, types: Any) -> Iterator[Problem]:
 
 
 def plain_number(value: Any) -> Any:
-    """Return a number of numpy's as Python's."""
+    """Return a numpy number as a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
 

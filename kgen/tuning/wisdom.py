@@ -108,7 +108,7 @@ def load_wisdom(file: str | os.PathLike[str]) -> Wisdom:
 
 
 def _rank(record: Record) -> tuple[bool, float]:
-    """Order records of one problem: what won a comparison comes first, then the fastest."""
+    """Order records of one problem: the winner of a comparison comes first, then the fastest."""
     return not record.is_best, record.time or 0.0
 
 
@@ -119,7 +119,7 @@ def _farness(one: Mapping[str, str], other: Mapping[str, str]) -> int:
 
 
 def _distance(record: Record, sizes: Mapping[str, Any]) -> float:
-    """Return the distance of the logarithms of sizes; others are the same or far."""
+    """Return the distance of the logarithms of sizes; others are equal or far apart."""
     total = 0.0
     for name, value in record.problem.sizes.items():
         given = sizes.get(name, value)
@@ -169,7 +169,7 @@ class TunedKernel:
     def choose(self, *args: Any, **sizes: Any) -> Choice:
         """Return the configuration for some sizes, on the device of a queue in *args*, if any.
 
-        A record whose configuration makes no kernel any more is passed over.
+        A record whose configuration no longer makes a kernel is skipped.
         """
         device = self._device(args)
         name = self.general.kernel.default_entrypoint.name
@@ -276,7 +276,7 @@ def _numbers(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _solved(extent: Any, length: int, known: Mapping[str, Any]) -> dict[str, int]:
-    """Return the size that follows from the length of one axis, if just one does."""
+    """Return the size that follows from the length of one axis, if exactly one does."""
     unknown = [name for name in variable_names(extent) if name not in known]
     solved = solve_for(extent, unknown[0]) if len(unknown) == 1 else None
     if solved is None:
@@ -297,7 +297,7 @@ def _word(device: Mapping[str, str]) -> str:
 
 
 def _condition(record: Record, others: Iterable[Record]) -> str | None:
-    """Return when a record is nearer than others, in the distance of logarithms."""
+    """Return the condition that a record is nearer than others, in the distance of logarithms."""
     mine = record.problem.sizes
     tests = [_nearer(mine, other.problem.sizes) for other in others]
     return " and ".join(dict.fromkeys(test for test in tests if test)) or None

@@ -28,7 +28,7 @@ _SERVE = "from kgen.tuning.worker import serve; serve({})"
 
 
 class WorkerDied(KgenError):
-    """The process ended while it ran a call: a crash, or somebody killed it."""
+    """The process ended while it ran a call: it crashed, or was killed."""
 
 
 class Deadline(KgenError):
@@ -36,9 +36,9 @@ class Deadline(KgenError):
 
 
 class Worker:
-    """A process of its own for calls that may crash or never end.
+    """A separate process for calls that may crash or never end.
 
-    It starts with the first call, and anew with the first one after it died. It runs in a session
+    It starts with the first call, and again with the first one after it died. It runs in a session
     of its own, so that a Ctrl-C of the terminal does not reach it, and ends with this process,
     however that ends. What it prints is kept for the message of its death.
 
@@ -61,7 +61,7 @@ class Worker:
         return None if self._process is None else self._process.pid
 
     def call(self, function: Callable[..., Result], *args: Any, timeout: float) -> Result:
-        """Return ``function(*args)``, as the process computes it.
+        """Return ``function(*args)``, computed by the process.
 
         Raises :class:`WorkerDied`, :class:`Deadline`, and what the function raises.
         """
@@ -78,7 +78,7 @@ class Worker:
 
     def _exchange(self, request: bytes, wait: float) -> Any:
         assert self._connection is not None
-        with contextlib.suppress(OSError):  # what it died of is found below
+        with contextlib.suppress(OSError):  # the cause of death is found below
             self._connection.send_bytes(request)
         return self._receive(wait)
 
@@ -119,7 +119,7 @@ class Worker:
         self._connection = mine
 
     def _last_words(self) -> str:
-        """Say how the process ended, and what it printed last."""
+        """Return how the process ended, and what it printed last."""
         process = self._process
         if process is None:  # another thread has closed this
             return "it was terminated"
@@ -174,7 +174,7 @@ def serve(handle: int) -> None:
 
 
 def _receive(connection: Connection[Any, Any], requests: queue.SimpleQueue[bytes]) -> None:
-    """Pass calls on; end the process with the one that calls, in the middle of a kernel too."""
+    """Pass calls on; end the process with its caller, even in the middle of a kernel."""
     while True:
         try:
             requests.put(connection.recv_bytes())

@@ -30,7 +30,7 @@ _LEARNED = 200
 #: Gradient steps of the model: at first, and then after each time; of _SELDOM * n times, each n-th.
 _FIRST_STEPS, _STEPS, _SELDOM = 30, 4, 25
 
-#: What works with any probability: the model may be wrong.
+#: The minimum probability to work: the model may be wrong.
 _LEAST_PROBABLE = 0.02
 
 _ERFC = np.frompyfunc(math.erfc, 1, 1)

@@ -14,7 +14,7 @@ from kgen.tuning.space import Rows, SearchSpace
 
 __all__ = ["Bound", "Strategy"]
 
-#: For a row a time in seconds that it takes at least.
+#: Returns a lower bound of the time of a row, in seconds.
 Bound: TypeAlias = Callable[[int], float]
 
 
@@ -40,11 +40,11 @@ class Strategy(ABC):
         self.space = space
         self.rng = np.random.default_rng(seed)
         self.bounds = bounds
-        #: For each row, whether it has been proposed, told, or skipped.
+        #: For each row, whether it has been proposed, reported, or skipped.
         self.seen: NDArray[np.bool_] = np.zeros(len(space), bool)
-        #: The times of the rows that were told, in this order; ``None`` for those that failed.
+        #: The times of the rows that were reported, in this order; ``None`` for those that failed.
         self.told: dict[int, float | None] = {}
-        #: The rows that were asked for and not told yet, in this order.
+        #: The rows that were asked for and not reported yet, in this order.
         self.under_way: dict[int, None] = {}
         self.best: int | None = None
         self._start = list(dict.fromkeys(start))[::-1]

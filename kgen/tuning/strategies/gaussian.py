@@ -18,7 +18,7 @@ Array: TypeAlias = NDArray[np.floating]
 Places: TypeAlias = NDArray[np.integer]
 
 _ROOT3 = math.sqrt(3.0)
-#: What is always added to the diagonal: without it, equal configurations are not invertible.
+#: The value added to the diagonal: without it, matrices of equal configurations are singular.
 _JITTER = 1e-5
 #: Means and deviations in the prior of the logarithms: of a length, a weight, and the noise.
 _LENGTH, _WEIGHT, _NOISE = (math.log(0.5), 1.0), (0.0, 1.5), (-4.0, 2.0)
