@@ -51,7 +51,7 @@ class Place(NamedTuple):
 class Access:
     """One access to an array in an instruction; immutable by convention.
 
-    ``index`` is ``None`` if elements are not named by axis: ``a[[k]]``, or in C code.
+    ``index`` is ``None`` if elements are not subscripted by axis: ``a[[k]]``, or in C code.
 
     >>> print(Access("insn", "a", (p.Variable("i"), 0), is_write=False, place=Place(("i",))))
     a[i, 0]

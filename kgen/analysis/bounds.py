@@ -110,7 +110,7 @@ def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
     """
     shape = kernel.array_vars[access.array].shape
     if access.index is None:
-        return "elements are not named by axis"
+        return "elements are not subscripted by axis"
     if not isinstance(shape, tuple):
         return "the array has no shape"
     check_rank(kernel, access, len(shape))

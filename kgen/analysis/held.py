@@ -57,16 +57,16 @@ def _why_strange(kernel: LoopKernel, access: Access) -> str | None:
     for each in kernel.axes.values():
         is_wide = isinstance(each.tag, LocalInameTag) and each.size > 1
         if is_wide and each.tag.axis not in array.distribution:
-            return f"all work-items along l.{each.tag.axis} would have '{access}'"
+            return f"all work-items along l.{each.tag.axis} would hold '{access}'"
     signs = Signs(kernel)
     for axis, item in enumerate(array.distribution):
         if item is None:
             continue
         if access.index is None:
-            return f"the work-item that has '{access}' is not known"
+            return f"the work-item that holds '{access}' is not known"
         own = _item(kernel, access, item)
         if own is None:
-            return f"it is in no loop on l.{item}, and all work-items there would have '{access}'"
+            return f"it is in no loop on l.{item}, and all work-items there would hold '{access}'"
         for found in _subscripts(kernel, insn, access, access.index[axis]):
             apart = simplify(minus(found, p.Variable(own)), None, signs.interval)
             if signs.interval(apart).only != 0:

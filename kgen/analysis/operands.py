@@ -124,7 +124,7 @@ class _Checker:
             what = (
                 "a vector is assigned to a number"
                 if own in vectors
-                else ("what is assigned to a vector is none of its type")
+                else ("the value assigned to a vector has another type")
             )
             raise self._error(insn.assignee, what)
 
@@ -153,7 +153,7 @@ class _Checker:
         return settle(self.typer.operand(expr))
 
     def _error(self, node: Expr, why: str) -> TypeInferenceFailure:
-        return self.typer.failure(f"in '{to_text(node)}': {why}", "use its numbers: v.x, v.s0")
+        return self.typer.failure(f"in '{to_text(node)}': {why}", "use its components: v.x, v.s0")
 
 
 def _nodes_of(insn: InstructionBase) -> Iterator[Expr]:

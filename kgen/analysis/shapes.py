@@ -99,7 +99,7 @@ def _with_shape(kernel: LoopKernel, footprints: Footprints, array: Array) -> Arr
     subscripts = tuple(access for access in accesses if access.index is not None)
     for access in accesses:
         if access.index is None and (not subscripts or subscripts[0].index):
-            why = f"'{access}' in instruction '{access.insn_id}' does not say which axis it means"
+            why = f"'{access}' in instruction '{access.insn_id}' does not determine the extent"
             raise _unknown(kernel, array, why)
     declared = array.shape if isinstance(array.shape, tuple) else None
     naxes = len(declared or (subscripts[0].index if subscripts else None) or ())

@@ -367,7 +367,7 @@ def why_not_in_lanes(loop: For, kernel: DeviceKernel) -> str | None:
     if not is_simd(kernel, loop.iname) and (reason := _why_not_items(loop, kernel)) is not None:
         return reason
     if inner := simd_loops_in(loop.body):
-        return f"'{inner[0].iname}' inside of it is in lanes"
+        return f"'{inner[0].iname}' inside it is vectorized"
     ids = tuple(dict.fromkeys(run.insn_id for run in runs_in(loop.body)))
     return dependence_in(kernel, loop.iname, ids)
 
@@ -378,7 +378,7 @@ def _why_not_items(loop: For, kernel: DeviceKernel) -> str | None:
         return "lanes are work-items along 'l.0', or iterations of a loop tagged 'vec'"
     inside = [part.name for part in nodes_in(loop.body) if isinstance(part, For | Let)]
     if inside:
-        return f"'{inside[0]}' is inside of it"
+        return f"'{inside[0]}' is inside it"
     runs = runs_in(loop.body)
     for run in runs:
         for name in kernel.id_to_insn[run.insn_id].assignee_var_names():
@@ -386,7 +386,7 @@ def _why_not_items(loop: For, kernel: DeviceKernel) -> str | None:
             if is_scalar and not _is_own_scalar(kernel, loop, runs, name):
                 return f"'{name}' is the same for several work-items"
             if not is_scalar and not is_contiguous(kernel, loop.iname, run):
-                return f"neighbours along it do not assign to neighbouring elements of '{name}'"
+                return f"adjacent iterations do not assign to adjacent elements of '{name}'"
     return None
 
 

@@ -69,7 +69,7 @@ def why_not_streamed(kernel: LoopKernel, loop: For, run: Run) -> str | None:
     if array.address_space != AddressSpace.GLOBAL:
         return f"'{name}' is not in global memory"
     if not is_contiguous(kernel, loop.iname, run):
-        return f"neighbours along '{loop.iname}' do not write neighbouring elements"
+        return f"adjacent iterations of '{loop.iname}' do not write adjacent elements"
     if run not in (loop.body.children if isinstance(loop.body, Block) else (loop.body,)):
         return "it is under a condition"
     others = (part for part in nodes_in(loop.body) if isinstance(part, Run) and part is not run)

@@ -87,16 +87,19 @@ def _is_split_with(kernel: LoopKernel, iname: str, lanes: Iterable[str]) -> bool
 
 
 def _step_through_neighbours(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
-    """Find accesses to global memory in strides, where another loop has neighbours."""
+    """Find strided accesses to global memory that are contiguous along another loop."""
     for found in launch.accesses:
         if found.memory != "global" or found.pattern not in ("strided", "gathered"):
             continue
         better = _loop_of_neighbours(kernel, found) if found.length == 1 else None
         if found.pattern == "strided" or better is not None:
-            place = "the lanes (l.0)" if _has_axes(kernel) else "the innermost loop"
+            place = "the lanes (l.0)" if _has_axes(kernel) else "the innermost one"
             text = f"{found.direction} of {found.text} is {found}"
             if better is not None:
-                text = f"{text}, and goes through neighbours along '{better}': make that {place}"
+                text = (
+                    f"{text}, but accesses adjacent elements along '{better}': make that loop "
+                    f"{place}"
+                )
             if found.pattern == "strided":
                 text = f"{text}; or choose another layout of {found.array} (tag_array_axes)"
             yield text

@@ -76,7 +76,7 @@ class LaneFeedback:
             reason = why_not_streamed(self.kernel, loop, runs[0])
             if reason is None and not loop.is_simd:
                 reason = why_not_in_blocks(self.kernel, loop)
-                reason = reason or "these are fewer than fill a line of the cache"
+                reason = reason or "these are too few to fill a cache line"
             count, (name,) = lanes_of(loop), self.kernel.id_to_insn[insn_id].assignee_var_names()
             if reason is None and count is None:
                 reason = f"the number of iterations of '{loop.iname}' is not known"

@@ -473,11 +473,11 @@ class ExecutorBase:
         hint = f"pass {arg.name}=..."
         if arg.is_output:
             hint += (
-                "; or is_input=False in its declaration, if all of it that the kernel reads was "
-                "written before"
+                "; or declare it with is_input=False, if the kernel writes all elements before "
+                "it reads them"
             )
         elif arg.name not in self.kernel.get_read_variables():
-            hint += ", or drop what is declared and not used: remove_unused_arguments(kernel)"
+            hint += ", or remove unused declarations: remove_unused_arguments(kernel)"
         self._reject(f"array argument '{arg.name}' is missing", hint=hint)
 
     def _explain(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

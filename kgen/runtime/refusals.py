@@ -104,8 +104,8 @@ class CallChecker:
             )
         self.reject(
             f"array argument '{arg.name}' is missing",
-            hint=f"pass it, or declare it with is_input=False if all of '{arg.name}' that is "
-            "read was written before"
+            hint="pass it, or declare it with is_input=False if the kernel writes all elements "
+            f"of '{arg.name}' before it reads them"
             if arg.is_output
             else f"pass {arg.name}=...",
         )

@@ -1,4 +1,4 @@
-"""Cycles of dependencies: why each instruction waits for the next, and how to break them."""
+"""Cycles of dependencies: why each instruction depends on the next, and how to break them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Wait", "cycle_error"]
 
 
 class Wait(NamedTuple):
-    """An instruction that waits for another one, and the sibling loops that contain them."""
+    """An instruction that depends on another one, and the sibling loops that contain them."""
 
     insn_id: str
     other: str
@@ -22,21 +22,21 @@ class Wait(NamedTuple):
 
 
 def cycle_error(kernel: PreparedKernel, cycle: Sequence[Wait]) -> DependencyCycleFound:
-    """Return the error for a cycle: each item waits for the next, the last one for the first."""
+    """Return the error for a cycle: each item depends on the next, the last one on the first."""
     first = cycle[0]
     names = [_item(first.loop, first.insn_id)]
     names += [_item(wait.other_loop, wait.other) for wait in cycle]
     because = [
-        f"{_described(kernel, wait.loop, wait.insn_id)} waits for "
+        f"{_described(kernel, wait.loop, wait.insn_id)} depends on "
         f"{_described(kernel, wait.other_loop, wait.other)}, "
         f"{_reason(kernel, wait.insn_id, wait.other)}"
         for wait in cycle
     ]
     held = _held_in_loops(cycle)
     if held:
-        because.append("a loop waits for all that one of its instructions waits for")
+        because.append("a loop depends on everything that one of its instructions depends on")
     return DependencyCycleFound(
-        "the dependencies form a cycle: " + " waits for ".join(names),
+        "the dependencies form a cycle: " + " depends on ".join(names),
         kernel=kernel.name,
         because="; ".join(because),
         hint="; or ".join((*_hints_of_loops(kernel, cycle, held), *_hints(kernel, cycle))),
@@ -62,7 +62,7 @@ def _hints_of_loops(
     if len(plain) == len(loops) == 1:
         inames = ":".join(sorted({*kernel.id_to_insn[plain[0]].within_inames, *loops}))
         hints.append(
-            f"if '{plain[0]}' is for each iteration of '{loops[0]}', say so: "
+            f"if '{plain[0]}' belongs in each iteration of '{loops[0]}', put it there: "
             f"{{inames={inames}}}, or 'for {loops[0]} ... end' around it"
         )
     if held:
@@ -95,7 +95,7 @@ def _hints(kernel: PreparedKernel, cycle: Sequence[Wait]) -> list[str]:
 
 
 def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
-    """Return the variables that an instruction reads and whose only writer it waits for."""
+    """Return the variables that an instruction reads and whose only writer it depends on."""
     insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
     if insn.depends_on_is_final:
         return []
@@ -104,7 +104,7 @@ def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
 
 
 def _reason(kernel: PreparedKernel, insn_id: str, other: str) -> str:
-    """Return why an instruction waits for another one."""
+    """Return why an instruction depends on another one."""
     read = _reads_from(kernel, insn_id, other)
     return f"the only writer of '{read[0]}', which it reads" if read else f"by its dep={other}"
 

@@ -72,13 +72,13 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
         )
         hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
     elif writers and not found.elsewhere:
-        because = f"what writes '{name}' ({', '.join(writers[:4])}) does not write that element"
+        because = f"its writers ({', '.join(writers[:4])}) do not write that element"
         hint = f"let '{writers[0]}' write all elements that are read, or read fewer"
     elif found.foreign:
         because = f"each work-item has its own '{name}', and another one writes {element}"
         hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
     elif writers:
-        because = f"what writes '{name}' ({', '.join(writers[:4])}) does so later, or elsewhere"
+        because = f"its writers ({', '.join(writers[:4])}) run later, or write other elements"
         hint = _later_hint(kernel, found.read.insn_id, writers[0], element)
     else:
         because = f"no instruction writes '{name}'"
@@ -105,6 +105,6 @@ def _later_hint(kernel: PreparedKernel, reader: str, writer: str, element: str) 
             f"duplicate_inames(kernel, '{loops}', within='id:{reader}')"
         )
     return (
-        f"write {element} before '{reader}', or let it depend on what does: "
+        f"write {element} before '{reader}', or let it depend on the instruction that does: "
         f"add_dependency(kernel, 'id:{reader}', 'id:{writer}')"
     )

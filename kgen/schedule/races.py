@@ -102,7 +102,7 @@ def check_races(conflicts: Conflicts, insn_ids: Iterable[str]) -> bool:
         if race.kind.is_certain:
             raise WriteRaceError(f"{text}; add '{silencer}' to silenced_warnings to allow it")
         if has_item_loops(kernel):
-            text += "\n  so: one thread runs all work-groups, in order"
+            text += "\n  therefore, one thread runs all work-groups, in order"
         kernel.warn(text, silencer, WriteRaceConditionWarning)
     return is_free
 
@@ -285,8 +285,8 @@ def race_text(kernel: PreparedKernel, race: Race) -> str:
         verb = "may read" if race.kind is RaceKind.MAY_READ else "reads"
         where = "that it writes in other work-items"
         hint = (
-            f"write to another array than '{access.array}'; or read into a temporary first, with "
-            "an instruction of its own, so that a barrier can stand between the two"
+            f"write to another array than '{access.array}'; or read into a temporary first, in a "
+            "separate instruction, so that a barrier can be between the two"
         )
     else:
         verb = "may write" if race.kind is RaceKind.POSSIBLE else "writes"

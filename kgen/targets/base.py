@@ -73,7 +73,7 @@ class CFamilyLanguage(Target):
     #: How each numpy type is called.
     type_names: ClassVar[Mapping[Dtype, str]] = {}
     #: Why there is no name for a type, by numpy's name of it.
-    reasons: ClassVar[Mapping[str, str]] = {"bfloat16": "only CUDA computes with it"}
+    reasons: ClassVar[Mapping[str, str]] = {"bfloat16": "only CUDA has arithmetic for it"}
     #: The names of types of other packages, and what must stand before, by numpy's names of them.
     other_types: ClassVar[Mapping[str, tuple[str, Need]]] = {}
     #: What must stand before the code that mentions a type.

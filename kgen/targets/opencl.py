@@ -317,7 +317,7 @@ class PyOpenCLTarget(OpenCLTarget):
         **OpenCLTarget.fixed_settings,
         "pyopencl_module_name": (
             "_lpy_cl",
-            "leave it out: what calls kernels imports pyopencl itself, and no text names it",
+            "leave it out: the code that calls kernels imports pyopencl itself",
         ),
     }
     runtime_module: ClassVar[str | None] = "kgen.runtime.opencl"

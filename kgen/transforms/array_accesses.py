@@ -129,7 +129,7 @@ class ArrayAccessMapper(NameMapper):
         array = expr.aggregate
         if isinstance(array, p.Variable) and array.name in self.names:
             if not self.keep_linear:
-                because = f"'{to_text(expr)}' is an element by its number in storage"
+                because = f"'{to_text(expr)}' subscripts an element by its number in storage"
                 raise self._error(array.name, because)
             index = self.rec(expr.index, *args)
             return expr if index is expr.index else LinearSubscript(array, index)

@@ -373,7 +373,7 @@ class Search:
         try:
             samples, info = ([], self.info) if future is None else awaited(future)
         except Exception as error:
-            self.notes.append(f"the best configurations could not be compared again: {error}")
+            self.notes.append(f"the best configurations could not be measured again: {error}")
             return False
         taken = {row: times for row, times in zip(rows, samples, strict=False) if times}
         if not taken or info.identity != self.info.identity:
@@ -406,7 +406,7 @@ class Search:
         if not 1 / SLOWER < after / before < SLOWER:
             self.notes.append(
                 f"{self.space[row]} took {before:.3g} s at first, and {after:.3g} s when it was "
-                "measured again: other programs may have run"
+                "measured again: other programs may have been running"
             )
         if self.stop.roofline_s is not None and after < 0.9 * self.stop.roofline_s:
             self.notes.append(

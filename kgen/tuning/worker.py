@@ -86,7 +86,7 @@ class Worker:
         assert self._connection is not None
         try:
             if not self._connection.poll(wait):
-                raise Deadline(f"a call did not end in {wait:g} s")
+                raise Deadline(f"a call did not end within {wait:g} s")
             return self._connection.recv()
         except (EOFError, OSError):
             raise WorkerDied("the process died", because=self._last_words()) from None

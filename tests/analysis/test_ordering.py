@@ -79,5 +79,5 @@ def test_a_cycle_is_an_order_here_and_found_later() -> None:
     waits = {"hub": "one:two", "one": "hub", "two": "*hub"}
     places = {"hub": "b[i] = 1", "one": "a[j] = 2", "two": "c[k] = a[k]"}
     text = [f"{places[name]} {{id={name}, dep={dep}}}" for name, dep in waits.items()]
-    with pytest.raises(lp.DependencyCycleFound, match="'hub' in loop 'i' waits for 'one' in"):
+    with pytest.raises(lp.DependencyCycleFound, match="'hub' in loop 'i' depends on 'one' in"):
         code("\n".join(text), "{ [i, j, k]: 0 <= i, j, k < n }")

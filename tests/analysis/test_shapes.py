@@ -154,7 +154,7 @@ def test_negative_subscripts_come_with_an_example() -> None:
     [
         ("out[i] = a[i, idx[i]]", "the subscript 'idx[i]' in instruction 'insn' is not affine"),
         ("out[i] = a[i*i, 0]", "the subscript 'i*i' in instruction 'insn' is not affine"),
-        ("out[i] = a[[i]]", "does not say which axis"),
+        ("out[i] = a[[i]]", "does not determine the extent"),
     ],
 )
 def test_what_cannot_be_found_is_to_be_declared(instruction: str, why: str) -> None:

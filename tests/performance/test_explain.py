@@ -88,8 +88,8 @@ def test_rows_of_their_own_are_gathered() -> None:
         "store y": "coalesced along i_vector",
     }
     assert found.advice[0] == (
-        "load of values[j] is gathered along i_vector, and goes through neighbours along 'j': "
-        "make that the lanes (l.0)"
+        "load of values[j] is gathered along i_vector, but accesses adjacent elements along 'j': "
+        "make that loop the lanes (l.0)"
     )
 
 
@@ -105,8 +105,8 @@ product, C:
       store  c[i, j]  contiguous along j
     bytes of a work-item: 4 (acc_k 4)
   to try
-    - load of b[k, j] is strided by n along k, and goes through neighbours along 'j': make that \
-the innermost loop; or choose another layout of b (tag_array_axes)"""
+    - load of b[k, j] is strided by n along k, but accesses adjacent elements along 'j': make that \
+loop the innermost one; or choose another layout of b (tag_array_axes)"""
 
 
 def test_product_on_the_host() -> None:
@@ -175,7 +175,7 @@ def test_stores_in_strides_and_bank_conflicts() -> None:
     assert store.startswith(
         "store of c[i_inner + i_outer*16, j_inner + j_outer*16] is strided by n"
     )
-    assert "along 'j_inner': make that the lanes" in store
+    assert "along 'j_inner': make that loop the lanes" in store
     assert banks == (
         "load of a_fetch[i_inner, k_inner] in shared memory takes 8 passes over the banks instead "
         "of 1: add_padding_to_avoid_bank_conflicts(kernel, 'a_fetch')"

@@ -43,8 +43,8 @@ def test_work_groups_of_one_thread() -> None:
 @pytest.mark.parametrize(
     ("code", "domain", "why"),
     [
-        ("out[2*i] = a[2*i]", "{ [i]: 0 <= 2*i < n - 1 }", "do not assign to neighbouring"),
-        ("out[i] = sum(j, a[j])", "{ [i, j]: 0 <= i, j < n }", "'j' is inside of it"),
+        ("out[2*i] = a[2*i]", "{ [i]: 0 <= 2*i < n - 1 }", "do not assign to adjacent"),
+        ("out[i] = sum(j, a[j])", "{ [i, j]: 0 <= i, j < n }", "'j' is inside it"),
     ],
 )
 def test_why_work_items_are_plain_loops(code: str, domain: str, why: str) -> None:
@@ -72,7 +72,7 @@ def test_stores_past_the_cache() -> None:
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("out[n - 1 - i] = a[i] {tags=!streaming_store}", "'i_inner' do not write neighbouring"),
+        ("out[n - 1 - i] = a[i] {tags=!streaming_store}", "'i_inner' do not write adjacent"),
         ("out[i] = a[i] {tags=!streaming_store, if=a[i] > 0}", "it is under a condition"),
         ("out[i] = 2*out[i] + a[i] {tags=!streaming_store}", "'out' has other uses in the loop"),
     ],

@@ -39,7 +39,7 @@ def test_a_dependency_holds_for_whole_loops_that_are_not_shared() -> None:
 
 def test_a_cycle_is_printed() -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < n}", "a[i] = 0 {id=a, dep=b}\nb[i] = 1 {id=b, dep=a}")
-    with pytest.raises(lp.DependencyCycleFound, match="'a' waits for 'b' waits for 'a'"):
+    with pytest.raises(lp.DependencyCycleFound, match="'a' depends on 'b' depends on 'a'"):
         order(knl)
 
 
@@ -56,8 +56,8 @@ def test_each_edge_of_a_cycle_says_where_it_comes_from() -> None:
 
     with pytest.raises(DependencyCycleFound) as caught:
         nests("", ", dep=y:z")
-    assert "'y' waits for 'x', the only writer of 'a', which it reads" in str(caught.value)
-    assert "'w' waits for 'y', by its dep=y" in str(caught.value)
+    assert "'y' depends on 'x', the only writer of 'a', which it reads" in str(caught.value)
+    assert "'w' depends on 'y', by its dep=y" in str(caught.value)
     assert "write {dep=*} on 'x'" in str(caught.value)
     with pytest.raises(DependencyCycleFound, match="hint: remove dep=w from 'z'"):
         nests(", dep=*", ", dep=z")
@@ -73,7 +73,7 @@ def test_a_loop_cannot_be_left_and_entered_again() -> None:
         c[i] = 2 {id=c, dep=b}
         """,
     )
-    with pytest.raises(lp.DependencyCycleFound, match="loop 'i' waits for loop 'j'"):
+    with pytest.raises(lp.DependencyCycleFound, match="loop 'i' depends on loop 'j'"):
         order(knl)
 
 
@@ -106,8 +106,8 @@ def test_a_cycle_names_instructions_loops_and_the_barrier_between() -> None:
     with pytest.raises(lp.DependencyCycleFound) as info:
         order(knl)
     text = str(info.value)
-    assert "'back' in loop 'i' waits for the global barrier 'mid'" in text
-    assert "the global barrier 'mid' waits for 'there' in loop 'i'" in text
+    assert "'back' in loop 'i' depends on the global barrier 'mid'" in text
+    assert "the global barrier 'mid' depends on 'there' in loop 'i'" in text
     assert "duplicate_inames(kernel, 'i', within='id:back')" in text
     assert order(lp.duplicate_inames(knl, "i", within="id:back")) == (
         "for i for j run there launch kgen_kernel_0 for i_0 run back"
@@ -236,7 +236,7 @@ def test_an_instruction_outside_of_a_loop_may_be_meant_for_each_iteration() -> N
     text = "<> t = a[i]\nt = t*t {id=square%s}\nb[i] = t"
     domain, data = "{ [i]: 0 <= i < n }", [lp.GlobalArg("a, b", "float32", shape="n"), "..."]
     knl = lp.make_kernel(domain, text % "", data, seq_dependencies=True)
-    with pytest.raises(lp.DependencyCycleFound, match=r"for each iteration of 'i', .*{inames=i}"):
+    with pytest.raises(lp.DependencyCycleFound, match=r"in each iteration of 'i', .*{inames=i}"):
         lp.generate_code_v2(knl)
     knl = lp.make_kernel(domain, text % ", inames=i", data, seq_dependencies=True)
     assert "t *= t" in lp.generate_body(knl)

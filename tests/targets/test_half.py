@@ -176,7 +176,7 @@ def test_nvcc_compiles_reductions_atomics_tables_vectors(
 
 def test_bfloat16_is_refused_elsewhere_with_the_reason() -> None:
     pytest.importorskip("ml_dtypes")
-    with pytest.raises(lp.CodegenError, match="because: only CUDA computes with it"):
+    with pytest.raises(lp.CodegenError, match="because: only CUDA has arithmetic for it"):
         lp.generate_code_v2(kernel("out[i] = a[i]", lp.CTarget(), "bfloat16"))
 
 

@@ -67,7 +67,7 @@ def statements_of(
                 return called
     what = "a call with several results" if isinstance(insn, CallInstruction) else "this"
     problem = f"instruction '{insn.id}' is {what}, which {writer.target.language} does not support"
-    hint = "inline the function that is called, or assign its results one by one"
+    hint = "inline the called function, or assign its results one by one"
     if isinstance(insn, CallInstruction) and isinstance(insn.expression, p.Call):
         name = to_text(insn.expression.function)
         if find_function(writer.kernel, name) is None:

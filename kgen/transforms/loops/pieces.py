@@ -229,7 +229,7 @@ class Pieces:
         kept = frozenset(self.copied) & used
         gone = frozenset(self.copied) - kept
         around = frozenset[str]().union(*(insn.within_inames for insn in rest))
-        hint = "split the domain first, and fetch or precompute after that"
+        hint = "split the domain first, and fetch or precompute afterwards"
         reject_torn_dependences(kernel, kept & around, self.ids, hint)
         inames = {name: iname for name, iname in kernel.inames.items() if name not in gone}
         slabs = {n: s for n, s in kernel.iname_slab_increments.items() if n not in gone}

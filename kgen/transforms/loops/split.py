@@ -369,8 +369,8 @@ def join_inames(
             kernel,
             name,
             f"joining it with '{names[0]}'",
-            "leave the loops apart, and tag each: "
-            f"tag_inames(kernel, {{'{names[0]}': 'g.0', '{name}': 'g.1'}})",
+            f"keep the loops separate, and tag each: tag_inames(kernel, {{'{names[0]}': 'g.0', "
+            f"'{name}': 'g.1'}})",
         )
         digit: Expr = p.Variable(new) if stride == 1 else p.FloorDiv(p.Variable(new), stride)
         digit = p.Remainder(digit, bounds.extent)

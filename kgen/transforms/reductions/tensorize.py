@@ -167,7 +167,7 @@ def _names_of_lanes(
         return (str(names("pair" if loops.held else "lane")),)
     found = split_names(lane)
     if len(found) not in ((1,) if loops.held else (1, 2)) or len(set(found)) < len(found):
-        wanted = "one name: groups have theirs" if loops.held else "one name, or two"
+        wanted = "one name: the groups exist already" if loops.held else "one name, or two"
         raise TransformError(
             f"the loops over lanes cannot be called '{', '.join(found)}'",
             because=f"tensorize takes {wanted}",

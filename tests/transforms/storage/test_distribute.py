@@ -126,7 +126,7 @@ def test_elements_of_work_items_in_no_order_are_rejected(index: str) -> None:
 def test_work_items_that_share_elements_are_rejected() -> None:
     """Only some work-items along l.1 may write what all of them read."""
     knl = pairs("t[8*i + 2*lane + j]", "c[x] = 1")
-    with pytest.raises(lp.TransformError, match=r"all work-items along l\.1 would have"):
+    with pytest.raises(lp.TransformError, match=r"all work-items along l\.1 would hold"):
         lp.distribute_temporaries(knl, "t")
 
 
