@@ -132,7 +132,7 @@ class Search:
         while True:
             self._fill()
             self._measure_ready()
-            if not self._under_way:
+            if not self._in_progress:
                 return
             self._finish_some()
             self.progress.elapsed_s = time.perf_counter() - self.begin
@@ -149,7 +149,7 @@ class Search:
         self._suspects.clear()
 
     def _finish_all(self) -> None:
-        while self._under_way:
+        while self._in_progress:
             self._run_suspect()
             self._measure_ready()
             self._finish_some()
@@ -159,7 +159,7 @@ class Search:
         done, _ = wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED)
         for future in done:
             if future in self._making:
-                self._made(self._making.pop(future), future)
+                self._take_compiled(self._making.pop(future), future)
             else:
                 self._measured(self._measuring.pop(future), future)
         self.display.show(self.progress, self.stop)
@@ -167,13 +167,13 @@ class Search:
     def _fill(self) -> None:
         """Ask for configurations, as many as there are processes that can make them."""
         self._run_suspect()
-        if any(trial.is_suspect for trial in self._under_way):
+        if any(trial.is_suspect for trial in self._in_progress):
             return
         most = self.engine.most
         if self.stop.evaluations is not None:
             most = min(most, self.stop.evaluations - self.progress.evaluations)
         while self.stopped is None:
-            if len(self._under_way) >= most:
+            if len(self._in_progress) >= most:
                 return
             row = self.strategy.ask()
             if row is None:
@@ -181,13 +181,13 @@ class Search:
             self._make(row)
 
     @property
-    def _under_way(self) -> list[_Trial]:
+    def _in_progress(self) -> list[_Trial]:
         begun = (*self._making.values(), *self._ready, *self._measuring.values())
         return [*begun, *self._suspects]
 
     def _run_suspect(self) -> None:
         """Run one of the configurations that may have killed a worker, alone."""
-        if self._suspects and len(self._suspects) == len(self._under_way):
+        if self._suspects and len(self._suspects) == len(self._in_progress):
             self._begin(self._suspects.pop(0))
 
     def _make(self, row: int) -> None:
@@ -210,7 +210,7 @@ class Search:
             self.stopped = f"the executor is broken: {error}"
             return None
 
-    def _made(self, trial: _Trial, future: Future[Any]) -> None:
+    def _take_compiled(self, trial: _Trial, future: Future[Any]) -> None:
         try:
             trial.compiled = future.result()
         except Exception as error:
@@ -383,7 +383,7 @@ class Search:
 
     def _decide(self, samples: Mapping[int, tuple[float, ...]]) -> None:
         for row, times in samples.items():
-            self._note_surprise(row, times)
+            self._note_discrepancy(row, times)
             self.found[row] = replace(
                 self.found[row],
                 samples=times,
@@ -400,7 +400,7 @@ class Search:
         self.records.add(self.found[best])
         self.winner = self._best(best, ties)
 
-    def _note_surprise(self, row: int, times: tuple[float, ...]) -> None:
+    def _note_discrepancy(self, row: int, times: tuple[float, ...]) -> None:
         """Record that the second measurement differs from the first, or exceeds the roofline."""
         before, after = self.found[row].time or 0.0, statistics.median(times)
         if not 1 / SLOWER < after / before < SLOWER:

@@ -102,7 +102,7 @@ class Task:
 
     def kernel(self, configuration: Mapping[str, Any]) -> TranslationUnit:
         """Return the kernel of a configuration."""
-        return self._made(configuration)[0]
+        return self._build_kernel(configuration)[0]
 
     def kernel_as_written(self, configuration: Mapping[str, Any]) -> TranslationUnit:
         """Return the reference of all kernels: the user's, or the kernel before transformations.
@@ -111,10 +111,10 @@ class Task:
         """
         if isinstance(self.reference, TranslationUnit):
             return self.typed(self.reference)
-        made, written = self._made(configuration)
+        made, written = self._build_kernel(configuration)
         return written or _as_written(made)
 
-    def _made(self, configuration: Mapping[str, Any]) -> tuple[TranslationUnit, Any]:
+    def _build_kernel(self, configuration: Mapping[str, Any]) -> tuple[TranslationUnit, Any]:
         """Return the kernel of a configuration, and its source kernel, if known."""
         made = self.build(**{**self._accepted(), **configuration})
         written = self.build.kernel if isinstance(self.build, Transformed) else None

@@ -89,7 +89,7 @@ class Wisdom:
                 best[key] = record if record.is_best else min(known, record, key=_rank)
         ordered = sorted(
             best.values(),
-            key=lambda r: (_farness(r.device, device), _distance(r, sizes), _rank(r)),
+            key=lambda r: (_dissimilarity(r.device, device), _distance(r, sizes), _rank(r)),
         )
         return [(record, _rule(record, device, sizes)) for record in ordered]
 
@@ -112,7 +112,7 @@ def _rank(record: Record) -> tuple[bool, float]:
     return not record.is_best, record.time or 0.0
 
 
-def _farness(one: Mapping[str, str], other: Mapping[str, str]) -> int:
+def _dissimilarity(one: Mapping[str, str], other: Mapping[str, str]) -> int:
     steps = (("api", "name"), ("api", "kind", "vendor"), ("kind",))
     same = (all(one.get(n) == other.get(n) for n in names) for names in steps)
     return next((far for far, is_same in enumerate(same) if is_same), len(steps))
@@ -134,7 +134,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _rule(record: Record, device: Mapping[str, str], sizes: Mapping[str, Any]) -> str:
-    far = _farness(record.device, device)
+    far = _dissimilarity(record.device, device)
     name = record.device.get("name", "")
     where = ("this device", f"a similar device, {name}", f"a device of the same kind, {name}")
     place = where[far] if far < len(where) else f"another device, {name}"

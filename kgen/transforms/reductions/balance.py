@@ -234,8 +234,8 @@ class _Balance:
         self.scans: list[str] = []
         self.index: NumpyType = kernel.index_dtype
         steps = p.Sum((rows.count, rows.most))
-        #: conditions of a loop over steps, where there are rows
-        self.there = f"< {to_text(steps)} and 0 < {to_text(rows.count)}"
+        #: the bounds of a loop over steps; none if there are no rows
+        self.in_merge = f"< {to_text(steps)} and 0 < {to_text(rows.count)}"
         tiles = p.FloorDiv(p.Sum((steps, self.tile - 1)), self.tile)
         self.of_tile = self._temporary("of_tile", self.index, p.Sum((tiles, self.late)), "GLOBAL")
         self.ends = self._temporary("ends", INT32, self.tile + 1, "LOCAL")
@@ -249,7 +249,7 @@ class _Balance:
         self._barrier()
         self._tiles()
         self._barrier()
-        self._late_rows()
+        self._finish_split_rows()
         return self._finished()
 
     # -- declarations -------------------------------------------------------------------------
@@ -303,8 +303,8 @@ class _Balance:
         """Make a loop over the steps of a work-item in a tile; the last tile may have fewer."""
         if count <= _MOST_UNROLLED:
             return self._loop(what, f"0 <= $ < {count}", UnrollTag())
-        there = f" and $ < {to_text(end)}" if self.group_size == 1 else ""
-        return self._loop(what, f"0 <= $ < {count}{there}")
+        bound = f" and $ < {to_text(end)}" if self.group_size == 1 else ""
+        return self._loop(what, f"0 <= $ < {count}{bound}")
 
     # -- instructions -------------------------------------------------------------------------
 
@@ -357,7 +357,7 @@ class _Balance:
 
     def _search(self) -> None:
         """Append the binary search for the number of rows that end before each tile."""
-        last = f"{self.tile}*($ - {self.late}) {self.there}"
+        last = f"{self.tile}*($ - {self.late}) {self.in_merge}"
         c = self._loop(f"{self.rows.row}_search", f"0 <= $ and {last}")
         bits = 8 * self.index.itemsize - 1
         b = self._loop(f"{self.rows.row}_bit", f"0 <= $ < {bits}")
@@ -373,7 +373,7 @@ class _Balance:
     # -- tiles --------------------------------------------------------------------------------
 
     def _tiles(self) -> None:
-        g = self._row_loop("tile", f"0 <= $ and {self.tile}*$ {self.there}", GroupInameTag(0))
+        g = self._row_loop("tile", f"0 <= $ and {self.tile}*$ {self.in_merge}", GroupInameTag(0))
         self.g, self.l = g, self._item("item", self.group_size)
         self.around = (g, self.l)
         start, first, count = self.rows.start, self.of_tile[g], self.rows.count
@@ -397,10 +397,10 @@ class _Balance:
         r = self._own_steps(f"{self.rows.row}_end", self.items + 1, self.ending + 1)
         at = simplify(p.Sum((p.Product((self.group_size, r)), self.l)))
         row = _call("min", self.row0 + at, p.Sum((self.rows.count, -1)))
-        there = [p.Comparison(at, "<=", self.ending)]
+        is_end = [p.Comparison(at, "<=", self.ending)]
         # past the last row there are no entries
         end = minus(self.rows.start(p.Sum((row, 1))), self.entry0)
-        self._set(self.ends[at], end, r, when=there)
+        self._set(self.ends[at], end, r, when=is_end)
         if not any(parts.staged for parts in self.parts):
             return
         s = self._own_steps(f"{self.k}_stage", self.items, self.own_entries)
@@ -523,11 +523,11 @@ class _Balance:
 
     # -- rows of several tiles ----------------------------------------------------------------
 
-    def _late_rows(self) -> None:
+    def _finish_split_rows(self) -> None:
         """Append the instructions for the row that began in an earlier tile, if it ends here."""
         start, tile = self.rows.start, self.tile
         outer = self._row_loop(
-            "late", f"0 <= $ and {tile * self.late}*$ {self.there}", GroupInameTag(0)
+            "late", f"0 <= $ and {tile * self.late}*$ {self.in_merge}", GroupInameTag(0)
         )
         inner = self._row_loop("late_inner", f"0 <= $ < {self.late}", LocalInameTag(1))
         self.around = (outer, inner)

@@ -122,7 +122,9 @@ def accumulate_in_parallel(
     copies = loops.loops_for(reduction, around.place, shared, str(site.insn.id))
     if spread.interleaved is not None:
         own = around.inside(loops_of_threads(builder, reduction, copies))
-        totals, waits = _join_instances(builder, reduction, own, spread.interleaved, totals, waits)
+        totals, waits = _combine_instances(
+            builder, reduction, own, spread.interleaved, totals, waits
+        )
     if spread.lanes is not None:
         waits = combine_lanes(builder, reduction, around, spread.lanes, totals, waits)
         builder.use_axes({loops.lane(tag, 1): tag for tag, _ in spread.lanes.axes})
@@ -340,7 +342,7 @@ def _is_atomic(reduction: Reduction, site: Site) -> bool:
     return any(insn.expression == update for update in updates)
 
 
-def _join_instances(
+def _combine_instances(
     builder: AccumulatorBuilder,
     reduction: Reduction,
     around: Site,

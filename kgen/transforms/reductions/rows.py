@@ -207,7 +207,7 @@ class _Finder:
         found = self._bounds(self.row)
         names = self.written.intersection(variable_names(*found))
         if names or not self.kernel.inames.keys().isdisjoint(variable_names(*found)):
-            raise self._unfit(self.row, "its bounds change", "sizes as bounds")
+            raise self._unsupported(self.row, "its bounds change", "sizes as bounds")
         return found
 
     def _bounds(self, iname: str) -> tuple[Expr, Expr]:
@@ -218,7 +218,7 @@ class _Finder:
             first, extent = found.lower, found.extent
         except StaticValueFindingError as err:
             wanted = "one lower and one upper bound"
-            raise self._unfit(iname, "its bounds are several expressions", wanted) from err
+            raise self._unsupported(iname, "its bounds are several expressions", wanted) from err
         end = to_text(p.Sum((first, extent)))
         rebuilt = to_named(parse_set(f"{{ [{iname}]: {to_text(first)} <= {iname} < {end} }}"))
         if iname != self.row:
@@ -226,10 +226,12 @@ class _Finder:
         else:
             rebuilt = rebuilt.intersect_params(self.kernel.assumptions)
         if not rebuilt.is_subset(domain):
-            raise self._unfit(iname, "it leaves out values between its bounds", "no conditions")
+            raise self._unsupported(
+                iname, "it leaves out values between its bounds", "no conditions"
+            )
         return first, extent
 
-    def _unfit(self, iname: str, because: str, wanted: str) -> TransformError:
+    def _unsupported(self, iname: str, because: str, wanted: str) -> TransformError:
         return TransformError(
             f"loop '{iname}' cannot be balanced",
             where=str(self.kernel.restricted(iname)),
@@ -246,7 +248,7 @@ class _Finder:
         terms = dict(form.terms)
         start, end = terms.get(-1), terms.get(1)
         if len(form.terms) != 2 or form.constant or not isinstance(start, p.Subscript):
-            raise self._unfit(
+            raise self._unsupported(
                 self.k,
                 f"it has '{to_text(form.to_expr())}' iterations, which is not the difference of "
                 "two elements of one array",
@@ -254,7 +256,7 @@ class _Finder:
             )
         following = _at(start, self.row, p.Variable(self.row) + 1)
         if end != following or self.row not in variable_names(start):
-            raise self._unfit(
+            raise self._unsupported(
                 self.k,
                 f"a row ends at '{to_text(end)}', but the next one begins at "
                 f"'{to_text(following)}'",
@@ -269,7 +271,7 @@ class _Finder:
         changing = self.written.intersection(variable_names(bound))
         if changing:
             name = min(changing)
-            raise self._unfit(
+            raise self._unsupported(
                 self.k,
                 f"'{name}' in its bounds is not a value that a plain assignment sets once in "
                 "each row, and that only the row reads",

@@ -107,7 +107,7 @@ def _plan(
         if growth.lost is None:
             break
     else:
-        raise _lost(growth, reduction, site, sweep)
+        raise _not_monotonic(growth, reduction, site, sweep)
     first = sum(_is_on(kernel, name, GroupInameTag) for name in order)
     at = len(order) if lane is None else order.index(lane)
     return Scan(
@@ -134,7 +134,7 @@ def _orders(sweep: tuple[str, ...], kernel: LoopKernel) -> tuple[tuple[str, ...]
     return tuple(dict.fromkeys((*as_declared, in_a_row, (*groups, *plain, *lanes))))
 
 
-def _lost(
+def _not_monotonic(
     growth: Growth, reduction: Reduction, site: Site, sweep: tuple[str, ...]
 ) -> ReductionIsNotTriangularError:
     assert growth.lost is not None

@@ -205,7 +205,7 @@ def _scan_parts(steps: Steps, once: Site, parts: Parts) -> list[str]:
     places = parts.at(_indices(steps, names))
     olds, waits = _set_new(steps, inside, "old", places, starts)
     stores = steps.assign(inside, places, carry, waits, f"{steps.suffix}_part")
-    return _carry_on(steps, inside, carry, olds, stores)
+    return _update_carry(steps, inside, carry, olds, stores)
 
 
 def _in_lanes(
@@ -245,10 +245,10 @@ def _in_lanes(
     where, places = part()
     before = scanned.before(p.Variable(lane), carry, is_neutral=False)
     stores = steps.assign(where, places, before, [*waits, *starts], f"{steps.suffix}_part")
-    return _carry_on(steps, inside, carry, scanned.total, stores)
+    return _update_carry(steps, inside, carry, scanned.total, stores)
 
 
-def _carry_on(
+def _update_carry(
     steps: Steps,
     site: Site,
     carry: list[p.Variable],

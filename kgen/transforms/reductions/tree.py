@@ -61,13 +61,13 @@ def combine_lanes(
     with none to broadcast the result. Each level has separate memory, so an enclosing loop needs no
     further barrier. Return the ids that write the result.
     """
-    joined = _Joiner(builder, reduction, around, lanes, totals)
+    joined = _TreeReduction(builder, reduction, around, lanes, totals)
     is_free = reduction.operation.is_commutative
     row = find_row(builder, around, lanes, joined.dtypes) if is_free else None
     return joined.tree(waits) if row is None else joined.exchange(row, waits)
 
 
-class _Joiner:
+class _TreeReduction:
     """Appends the steps of one reduction over work-items."""
 
     def __init__(
@@ -106,20 +106,20 @@ class _Joiner:
             half = (count + 1) // 2
             if keeps_order:
                 waits = self._store(arrays, _plus(self.lane, offset), (0, count), waits)
-                waits = self._join_neighbours(arrays, offset, count, waits)
+                waits = self._combine_neighbours(arrays, offset, count, waits)
                 offset += count
             else:
                 upper = _plus(self.lane, offset - half)
                 waits = self._store(arrays, upper, (half, count), waits)
                 other = self._at(arrays, _plus(self.lane, offset))
-                waits = self._join(self._between(0, count - half), other, waits)
+                waits = self._combine(self._between(0, count - half), other, waits)
                 offset += count - half
             count = half
         waits = self._store(arrays, _plus(self.lane, offset), (0, count), waits)
         last = [self._at(arrays, offset + k) for k in range(count)]
         return self._set(self.around, last, waits)
 
-    def _join_neighbours(
+    def _combine_neighbours(
         self, arrays: Sequence[p.Variable], offset: int, count: int, waits: list[str]
     ) -> list[str]:
         """Let each work-item combine two neighbours; an odd last one stays as it is."""
@@ -140,7 +140,7 @@ class _Joiner:
         while distance:
             values = row.partners(self.totals, distance)
             waits = self._assign(self.everywhere, others, values, waits, "lanes")
-            waits = self._join(self.everywhere, others, waits)
+            waits = self._combine(self.everywhere, others, waits)
             distance //= 2
         count = self.lanes.count // row.width
         sizes = group_sizes(self.builder)
@@ -157,7 +157,7 @@ class _Joiner:
             return waits
         part = self.builder.loops.new_range("warp", 1, count)
         inside = self.around.inside([part])
-        return self._join(inside, self._at(arrays, p.Variable(part)), waits)
+        return self._combine(inside, self._at(arrays, p.Variable(part)), waits)
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class _Joiner:
             self._between(*lanes), self._at(arrays, slot), self.totals, waits, "store"
         )
 
-    def _join(self, site: Site, operands: Sequence[Expr], waits: Sequence[str]) -> list[str]:
+    def _combine(self, site: Site, operands: Sequence[Expr], waits: Sequence[str]) -> list[str]:
         """Combine the totals with *operands*."""
         self.step += 1
         return self.builder.combine(
@@ -207,7 +207,7 @@ class _Joiner:
         if len(values) > 1 and operation.arg_count == 1:
             values = [operation.combine(values[0], values[1], self.dtypes)]
         ids = self._assign(site, self.totals, values[0], waits, "update")
-        return ids if len(values) == 1 else self._join(site, values[1], ids)
+        return ids if len(values) == 1 else self._combine(site, values[1], ids)
 
     def _assign(
         self,

@@ -70,7 +70,7 @@ def find_row(
     kinds = kernel.target.exchanged_kinds
     if warp is None or any(dtype.kind not in kinds for dtype in dtypes):
         return None
-    if _may_part(builder, around):
+    if _may_diverge(builder, around):
         return None
     sizes = group_sizes(builder)
     first = lanes.axes[0][0].axis
@@ -91,7 +91,7 @@ def find_row(
     return WarpRow(width, stride, _mask(width, stride, warp))
 
 
-def _may_part(builder: AccumulatorBuilder, around: Site) -> bool:
+def _may_diverge(builder: AccumulatorBuilder, around: Site) -> bool:
     """Tell whether data, or axes of unknown size, decide which work-items run a step."""
     kernel = builder.kernel
     if any(kernel.has_tag(name, AutoFitLocalInameTag) for name in kernel.inames):

@@ -102,7 +102,7 @@ def async_copy(
         if not insn.tags_of_type(AsyncCopyTag):
             kernel = with_axes_assigned(kernel, (insn,))
             _require_copy(kernel, kernel.id_to_insn[name])
-            kernel = _begun(kernel, name, kind)
+            kernel = _started(kernel, name, kind)
     return kernel
 
 
@@ -260,7 +260,7 @@ def _array(kernel: LoopKernel, expr: Any) -> Any:
     return kernel.array_vars.get(name)
 
 
-def _begun(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
+def _started(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
     """Return the kernel with an instruction that only starts copies, and the waits for them."""
     insn = kernel.id_to_insn[name]
     assert isinstance(insn, Assignment)

@@ -205,22 +205,22 @@ class _Pipeline:
 
     def _copy(self, fetch: Fetch, tile: Tile, suffix: str = "") -> Assignment:
         """Return the instruction that fetches a tile to its buffer."""
-        return self._made(fetch, tile, suffix, self._buffer(fetch), fetch.insn.expression)
+        return self._in_tile(fetch, tile, suffix, self._buffer(fetch), fetch.insn.expression)
 
     def _store(self, fetch: Fetch, tile: Tile) -> Assignment:
         """Return the instruction that stores a tile from registers to its buffer."""
-        return self._made(fetch, tile, "", self._buffer(fetch), self._registers(fetch))
+        return self._in_tile(fetch, tile, "", self._buffer(fetch), self._registers(fetch))
 
     def _load(self, fetch: Fetch, tile: Tile, suffix: str) -> Assignment:
         """Return the instruction that loads a tile to registers."""
-        return self._made(fetch, tile, suffix, self._registers(fetch), fetch.insn.expression)
+        return self._in_tile(fetch, tile, suffix, self._registers(fetch), fetch.insn.expression)
 
     # -- asynchronous copies ----------------------------------------------------------------------
 
     def _wait(self, fetch: Fetch) -> Assignment:
         """Return the wait for the copies of the tile that an iteration uses."""
         buffer = self._buffer(fetch)
-        wait = self._made(fetch, self.tiles.ahead(fetch, 0), "wait", buffer, buffer)
+        wait = self._in_tile(fetch, self.tiles.ahead(fetch, 0), "wait", buffer, buffer)
         return wait.copy(tags=frozenset((CopyWaitTag(self.tiles_ahead - 1),)))
 
     def _commits(self) -> _Commits:
@@ -269,7 +269,9 @@ class _Pipeline:
         assert fetch.registers is not None
         return subscript(p.Variable(fetch.registers.name), fetch.index)
 
-    def _made(self, fetch: Fetch, tile: Tile, suffix: str, place: Expr, value: Expr) -> Assignment:
+    def _in_tile(
+        self, fetch: Fetch, tile: Tile, suffix: str, place: Expr, value: Expr
+    ) -> Assignment:
         """Return a fetch of a tile, with copies of its loops and expressions for the tile."""
         insn = fetch.insn
         copies, conditions = self.tiles.copies(fetch, tile, suffix)

@@ -171,7 +171,7 @@ class _Storing:
             for name in new
             if name in self.loops
         }
-        return self._slid(add_tags(result, tags), in_registers)
+        return self._windowed(add_tags(result, tags), in_registers)
 
     def _barrier(self) -> list[InstructionBase]:
         """Return the barrier before other work-items read global memory."""
@@ -249,7 +249,7 @@ class _Storing:
             if k not in self.box.kept and dim.name in named and dim.name not in self.kernel.inames
         ]
 
-    def _slid(self, stored: LoopKernel, in_registers: bool) -> LoopKernel:
+    def _windowed(self, stored: LoopKernel, in_registers: bool) -> LoopKernel:
         """Let each iteration fetch only elements that the previous one has not."""
         if self.window is None:
             return stored

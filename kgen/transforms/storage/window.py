@@ -271,15 +271,15 @@ class _Sliding:
         self._add_loops((name,), rename_param(first, loop, name))
         along = str(self.names(f"{self.along}_prologue"))
         at = simplify(p.Sum((p.Variable(along), low)))
-        return self._made("prologue", p.Variable(name), along, at, count)
+        return self._fetch_planes("prologue", p.Variable(name), along, at, count)
 
     def _fetch(self, new: int) -> Assignment:
         """Fetch the elements that no earlier iteration has read."""
         loop = p.Variable(self.window.loop)
         if self.window.fresh == 1:
-            return self._made("", loop, None, new, 1)
+            return self._fetch_planes("", loop, None, new, 1)
         at = simplify(p.Sum((p.Variable(self.along), new)))
-        return self._made("", loop, self.along, at, self.window.fresh)
+        return self._fetch_planes("", loop, self.along, at, self.window.fresh)
 
     def _move(self, count: int) -> Assignment:
         """Move the kept elements, first those whose new place is not read by any other move."""
@@ -287,9 +287,9 @@ class _Sliding:
         at: Expr = p.Variable(along)
         if self.window.step < 0:
             at = minus(self.extent - 1, at)
-        return self._made("kept", p.Variable(self.window.loop), along, simplify(at), count)
+        return self._fetch_planes("kept", p.Variable(self.window.loop), along, simplify(at), count)
 
-    def _made(
+    def _fetch_planes(
         self, suffix: str, iteration: p.Variable, along: str | None, at: Expr, count: int
     ) -> Assignment:
         """Return the fetch of *count* planes *at* some numbers, in an *iteration*, by *along*."""
