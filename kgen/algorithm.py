@@ -295,7 +295,7 @@ class RadixSort(Tunable):
     ) -> None:
         self.context = context
         self.name = "radix_sort"
-        reject_given(self.name, "a sort has a scan of its own", scan_kernel=scan_kernel)
+        reject_given(self.name, "a sort uses its own scan", scan_kernel=scan_kernel)
         self.options = options
         self.signature = Signature(self.name, read_arguments(arguments))
         self.sort_arg_names = tuple(sort_arg_names)
@@ -306,7 +306,7 @@ class RadixSort(Tunable):
         self.key_dtype = np.dtype(key_dtype)
         if self.key_dtype.kind not in "iub":
             raise KernelError(
-                f"keys are of the type {self.key_dtype}, which is no integer",
+                f"keys are of the type {self.key_dtype}, which is not an integer type",
                 kernel=self.name,
                 hint="sort x.view(np.uint32) by (x[i] >> 31) ? ~x[i] : (x[i] | 0x80000000)",
             )
@@ -314,7 +314,7 @@ class RadixSort(Tunable):
         for name in self.sort_arg_names:
             if name not in names:
                 raise KernelError(
-                    f"'{name}', which is to be sorted, is no array among the arguments",
+                    f"'{name}', which is to be sorted, is not an array among the arguments",
                     kernel=self.name,
                 )
         self._moved = tuple(names[name] for name in self.sort_arg_names)
@@ -441,7 +441,7 @@ class RadixSort(Tunable):
         """Return a number of bits, or reject what is none."""
         if not isinstance(number, int | np.integer) or not least <= number <= most:
             raise KernelError(
-                f"{name} is {number!r}, which is no number of bits",
+                f"{name} is {number!r}, which is not a valid number of bits",
                 kernel=self.name,
                 hint=f"pass {name}=8, or another number from {least} to {most}",
             )

@@ -143,8 +143,8 @@ class ExpressionReader:
             raise inexpressible(
                 node,
                 f"'.{part}' of a value of the type {value.dtype}",
-                "parts are .real and .imag of complex numbers, .x .y .s0 of vectors; "
-                "pass each field of a structure as an array of its own",
+                "parts are .real and .imag of complex numbers, .x .y .s0 of vectors; pass each "
+                "field of a structure as a separate array",
             )
         names = value.dtype.names or ()
         lane = part if part in names else f"s{'xyzw'.index(part)}"
@@ -201,7 +201,7 @@ class ExpressionReader:
         raise inexpressible(
             node,
             "an assignment is used inside an expression",
-            "write it as a statement of its own",
+            "write it as a separate statement",
         )
 
     # -- calls ----------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def _returned(scope: Scope, statements: list[Any], function: Any) -> Value:
         case _:
             raise inexpressible(
                 first,
-                f"'{function.decl.name}' has a statement that is no declaration, if or return",
+                f"'{function.decl.name}' has a statement other than a declaration, if or return",
                 "functions of the preamble are inlined: float f(float x) { return x*x; }",
             )
 

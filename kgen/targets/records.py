@@ -94,5 +94,5 @@ def _check_field(
     if kind.subdtype is not None:
         raise CodegenError(
             f"field '{field}' of the structure {dtype} is an array",
-            hint="make it several fields, or pass it as an array of its own",
+            hint="make it several fields, or pass it as a separate array",
         )

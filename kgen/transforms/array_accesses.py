@@ -190,7 +190,7 @@ def reject_bounds(kernel: LoopKernel, names: Collection[str]) -> None:
     raise TransformError(
         f"the accesses to '{name}' cannot be rewritten: it bounds loop '{min(loops)}'",
         where=f"instruction '{users[0]}'" if users else None,
-        hint=f"copy it to a variable of its own for the bounds: '<> bound = {name}'",
+        hint=f"copy it to a separate variable for the bounds: '<> bound = {name}'",
     )
 
 

@@ -431,7 +431,7 @@ def check_well_formed(kernel: LoopKernel) -> None:
         if not insn.within_inames <= inames:
             name = min(insn.within_inames - inames)
             raise KernelError(
-                f"instruction '{insn.id}' is inside of '{name}', which is no iname",
+                f"instruction '{insn.id}' is inside '{name}', which is not an iname",
                 hint=near_names(name, inames),
             )
         if not insn.depends_on <= ids:

@@ -208,7 +208,7 @@ class Records:
         if not self._is_warned:
             self._is_warned = True
             warnings.warn(
-                f"records cannot be written to '{self.path}' now: {error}; the tune goes on",
+                f"records cannot be written to '{self.path}' now: {error}; the tune continues",
                 KgenWarning,
                 stacklevel=2,
             )

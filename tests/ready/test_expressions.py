@@ -76,7 +76,7 @@ def test_values_are_those_of_a_c_compiler(data: dict[str, np.ndarray], tmp_path:
         ("x[i] = (", "is not valid C"),
         ("x[i] = x[i] % 2", "write fmod"),
         ("x[i] = x", "write x\\[i\\]"),
-        ("x[i] = (b[i] = 2)", "statement of its own"),
+        ("x[i] = (b[i] = 2)", "separate statement"),
         ("x[i] = **b", "write x\\[k\\]"),
         ("x[x[i]] = 1", "cast it to an integer"),
         ("x[i] = b[i].real", "field of a structure"),

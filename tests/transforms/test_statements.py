@@ -41,7 +41,7 @@ def test_priorities_and_tags() -> None:
 
 
 def test_what_mapping_makes_is_checked() -> None:
-    with pytest.raises(lp.KernelError, match="instruction 'one' is inside of 'j', which is no"):
+    with pytest.raises(lp.KernelError, match="instruction 'one' is inside 'j', which is not an"):
         map_instructions(chain(), "id:one", lambda i: i.copy(within_inames=frozenset("j")))
     with pytest.raises(lp.KernelError, match="instruction id 'one' is not unique"):
         map_instructions(chain(), "id:two", lambda insn: insn.copy(id="one"))

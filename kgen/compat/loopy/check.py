@@ -11,7 +11,7 @@ from kgen.lowering import prepare
 
 __all__ = ["pre_schedule_checks"]
 
-__getattr__ = refuser("generate_code_v2 makes all checks, and names what is wrong")
+__getattr__ = refuser("generate_code_v2 makes all checks, and reports violations")
 
 
 def pre_schedule_checks(

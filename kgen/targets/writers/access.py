@@ -336,7 +336,7 @@ def _separate_arrays(kernel: DeviceKernel) -> dict[str, tuple[int, ...]]:
         if taken or getattr(array, "initializer", None) is not None:
             raise CodegenError(
                 f"array '{name}' cannot be kept in separate arrays",
-                because=f"the name '{taken[0]}' is in use" if taken else "it has values of its own",
+                because=f"the name '{taken[0]}' is in use" if taken else "it has initial values",
                 hint=f"tag_array_axes(kernel, '{name}', 'C')",
             )
     return found

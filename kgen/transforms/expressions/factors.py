@@ -206,8 +206,8 @@ def _only_sum(
         raise TransformError(
             f"there are {len(found)} sums, but exactly one is expected",
             because=", ".join(f"{to_text(node)} in '{insn.id}'" for insn, node in found) or None,
-            hint="choose the instruction: within='id:...'; or put each sum into an assignment of "
-            "its own",
+            hint="choose the instruction: within='id:...'; or put each sum into a separate "
+            "assignment",
         )
     return found[0]
 

@@ -86,5 +86,5 @@ def _reject_in_c(insn: InstructionBase, names: frozenset[str]) -> None:
     if stuck:
         raise TransformError(
             f"'{stuck[0]}' cannot be replaced in the C code of instruction '{insn.id}'",
-            hint=f"pass it by a name of its own: iname_exprs=[('x', '{stuck[0]}')]",
+            hint=f"pass it by a separate name: iname_exprs=[('x', '{stuck[0]}')]",
         )

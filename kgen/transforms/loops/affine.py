@@ -70,7 +70,7 @@ def affine_map_inames(
     unknown = [name for name in params if name not in kernel.all_params()]
     if unknown:
         raise TransformError(
-            f"'{unknown[0]}' is none of the inames {', '.join((*old, *new))}, and no parameter"
+            f"'{unknown[0]}' is neither one of the inames {', '.join((*old, *new))} nor a parameter"
         )
     try:
         related = equation_set((*old, *new), params, pairs)

@@ -189,8 +189,8 @@ class ReductionLoops:
                             f"'{access}' is read by a reduction in the loop over '{name}' "
                             f"in which '{writer.id}' writes it, in another iteration",
                             where=str(insn.span or insn),
-                            because=f"the reduction shares the loop over '{name}' with what "
-                            "is fetched in it",
+                            because=f"the reduction shares the loop over '{name}' with a fetch "
+                            "in it",
                             hint=f"duplicate_inames(kernel, '{name}', 'id:{writer.id}') "
                             "gives the writer a loop of its own",
                         )
@@ -203,7 +203,7 @@ class ReductionLoops:
                 raise TransformError(
                     f"the bounds of a loop around the reduction over '{name}' depend on '{name}'",
                     where=f"instruction '{insn_id}'",
-                    hint=f"declare '{name}' in a domain of its own: '{{ [{name}]: ... }}'",
+                    hint=f"declare '{name}' in a separate domain: '{{ [{name}]: ... }}'",
                 )
 
     def _depends_on_copies(self, inames: tuple[str, ...], place: Place) -> bool:

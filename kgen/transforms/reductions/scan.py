@@ -351,7 +351,7 @@ def _not_a_scan(
     hint: str | None = None,
 ) -> ReductionIsNotTriangularError:
     return ReductionIsNotTriangularError(
-        f"the reduction '{to_text(reduction)}' is no scan",
+        f"the reduction '{to_text(reduction)}' is not a scan",
         where=f"instruction '{site.insn.id}'",
         because=why,
         hint=hint,

@@ -89,7 +89,7 @@ def swizzled(kernel: LoopKernel, name: str, length: str) -> TemporaryVariable:
     if array.initializer is not None or array.base_storage is not None:
         raise TransformError(
             f"temporary '{name}' cannot be swizzled",
-            because="it shares its storage, or has values of its own",
+            because="it shares its storage, or has initial values",
             hint="call it before alias_temporaries",
         )
     chunks = sorted({max(size, chunk) for chunk in _CHUNKS if chunk < row}, reverse=True)

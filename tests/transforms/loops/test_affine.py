@@ -60,7 +60,7 @@ def test_reductions_are_mapped_too() -> None:
         ("z = i // 2", "is not one to one"),
         ("z", "'z' is not an equation"),
         ("z = i*i", "is not affine"),
-        ("z = i + w", "'w' is none of the inames i, z, and no parameter"),
+        ("z = i + w", "'w' is neither one of the inames i, z nor a parameter"),
     ],
 )
 def test_what_is_no_change_of_coordinates(equations: str, what: str) -> None:
