@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import pymbolic.primitives as p
+from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.errors import KernelError, near_names
@@ -58,6 +59,7 @@ __all__ = [
     "UniqueName",
     "UseStreamingStoreTag",
     "make_assignment",
+    "unique_ids",
 ]
 
 Self_ = TypeVar("Self_", bound="InstructionBase")
@@ -399,6 +401,22 @@ _SHARED = (
     "tags",
     "span",
 )
+
+
+def unique_ids(instructions: Iterable[InstructionBase]) -> list[str]:
+    """Return the id of each instruction, a unique one if it has none, or only a prefix.
+
+    >>> unique_ids([Assignment("x", 0), Assignment("y", 0), Assignment("z", 0, id="a")])
+    ['insn', 'insn_0', 'a']
+    """
+    given = [insn.id for insn in instructions]
+    fresh = UniqueNameGenerator({name for name in given if isinstance(name, str)})
+    return [
+        name
+        if isinstance(name, str)
+        else fresh(name.name if isinstance(name, UniqueName) else "insn")
+        for name in given
+    ]
 
 
 def assign_beside(

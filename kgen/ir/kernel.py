@@ -33,7 +33,7 @@ from kgen.ir.digest import Digested, digest
 from kgen.ir.expr import Expr, same_objects
 from kgen.ir.fields import stored_fields
 from kgen.ir.grid import Axis, Grid, axes_of, grid_of
-from kgen.ir.instruction import InstructionBase
+from kgen.ir.instruction import InstructionBase, unique_ids
 from kgen.ir.linearization import ScheduleItem
 from kgen.ir.mentions import mentions_of
 from kgen.ir.optional import load
@@ -902,9 +902,21 @@ class LoopKernel(Digested, Taggable):
 
 _STORED = stored_fields(LoopKernel)
 _DERIVED = {name: known for name, known in vars(LoopKernel).items() if isinstance(known, Derived)}
+
+
 #: Functions that make fields constant.
+def _with_ids(held: Iterable[InstructionBase]) -> Parts[InstructionBase]:
+    """Return instructions with unique ids for those that have none, or only a prefix."""
+    insns = held if type(held) is Parts else Parts(held)
+    if all(isinstance(insn.id, str) for insn in insns):
+        return insns
+    named = zip(insns, unique_ids(insns), strict=True)
+    return Parts(insn if insn.id == name else insn.copy(id=name) for insn, name in named)
+
+
 _CONSTANT: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_PARTS, lambda held: held if type(held) is Parts else Parts(held)),
+    "instructions": _with_ids,
     **dict.fromkeys(
         _MAPS, lambda held: held if type(held) is Table else Table(sorted(held.items()))
     ),

@@ -113,3 +113,11 @@ def test_names_of_what_a_kernel_has() -> None:
     assert knl.all_referenced_inames() == {"i"}
     assert knl.non_iname_variable_names() == {"n", "out", "s", "t"}
     assert knl.scalar_loop_args == ["n"]
+
+
+def test_instructions_of_a_copy_get_ids() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<4 }", "a[i] = i").default_entrypoint
+    prefixed = lp.Assignment("c[i]", "a[i]", id=lp.UniqueName("load"), within_inames="i")
+    more = [lp.Assignment("b[i]", "a[i]", within_inames="i"), prefixed]
+    copied = knl.copy(instructions=[*knl.instructions, *more])
+    assert [insn.id for insn in copied.instructions] == ["insn", "insn_0", "load"]

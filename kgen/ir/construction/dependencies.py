@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any
 
-from pytools import UniqueNameGenerator
-
 from kgen.errors import KernelError, near_names
 from kgen.ir.closure import closure
-from kgen.ir.instruction import InstructionBase, UniqueName
+from kgen.ir.instruction import InstructionBase, unique_ids
 from kgen.ir.mentions import mentions_of
 
 if TYPE_CHECKING:
@@ -47,14 +45,7 @@ def make_ids(instructions: Sequence[InstructionBase]) -> list[str]:
                     hint="rename one, or write id_prefix= to have numbers appended",
                 )
             taken[insn.id] = insn
-    fresh = UniqueNameGenerator(set(taken))
-    ids: list[str] = []
-    for insn in instructions:
-        if isinstance(insn.id, str):
-            ids.append(insn.id)
-        else:
-            ids.append(fresh(insn.id.name if isinstance(insn.id, UniqueName) else "insn"))
-    return ids
+    return unique_ids(instructions)
 
 
 def instruction_reads(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
