@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kgen.errors import InvalidValueError
 from kgen.ir.types import auto
 
 __all__ = [
@@ -31,6 +32,15 @@ class MemoryOrdering:
     ACQ_REL = 3
     SEQ_CST = 4
 
+    @classmethod
+    def to_string(cls, value: int) -> str:
+        """Return the name of an ordering.
+
+        >>> MemoryOrdering.to_string(MemoryOrdering.ACQUIRE)
+        'ACQUIRE'
+        """
+        return _name_of(cls, value)
+
 
 class MemoryScope:
     """The scopes of atomic accesses: which work-items they synchronize.
@@ -45,6 +55,24 @@ class MemoryScope:
     WORK_DEVICE = DEVICE = 2
     ALL_SVM_DEVICES = 3
     auto = auto
+
+    @classmethod
+    def to_string(cls, value: Any) -> str:
+        """Return the name of a scope.
+
+        >>> MemoryScope.to_string(MemoryScope.WORK_GROUP), MemoryScope.to_string(auto)
+        ('WORK_GROUP', 'auto')
+        """
+        return _name_of(cls, value)
+
+
+def _name_of(constants: type, value: Any) -> str:
+    """Return the name of the constant that *value* is one of."""
+    named = {name: one for name, one in vars(constants).items() if not name.startswith("_")}
+    for name, one in named.items():
+        if one is value or (isinstance(one, int) and one == value):
+            return name
+    raise InvalidValueError(f"{constants.__name__} has no constant {value!r}")
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,10 @@ from kgen.ir.layout import (
     parse_array_dim_tags,
     parse_shape,
     resolve_strides,
+    vector_room,
 )
 from kgen.ir.tags import Taggable, to_tags
+from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace, KgenType, NumpyType, auto, read_type
 
 __all__ = [
@@ -186,6 +188,25 @@ class ArrayBase(Declaration, Taggable):
         if isinstance(self.shape, tuple):
             return len(self.shape)
         return len(self.dim_tags) if isinstance(self.dim_tags, tuple) else 0
+
+    def num_target_axes(self) -> int:
+        """Return the number of axes in generated code: 1, or those of an image."""
+        return 1
+
+    def vector_size(self, target: TargetBase | None = None) -> int:
+        """Return how many elements a vector takes: 1 without an axis ``vec``, 4 for three lanes.
+
+        It is the same for each *target*.
+
+        >>> ArrayArg("a", "float32", shape="n, 3", dim_tags="N0,vec").vector_size()
+        4
+        """
+        if not isinstance(self.shape, tuple) or not isinstance(self.dim_tags, tuple):
+            return 1
+        room = vector_room(self.dim_tags, self.shape)
+        if room is None:
+            raise KernelError(f"the number of lanes of array '{self.name}' is not known yet")
+        return room
 
     def with_shape(self: Self_, shape: tuple[Expr, ...]) -> Self_:
         """Return this array with its shape, and the strides that follow from it.
@@ -406,6 +427,15 @@ class ImageArg(ArrayArg):
     """
 
     is_image = True
+
+    @property
+    def dimensions(self) -> int:
+        """The number of axes."""
+        return self.num_user_axes()
+
+    def num_target_axes(self) -> int:
+        """Return the number of axes in generated code."""
+        return self.dimensions
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ __all__ = [
     "parse_array_dim_tags",
     "parse_shape",
     "resolve_strides",
+    "vector_room",
 ]
 
 
@@ -275,7 +276,7 @@ def resolve_strides(
     Shape ``(n, m)`` in C order gives strides ``(m, 1)``; shape ``(n, m, 4)``, whose last
     axis is ``vec``, gives ``(4*m, 4, 1)``.
     """
-    room = _vector_room(tags, shape)
+    room = vector_room(tags, shape)
     if room is None:
         return tags
     levels = {
@@ -298,9 +299,7 @@ def resolve_strides(
     return tuple(result)
 
 
-def _vector_room(
-    tags: tuple[ArrayDimImplementationTag, ...], shape: tuple[Expr, ...]
-) -> int | None:
+def vector_room(tags: tuple[ArrayDimImplementationTag, ...], shape: tuple[Expr, ...]) -> int | None:
     """Return how many elements each vector takes; 1 without vectors, ``None`` if unknown."""
     extents = [
         extent

@@ -14,8 +14,8 @@ from kgen.errors import CodegenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.target import TargetBase
-from kgen.ir.types import KgenType, Memory, NumpyType, OpaqueType
-from kgen.ir.vector_values import numbers_of
+from kgen.ir.types import KgenType, Memory, NumpyType, OpaqueType, to_kgen_type
+from kgen.ir.vector_values import numbers_of, vector_type
 from kgen.targets.atomic_functions import AtomicFunctions, CAtomics
 from kgen.targets.conversions import Conversions
 from kgen.targets.functions import FunctionNames
@@ -249,6 +249,35 @@ class CFamilyLanguage(Target):
                 + ", ".join(sorted(str(known) for known in self.type_names)),
             )
         return name
+
+    def dtype_to_typename(self, dtype: Any) -> str:
+        """Return the language's name of an element type, given as for arguments.
+
+        >>> import kgen as lp
+        >>> lp.OpenCLTarget().dtype_to_typename("int64"), lp.CTarget().dtype_to_typename("float32")
+        ('long', 'float')
+        """
+        return self.type_name(to_kgen_type(dtype))
+
+    def is_vector_dtype(self, dtype: Any) -> bool:
+        """Tell whether a type is a vector of numbers, such as ``float4``."""
+        return numbers_of(to_kgen_type(dtype).numpy_dtype) is not None
+
+    def vector_dtype(self, base: Any, count: int) -> NumpyType:
+        """Return the type of a vector of *count* numbers of the type *base*.
+
+        >>> import kgen as lp
+        >>> target = lp.OpenCLTarget()
+        >>> target.dtype_to_typename(target.vector_dtype("float32", 4))
+        'float4'
+        """
+        dtype = vector_type(to_kgen_type(base).numpy_dtype, count)
+        if self.vector_of(dtype.numpy_dtype) is None:
+            raise CodegenError(
+                f"{self.language} has no vector of {count} numbers of {to_kgen_type(base)}",
+                hint="vectors have 2, 3, 4, 8 or 16 numbers",
+            )
+        return dtype
 
     def _name_of_number(self, dtype: Dtype) -> str | None:
         name = self.type_names.get(dtype)

@@ -12,7 +12,7 @@ import numpy as np
 
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import separate_barriers
-from kgen.errors import KgenError
+from kgen.errors import InvalidValueError, KgenError
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.checked import unfit
 from kgen.ir.data import ArrayBase, TemporaryVariable
@@ -284,7 +284,7 @@ class OpenCLTarget(CFamilyTarget):
 
     def __post_init__(self) -> None:
         if self.atomics_flavor is not None and str(self.atomics_flavor) != "cl1":
-            raise KgenError(
+            raise InvalidValueError(
                 f"there is no code for atomics of the flavor {self.atomics_flavor!r}\n"
                 "  hint: leave atomics_flavor out, or 'cl1'"
             )

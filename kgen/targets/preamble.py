@@ -9,7 +9,7 @@ from typing import Any
 
 from kgen.errors import CodegenError
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.types import NumpyType
+from kgen.ir.types import AtomicNumpyType, NumpyType
 
 __all__ = ["Need", "Preamble", "PreambleInfo", "Rank", "SeenFunction", "include"]
 
@@ -42,11 +42,12 @@ def include(name: str) -> Need:
 
 @dataclass(frozen=True)
 class SeenFunction:
-    """A function that the code calls: its name in expressions and in the code."""
+    """A function that the code calls: its name in expressions and in the code, and its types."""
 
     name: str
     c_name: str
     arg_dtypes: tuple[NumpyType, ...]
+    result_dtypes: tuple[NumpyType, ...]
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class PreambleInfo:
     kernel: LoopKernel
     seen_dtypes: frozenset[NumpyType]
     seen_functions: frozenset[SeenFunction]
+
+    @property
+    def seen_atomic_dtypes(self) -> frozenset[AtomicNumpyType]:
+        """The types of ``seen_dtypes`` whose variables are accessed atomically."""
+        return frozenset(one for one in self.seen_dtypes if isinstance(one, AtomicNumpyType))
 
 
 class Preamble:

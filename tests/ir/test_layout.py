@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kgen.errors import KernelError
-from kgen.ir.data import GlobalArg
+from kgen.ir.data import GlobalArg, ImageArg
 from kgen.ir.layout import parse_array_dim_tags
-from kgen.ir.types import INT32
+from kgen.ir.types import INT32, auto
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,17 @@ def test_names_in_a_layout_follow_the_shape_and_outlast_a_type() -> None:
 def test_a_stride_of_none_is_rejected() -> None:
     with pytest.raises(KernelError, match="the stride of an axis is None\n  hint: "):
         GlobalArg("a", "float32", shape="n", strides=[None])
+
+
+@pytest.mark.parametrize(("lanes", "size"), [(2, 2), (3, 4), (4, 4)])
+def test_vector_size_is_the_space_of_a_vector(lanes: int, size: int) -> None:
+    array = GlobalArg("a", "float32", shape=("n", lanes), dim_tags="N0,vec")
+    assert array.vector_size() == size
+    assert GlobalArg("a", "float32", shape="n").vector_size() == 1
+    with pytest.raises(KernelError, match="the number of lanes of array 'a' is not known yet"):
+        GlobalArg("a", "float32", shape=(3, auto), dim_tags="N0,vec").vector_size()
+
+
+def test_images_have_as_many_axes_in_code_as_in_subscripts() -> None:
+    assert GlobalArg("a", "float32", shape="n,m").num_target_axes() == 1
+    assert ImageArg("a", "float32", shape="n,m").num_target_axes() == 2

@@ -83,3 +83,18 @@ def test_type_names(dtype: str, c: str, cl: str, cuda: str) -> None:
 def test_a_type_that_a_language_lacks_is_an_error() -> None:
     with pytest.raises(CodegenError, match="OpenCL C has no element type for datetime64"):
         OpenCLTarget().type_name(NumpyType(np.dtype("datetime64[s]")))
+
+
+def test_types_of_a_target_have_names() -> None:
+    names = [kind().dtype_to_typename("int64") for kind in (CTarget, OpenCLTarget, CudaTarget)]
+    assert names == ["int64_t", "long", "long long"]
+    vector = OpenCLTarget().vector_dtype(np.float32, 4)
+    assert OpenCLTarget().is_vector_dtype(vector)
+    assert not OpenCLTarget().is_vector_dtype(np.float32)
+    with pytest.raises(CodegenError, match="has no vector of 4 numbers"):
+        OpenCLTarget().vector_dtype(np.complex64, 4)
+
+
+def test_an_unknown_kind_of_atomics_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="no code for atomics of the flavor 'cl9'"):
+        OpenCLTarget(atomics_flavor="cl9")

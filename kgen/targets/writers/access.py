@@ -274,6 +274,16 @@ class AccessWriter:
         index = simplify(self._offset(array))
         return f"{array.name}[{self.integers.text(index)}]"
 
+    def pointer(self, array: ArrayBase) -> str:
+        """Write an array as a pointer to its first element."""
+        if array.name in self.separate or array.name in self.images:
+            raise CodegenError(
+                f"array '{array.name}' has no single pointer: it is an image, or in several pieces",
+                hint=f"declare '{array.name}' as a GlobalArg with the layout 'C' or 'F'",
+            )
+        memory, offset = within_storage(array, array.name), simplify(self._offset(array))
+        return memory if is_zero(offset) else f"({memory} + {self.integers.text(offset)})"
+
     def _wide(self, name: str) -> bool:
         wide = self._is_wide.get(name)
         if wide is None:

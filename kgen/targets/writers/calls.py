@@ -357,12 +357,17 @@ class CallWriter:
         if pattern is None or (name == "pow" and dtype.is_complex()):
             return self.helper(name, texts, dtype)
         spelled = pattern.format(f="f" if _is_single(dtype) else "", t=stem(dtype))
-        seen = SeenFunction(name, spelled, (dtype,) * len(texts))
+        dtypes = (dtype,) * len(texts)
+        seen = SeenFunction(name, spelled, dtypes, self._result_types(name, dtypes))
         self.writer.preamble.seen_functions.add(seen)
         if self.writer.site.in_lanes and (need := self.target.lane_function(spelled)):
             self.writer.preamble.add(need)
             spelled = lane_name(spelled)
         return parenthesized(f"{spelled}({', '.join(texts)})", _precedence_of(spelled), prec)
+
+    def _result_types(self, name: str, dtypes: tuple[NumpyType, ...]) -> tuple[NumpyType, ...]:
+        function = self.writer.typer.find(self.writer.kernel, name)
+        return dtypes[:1] if function is None else function.result(dtypes)
 
     def helper(self, name: str, texts: Sequence[str], dtype: NumpyType) -> str:
         """Write a call of a helper function, which is defined before the code."""

@@ -151,7 +151,7 @@ class UserCallWriter:
         spelled = symbol.name if isinstance(symbol, p.Variable) else called.name
         if {spelled, spelled.removesuffix("f")} & target.functions.real.keys():
             preamble.add(*target.math_needs)
-        preamble.seen_functions.add(SeenFunction(called.name, spelled, dtypes))
+        preamble.seen_functions.add(SeenFunction(called.name, spelled, dtypes, called.result_types))
 
 
 class _CodePrinter(CCodeMapper):
@@ -207,7 +207,10 @@ class _CodePrinter(CCodeMapper):
         return self.writer.rec(expr, enclosing_prec, own)
 
     def map_variable(self, expr: p.Variable, enclosing_prec: int) -> str:
-        """Write a name of the code; a variable of the kernel has its own name."""
+        """Write a name of the code, an array of the kernel as a pointer, a number as its value."""
+        array = self.kernel.array_vars.get(expr.name)
+        if array is not None and array.num_user_axes():
+            return self.writer.accesses.pointer(array)
         if expr.name not in self.kernel.all_variable_names():
             return expr.name
         return self.writer.rec(expr, enclosing_prec, self.writer.typer(expr))

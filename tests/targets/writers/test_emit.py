@@ -460,6 +460,23 @@ def test_preamble_generators_are_told_what_the_code_uses() -> None:
     assert "// k: ['sinf'] ['float32', 'int32']\n" in source
 
 
+def test_preamble_generators_are_told_of_results_and_of_atomic_types() -> None:
+    def generate(info: PreambleInfo) -> Any:
+        results = {one.name: str(*one.result_dtypes) for one in info.seen_functions}
+        yield "1", f"// {results} {[str(dtype) for dtype in info.seen_atomic_dtypes]}"
+
+    data = [lp.GlobalArg("a", F4, shape=4), lp.GlobalArg("s", F4, shape=4, for_atomic=True)]
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 4 }",
+        "s[i] = s[i] + isnan(a[i]) {atomic}",
+        data,
+        target=OpenCLTarget(),
+        preamble_generators=[generate],
+    )
+    source = lp.generate_code_v2(knl).device_code()
+    assert "// {'isnan': \"np:dtype('int32')\"} [\"atomic:dtype('float32')\"]" in source
+
+
 def test_a_guard_does_not_trust_the_domain_that_it_checks() -> None:
     text = "{ [z] : exists (e0: -3 <= e0 <= 0 and 16*e0 >= -z and 20*e0 <= 3 - z) }"
     data = [lp.GlobalArg("a", "float32", shape=100), "..."]

@@ -312,3 +312,40 @@ def test_parts_of_arrays_need_no_types_of_results() -> None:
     knl = compiled("{ [i,j]: 0<=i<4 and 0<=j<3 }", text, data, half=Untyped)
     a, out = np.ones((4, 3)), np.zeros((4, 3))
     np.testing.assert_array_equal(knl(a=a, out=out)[1][0][:, 0], np.full(4, 0.5))
+
+
+class Dot(lp.ScalarCallable):
+    """A product of two vectors, whose arrays the call names as in the code."""
+
+    def with_types(self, arg_id_to_dtype: Any, clbl_inf_ctx: Any) -> Any:
+        return self.copy(arg_id_to_dtype={0: DOUBLE, 1: DOUBLE, -1: DOUBLE}), clbl_inf_ctx
+
+    def emit_call_insn(self, insn: Any, target: Any, expression_to_code_mapper: Any) -> Any:
+        names = (part.subscript.aggregate for part in insn.expression.parameters)
+        return var("dot")(self.arg_id_to_descr[0].shape[0], *names), True
+
+    def generate_preambles(self, target: Any) -> Iterable[tuple[str, str]]:
+        real = target.dtype_to_typename(np.float64)
+        code = (
+            f"static {real} dot(int n, {real} const *x, {real} const *y)\n{{\n  {real} sum = 0;\n"
+            "  for (int i = 0; i < n; ++i)\n    sum += x[i] * y[i];\n  return sum;\n}"
+        )
+        yield "dot", code
+
+
+def test_an_array_in_a_call_is_a_pointer() -> None:
+    text = "out[0] = dot([i]: x[i], [i]: y[i])"
+    knl = compiled("{ [i]: 0<=i<6 }", text, [lp.GlobalArg("x,y", "f8")], dot=Dot)
+    x, y = draw(6), draw(6)
+    np.testing.assert_allclose(knl(x=x, y=y)[1][0], [x @ y])
+    declarations = [lp.GlobalArg("x", "f8", shape=6, offset="k"), lp.GlobalArg("y", "f8")]
+    knl = compiled("{ [i]: 0<=i<6 }", text, declarations, dot=Dot)
+    assert "dot(6, (x + k), y)" in lp.generate_code_v2(knl).device_code()
+
+
+def test_an_array_in_several_pieces_is_no_pointer() -> None:
+    pieces = lp.GlobalArg("x", "f8", shape=(2, 6), dim_tags="sep,N0")
+    text = "out[0] = dot([i]: x[0,i], [i]: y[i])"
+    knl = compiled("{ [i]: 0<=i<6 }", text, [pieces, lp.GlobalArg("y", "f8")], dot=Dot)
+    with pytest.raises(lp.KgenError, match="array 'x' has no single pointer"):
+        lp.generate_code_v2(knl)
