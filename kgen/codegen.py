@@ -138,7 +138,7 @@ def generate_lines(
 
 
 @checked
-def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, ...]]:
+def generate_code(kernel: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, ...]]:
     """Return the device code of a kernel, and its arguments; :func:`generate_code_v2` has more.
 
     >>> import kgen as lp
@@ -149,13 +149,13 @@ def generate_code(unit: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, .
     >>> code == generate_code_v2(unit).device_code(), [arg.name for arg in args]
     (True, ['a', 'n', 'out'])
     """
-    result = generate_code_v2(unit)
-    return result.device_code(), kernel_of(unit).args
+    result = generate_code_v2(kernel)
+    return result.device_code(), kernel_of(kernel).args
 
 
 @checked
 def generate_header(
-    unit: TranslationUnit, codegen_result: CodeGenerationResult | None = None
+    kernel: TranslationUnit, codegen_result: CodeGenerationResult | None = None
 ) -> list[str]:
     """Return a header for each entry point, with the declarations of its functions.
 
@@ -183,14 +183,14 @@ def generate_header(
     <BLANKLINE>
     #endif
     """
-    result = codegen_result or generate_code_v2(unit)
-    assert isinstance(unit.target, CFamilyTarget)
-    builder = unit.target.get_device_ast_builder()
+    result = codegen_result or generate_code_v2(kernel)
+    assert isinstance(kernel.target, CFamilyTarget)
+    builder = kernel.target.get_device_ast_builder()
     return [builder.get_header(module) for module in result.modules]
 
 
 @checked
-def generate_body(unit: TranslationUnit | LoopKernel) -> str:
+def generate_body(kernel: TranslationUnit | LoopKernel) -> str:
     """Return the body of the only device function.
 
     Raises :class:`CodegenError` for a kernel of several launches.
@@ -203,8 +203,8 @@ def generate_body(unit: TranslationUnit | LoopKernel) -> str:
       for (int i = 0; i < n; ++i)
         out[i] = 2.0f * a[i];
     """
-    name = kernel_of(unit).name  # rejects several entry points
-    (module,) = generate_code_v2(unit).modules
+    name = kernel_of(kernel).name  # rejects several entry points
+    (module,) = generate_code_v2(kernel).modules
     if len(module.device_programs) > 1:
         raise CodegenError(
             f"there are {len(module.device_programs)} device functions, one for each launch",

@@ -305,7 +305,7 @@ def _finder(unit: TranslationUnit) -> Callable[[LoopKernel, str], Function | Non
 
 @checked
 def add_and_infer_dtypes(
-    unit: KernelOrUnit,
+    prog: KernelOrUnit,
     dtype_dict: Mapping[str, Any],
     expect_completion: bool = False,
     kernel_name: str | None = None,
@@ -325,9 +325,9 @@ def add_and_infer_dtypes(
     dtypes = {
         name.strip(): dtype for names, dtype in dtype_dict.items() for name in names.split(",")
     }
-    if isinstance(unit, TranslationUnit):
-        kernel = unit[kernel_name] if kernel_name else unit.default_entrypoint
-        unit = unit.with_kernel(with_dtypes(kernel, dtypes))
+    if isinstance(prog, TranslationUnit):
+        kernel = prog[kernel_name] if kernel_name else prog.default_entrypoint
+        prog = prog.with_kernel(with_dtypes(kernel, dtypes))
     else:
-        unit = with_dtypes(unit, dtypes)
-    return infer_unknown_types(unit, expect_completion)
+        prog = with_dtypes(prog, dtypes)
+    return infer_unknown_types(prog, expect_completion)

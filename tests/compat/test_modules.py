@@ -28,14 +28,17 @@ MODULES = {
     "expression": "dtype_to_type_context",
     "isl_helpers": "static_max_of_pw_aff static_min_of_pw_aff simplify_via_aff is_nonnegative",
     "kernel": "LoopKernel KernelState data instruction array creation tools function_interface",
-    "kernel.array": "ArrayBase FixedStrideArrayDimTag VectorArrayDimTag parse_array_dim_tags",
+    "kernel.array": "ArrayBase FixedStrideArrayDimTag VectorArrayDimTag parse_array_dim_tags "
+    "ShapeType ToDimTagsParseable",
     "kernel.creation": "make_kernel make_function UniqueName",
-    "kernel.data": "GlobalArg ValueArg AddressSpace GroupInameTag parse_tag AtomicUpdate",
+    "kernel.data": "GlobalArg ValueArg AddressSpace GroupInameTag UniqueInameTag parse_tag "
+    "AtomicUpdate",
     "kernel.function_interface": "ArrayArgDescriptor CallableKernel get_kw_pos_association",
     "kernel.instruction": "Assignment CInstruction LegacyStringInstructionTag make_assignment",
     "kernel.tools": "add_dtypes get_subkernels get_dot_dependency_graph",
     "library.reduction": "ScalarReductionOperation register_reduction_parser",
-    "match": "parse_match parse_stack_match Id Tagged All And",
+    "match": "parse_match parse_stack_match Id Tagged All And Matchable RuleStack "
+    "ToMatchConvertible ToStackMatchConvertible",
     "options": "Options make_options",
     "preprocess": "preprocess_kernel preprocess_program infer_arg_descr",
     "schedule": "EnterLoop Barrier CallKernel linearize generate_loop_schedules",
@@ -72,7 +75,8 @@ MODULES = {
     "transform.reduction": "hoist_invariant_multiplicative_terms_in_sum_reduction",
     "transform.save": "save_and_reload_temporaries",
     "transform.subst": "assignment_to_subst extract_subst expand_subst find_rules_matching",
-    "translation_unit": "TranslationUnit for_each_kernel make_program",
+    "translation_unit": "TranslationUnit for_each_kernel make_program CallableId CallablesTable "
+    "CallablesInferenceContext TUnitOrKernelT",
     "type_inference": "infer_unknown_types",
     "types": "LoopyType NumpyType AtomicNumpyType OpaqueType to_loopy_type ToLoopyTypeConvertible",
     "typing": "auto Integer ShapeType not_none is_integer integer_or_err assert_tuple",

@@ -564,3 +564,27 @@ def test_builders_add_functions_and_preambles_to_those_of_their_bases() -> None:
     code = lp.generate_code_v2(knl).device_code()
     assert "/* own */" in code
     assert "out[i] = fabs(a[i])" in code
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda unit: lp.add_and_infer_dtypes(prog=unit, dtype_dict={"a": "f4"}),
+        lambda unit: lp.generate_header(kernel=lp.add_dtypes(unit, {"a": "f4"})),
+        lambda unit: lp.generate_body(kernel=lp.add_dtypes(unit, {"a": "f4"})),
+        lambda unit: lp.infer_arg_descr(t_unit=unit),
+        lambda unit: lp.add_prefetch(unit, "a", (), None, None, temporary_scope="private"),
+        lambda unit: lp.symbolic.parse(expr_str="a + b"),
+        lambda unit: lp.match.parse_match(expr="id:insn"),
+        lambda unit: lp.match.parse_stack_match(smatch="id:insn"),
+    ],
+)
+def test_arguments_have_the_keywords_of_loopy(call: Any) -> None:
+    assert call(doubled(target=C))
+
+
+def test_constants_of_atomics_have_names() -> None:
+    assert lp.MemoryOrdering.to_string(lp.MemoryOrdering.RELAXED) == "RELAXED"
+    assert lp.MemoryScope.to_string(lp.MemoryScope.auto) == "auto"
+    with pytest.raises(ValueError, match="MemoryScope has no constant 9"):
+        lp.MemoryScope.to_string(9)

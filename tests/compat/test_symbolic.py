@@ -35,9 +35,10 @@ def test_mappers_visit_resolved_functions() -> None:
 
 
 def test_a_resolved_function_is_made_of_a_variable() -> None:
-    name: Any = "sin"
+    assert ResolvedFunction("sin") == ResolvedFunction(var("sin"))
+    number: Any = 3
     with pytest.raises(lp.LoopyError, match="the function of a ResolvedFunction is a variable"):
-        ResolvedFunction(name)
+        ResolvedFunction(number)
 
 
 @pytest.mark.parametrize("name", ["Literal", "ArrayLiteral", "TypedCSE", "RuleArgument"])

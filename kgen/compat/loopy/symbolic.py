@@ -135,10 +135,10 @@ class ResolvedFunction(p.Variable):
     ('sin', Variable('sin'), 'sin(x) + 1')
     """
 
-    def __init__(self, function: p.Variable) -> None:
-        if not isinstance(function, p.Variable):
-            raise unfit("function of a ResolvedFunction", "a variable", function)
-        super().__init__(function.name)
+    def __init__(self, function: p.Variable | str) -> None:
+        if not isinstance(function, p.Variable | str):
+            raise unfit("function of a ResolvedFunction", "a variable, or its name", function)
+        super().__init__(function if isinstance(function, str) else function.name)
 
     @property
     def function(self) -> p.Variable:

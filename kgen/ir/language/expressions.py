@@ -564,7 +564,7 @@ def check_operands(expr: Expr, what: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Expr:
+def parse(expr_str: str) -> Expr:
     """Read an expression; several, separated by commas, as a tuple.
 
     >>> parse("2*i//3 + 1")
@@ -573,6 +573,6 @@ def parse(text: str) -> Expr:
     Raises :class:`KgenSyntaxError` with line, column and a caret.
     """
     try:
-        return parse_expression(text)
+        return parse_expression(expr_str)
     except NotParsable as err:
-        raise syntax_error(text, err) from None
+        raise syntax_error(expr_str, err) from None

@@ -309,7 +309,7 @@ def read_match(text: str) -> MatchExpressionBase:
     return found
 
 
-def parse_match(what: Any) -> Match:
+def parse_match(expr: Any) -> Match:
     """Read a match expression; ``None`` and the empty text match everything.
 
     >>> print(parse_match("id:yoink and (not writes:a_temp or tag:input)"))
@@ -317,22 +317,22 @@ def parse_match(what: Any) -> Match:
 
     Raises :class:`KgenSyntaxError` with the column. A pattern that matches nothing is valid.
     """
-    if what is None:
+    if expr is None:
         return All()
-    if isinstance(what, str):
+    if isinstance(expr, str):
         try:
-            return read_match(what)
+            return read_match(expr)
         except NotParsable as err:
-            raise syntax_error(what, err) from None
-    if not callable(what) or isinstance(what, type):
+            raise syntax_error(expr, err) from None
+    if not callable(expr) or isinstance(expr, type):
         raise KgenError(
-            f"a match expression is text, or a function of kernel and instruction, not {what!r}\n"
+            f"a match expression is text, or a function of kernel and instruction, not {expr!r}\n"
             "  hint: 'id:NAME', 'writes:NAME', 'reads:NAME', 'iname:NAME' or 'tag:NAME', joined by "
             "'and', 'or' and 'not'"
         )
-    if not isinstance(what, MatchExpressionBase):
-        _require_two_parameters(what)
-    found: Match = what
+    if not isinstance(expr, MatchExpressionBase):
+        _require_two_parameters(expr)
+    found: Match = expr
     return found
 
 
@@ -406,16 +406,16 @@ def _parse_stack(text: str) -> ConcreteStackMatch:
     return ConcreteStackMatch(tuple(levels), is_closed)
 
 
-def parse_stack_match(what: str | Match | ConcreteStackMatch | None) -> StackMatch:
+def parse_stack_match(smatch: str | Match | ConcreteStackMatch | None) -> StackMatch:
     """Read a pattern such as ``id:insn > ... > id:rule $``, outermost first.
 
     ``...`` stands for any number of levels, ``$`` for the innermost one. A plain match
     expression is about the instruction.
     """
-    if what is None:
+    if smatch is None:
         return ConcreteStackMatch(())
-    if isinstance(what, ConcreteStackMatch):
-        return what
-    if isinstance(what, str):
-        return _parse_stack(what)
-    return ConcreteStackMatch((parse_match(what),))
+    if isinstance(smatch, ConcreteStackMatch):
+        return smatch
+    if isinstance(smatch, str):
+        return _parse_stack(smatch)
+    return ConcreteStackMatch((parse_match(smatch),))

@@ -22,7 +22,7 @@ __all__ = ["infer_arg_descr"]
 
 
 @checked
-def infer_arg_descr(program: TranslationUnit) -> TranslationUnit:
+def infer_arg_descr(t_unit: TranslationUnit) -> TranslationUnit:
     """Set shapes and strides of called kernels' array arguments to those of the calls.
 
     An open shape is filled in, and so are strides that are only the default of a contiguous array,
@@ -49,7 +49,7 @@ def infer_arg_descr(program: TranslationUnit) -> TranslationUnit:
     >>> found["x"].shape, found["x"].fixed_strides, found["y"].fixed_strides
     ((4,), (16,), (1,))
     """
-    unit = program
+    unit = t_unit
     for name in reversed(order_of_calls(unit)):
         if name in unit.entrypoints:
             continue

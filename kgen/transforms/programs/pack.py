@@ -27,7 +27,7 @@ __all__ = ["pack_and_unpack_args_for_call"]
 
 @checked
 def pack_and_unpack_args_for_call(
-    program: TranslationUnit,
+    t_unit: TranslationUnit,
     call_name: str,
     args_to_pack: str | Iterable[str] | None = None,
     args_to_unpack: str | Iterable[str] | None = None,
@@ -60,13 +60,13 @@ def pack_and_unpack_args_for_call(
     If the numbers of axes differ, and the numbers of elements are equal, the copy has the shape of
     the argument of the called kernel.
     """
-    if not isinstance(program.callables_table.get(call_name), CallableKernel):
-        kernels = [kernel.name for kernel in program.kernels()]
+    if not isinstance(t_unit.callables_table.get(call_name), CallableKernel):
+        kernels = [kernel.name for kernel in t_unit.kernels()]
         raise TransformError(
             f"there is no kernel '{call_name}' in the program\n  hint: "
             f"{near_names(call_name, kernels)}"
         )
-    callee = program[call_name]
+    callee = t_unit[call_name]
     inputs = tuple(a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input)
     outputs = tuple(a.name for a in callee.args if isinstance(a, ArrayArg) and a.is_output)
     packed, unpacked = (
@@ -88,7 +88,7 @@ def pack_and_unpack_args_for_call(
             )
         return kernel
 
-    changed = program.map_kernels(change)
+    changed = t_unit.map_kernels(change)
     if not found:
         raise TransformError(f"no kernel of the program calls '{call_name}'")
     for name in (*(packed or ()), *(unpacked or ())):

@@ -48,6 +48,7 @@ def add_prefetch(
     rule_name: str | None = None,
     temporary_name: str | None = None,
     temporary_address_space: Any = None,
+    temporary_scope: Any = None,
     footprint_subscripts: Any = None,
     fetch_bounding_box: bool = False,
     fetch_outer_inames: str | Iterable[str] | None = None,
@@ -70,6 +71,7 @@ def add_prefetch(
         there are more elements than work-items; ``None`` makes them plain loops.
     :arg rule_name: the prefix of the id of the new instruction; ``<array>_fetch_rule`` by default
     :arg temporary_name: ``<array>_fetch`` by default
+    :arg temporary_scope: another name of *temporary_address_space*
     :arg footprint_subscripts: tuples of subscripts that define what to fetch
     :arg fetch_bounding_box: fetch the whole bounding box, if several
         reads together access less. Without it, that is done only for arrays that the kernel
@@ -153,7 +155,7 @@ def add_prefetch(
         default_tag=default_tag,
         dtype=array.dtype,
         whole_box=fetch_bounding_box,
-        address_space=temporary_address_space,
+        address_space=temporary_address_space if temporary_scope is None else temporary_scope,
         insn_id=prefetch_insn_id,
         window=window,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+from pymbolic.typing import ArithmeticExpression
 
 from kgen.ir import layout
 from kgen.ir.data import *
@@ -22,9 +24,17 @@ __all__ = [
     "ComputedStrideArrayDimTag",
     "FixedStrideArrayDimTag",
     "SeparateArrayArrayDimTag",
+    "ShapeType",
+    "ToDimTagsParseable",
     "VectorArrayDimTag",
     "parse_array_dim_tags",
 ]
+
+ShapeType: TypeAlias = tuple[ArithmeticExpression, ...]
+#: What :func:`parse_array_dim_tags` takes.
+ToDimTagsParseable: TypeAlias = (
+    str | Mapping[str, str] | Sequence[str | ArrayDimImplementationTag] | None
+)
 
 
 def parse_array_dim_tags(
