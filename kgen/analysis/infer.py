@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pytools.graph import compute_sccs
@@ -262,7 +263,8 @@ def infer_unknown_types(t_unit: KernelOrUnit, expect_completion: bool = False) -
     """Infer types from declarations and instructions.
 
     Types that only a caller determines stay unknown; with *expect_completion* they are rejected:
-    :class:`TypeInferenceFailure`.
+    :class:`TypeInferenceFailure`. The arguments of a called kernel have the types that calls pass;
+    they stay unknown if calls pass different ones.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -271,15 +273,56 @@ def infer_unknown_types(t_unit: KernelOrUnit, expect_completion: bool = False) -
     np:dtype('float32')
     """
     if isinstance(t_unit, TranslationUnit):
-        find = _finder(t_unit)
-        return t_unit.map_kernels(
-            lambda kernel: infer_types(kernel, complete=expect_completion, find=find)
-        )
+        return _infer_unit(t_unit, expect_completion)
     return infer_types(t_unit, complete=expect_completion)
 
 
-def _finder(unit: TranslationUnit) -> Callable[[LoopKernel, str], Function | None]:
-    """Return the lookup of functions, including the kernels of *unit*."""
+def _infer_unit(unit: TranslationUnit, complete: bool) -> TranslationUnit:
+    """Infer the types of all kernels, those of callers first."""
+    table = unit.callables_table
+    names = sorted(kernel.name for kernel in unit.kernels())
+    calls = {
+        name: sorted(table[name].get_called_callables(table, recursive=False).intersection(names))
+        for name in names
+    }
+    for name in (name for part in reversed(compute_sccs(calls)) for name in part):
+        callers = [] if name in unit.entrypoints else [n for n in names if name in calls[n]]
+        passed = [types for n in callers for types in _types_passed(unit, unit[n], name)]
+        agreed = passed[0] if passed and all(types == passed[0] for types in passed) else {}
+        is_open = bool(passed) and not agreed
+        kernel = unit[name]
+        typed = infer_types(kernel, agreed, complete=complete and not is_open, find=_finder(unit))
+        if typed is not kernel:
+            unit = unit.with_kernel(typed)
+    return unit
+
+
+def _types_passed(
+    unit: TranslationUnit, caller: LoopKernel, callee: str
+) -> list[dict[str, NumpyType]]:
+    """Return the types that each call in *caller* passes, for arguments of *callee* without one."""
+    found: list[dict[str, NumpyType]] = []
+
+    def record(name: str, given: dict[str, NumpyType]) -> None:
+        if name == callee:
+            found.append(given)
+
+    typer = ExpressionTyper(caller, {}, _finder(unit, record))
+    for insn in caller.instructions:
+        if isinstance(insn, MultiAssignmentBase):
+            typer.insn = insn
+            with suppress(TypeInferenceFailure):  # a call may have no result
+                typer.result(insn.expression)
+    return found
+
+
+def _finder(
+    unit: TranslationUnit, record: Callable[[str, dict[str, NumpyType]], None] | None = None
+) -> Callable[[LoopKernel, str], Function | None]:
+    """Return the lookup of functions, including the kernels of *unit*.
+
+    *record* is called with the name of a called kernel, and the types that a call passes.
+    """
     if len(unit.callables_table) == 1:
         return find_function
 
@@ -295,6 +338,8 @@ def _finder(unit: TranslationUnit) -> Callable[[LoopKernel, str], Function | Non
             given = dict(zip(inputs, operands, strict=False))
             declared = {a.name for a in callee.args if a.dtype is not None}
             given = {name: dtype for name, dtype in given.items() if name not in declared}
+            if record is not None:
+                record(name, given)
             typed = infer_types(callee, given, find=find)
             return tuple(typed.arg_dict[name].dtype for name in outputs)
 

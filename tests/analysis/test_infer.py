@@ -7,12 +7,13 @@ import pytest
 
 from kgen.analysis.infer import add_and_infer_dtypes, infer_types, infer_unknown_types
 from kgen.errors import TypeInferenceFailure
-from kgen.frontend import make_kernel
+from kgen.frontend import make_function, make_kernel
 from kgen.ir.data import GlobalArg, TemporaryVariable, ValueArg
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.target import TargetBase
 from kgen.ir.types import auto
+from kgen.transforms.programs.callables import merge
 
 
 def kernel(instructions: Any, data: Any = None, **options: Any) -> LoopKernel:
@@ -229,3 +230,36 @@ def test_a_thousand_temporaries_in_a_chain() -> None:
         temporary_variables={name: TemporaryVariable(name, shape=auto) for name in names},
     )
     assert dtypes(infer_types(chain, {"a": np.float32, "out": np.float32}))["t999"] == "float32"
+
+
+INNER = make_function("{ [i]: 0<=i<8 }", "y[i] = y[i] + c*x[i]", name="inner")
+OUTER = make_function(
+    "{ [i,j,k]: 0<=i,j,k<8 }", "[i]: z[i] = inner(2, [j]: w[j], [k]: z[k])", name="outer"
+)
+
+
+def test_calls_give_the_types_of_called_kernels() -> None:
+    args = [GlobalArg("a,out", "float32", shape=8), ...]
+    text = "[i]: out[i] = outer([j]: a[j], [k]: out[k])"
+    unit = merge([make_kernel("{ [i,j,k]: 0<=i,j,k<8 }", text, args, name="main"), OUTER, INNER])
+    typed = infer_unknown_types(unit, expect_completion=True)
+    for name in ("inner", "outer"):
+        arrays = [arg for arg in typed[name].args if isinstance(arg, GlobalArg)]
+        assert {arg.dtype.numpy_dtype for arg in arrays} == {np.dtype("float32")}
+
+
+def test_arguments_to_which_calls_pass_different_types_stay_open() -> None:
+    double = make_function("{ [i]: 0<=i<8 }", "y[i] = 2*x[i]", name="double")
+    args = [GlobalArg("a", "float32", shape=8), GlobalArg("b", "float64", shape=8), ...]
+    text = "[i]: p[i] = double([j]: a[j])\n[i]: q[i] = double([j]: b[j])"
+    unit = merge([make_kernel("{ [i,j]: 0<=i,j<8 }", text, args, name="main"), double])
+    typed = infer_unknown_types(unit, expect_completion=True)
+    assert typed["double"].arg_dict["x"].dtype is None
+    found = {name: typed["main"].arg_dict[name].dtype.numpy_dtype for name in ("p", "q")}
+    assert found == {"p": np.dtype("float32"), "q": np.dtype("float64")}
+
+
+def test_kernels_that_nothing_calls_are_completed_like_others() -> None:
+    unit = merge([make_kernel("{:}", "out = 1.5", name="main"), INNER])
+    with pytest.raises(TypeInferenceFailure, match="in kernel 'inner': the type of 'c' is not"):
+        infer_unknown_types(unit, expect_completion=True)
