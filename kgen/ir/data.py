@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, overload
 
 import numpy as np
 import pymbolic.primitives as p
@@ -183,11 +183,26 @@ class ArrayBase(Declaration, Taggable):
             )
         return tuple(tags[name] for name in dim_names)
 
-    def num_user_axes(self) -> int:
-        """Return the number of axes that a subscript has."""
-        if isinstance(self.shape, tuple):
-            return len(self.shape)
-        return len(self.dim_tags) if isinstance(self.dim_tags, tuple) else 0
+    @overload
+    def num_user_axes(self, require_answer: Literal[True] = True) -> int: ...
+
+    @overload
+    def num_user_axes(self, require_answer: bool) -> int | None: ...
+
+    def num_user_axes(self, require_answer: bool = True) -> int | None:
+        """Return the number of axes that a subscript has.
+
+        Before it is known, that is an error, or without *require_answer* ``None``.
+        """
+        known = self.shape if isinstance(self.shape, tuple) else self.dim_tags
+        if isinstance(known, tuple):
+            return len(known)
+        if require_answer:
+            raise KernelError(
+                f"the number of axes of array '{self.name}' is not known yet",
+                hint=f"declare its shape, or its layout: GlobalArg('{self.name}', shape='n, m')",
+            )
+        return None
 
     def num_target_axes(self) -> int:
         """Return the number of axes in generated code: 1, or those of an image."""

@@ -402,11 +402,18 @@ class LoopKernel(Digested, Taggable):
         return UniqueNameGenerator(set(self.id_to_insn))
 
     def make_unique_instruction_id(
-        self, based_on: str = "insn", extra_used_ids: Iterable[str] = ()
+        self,
+        insns: Iterable[InstructionBase] | None = None,
+        based_on: str = "insn",
+        extra_used_ids: Iterable[str] = (),
     ) -> str:
-        """Return an unused instruction id that is not one of *extra_used_ids* either."""
-        taken = {*self.id_to_insn, *extra_used_ids}
-        return str(UniqueNameGenerator(taken)(based_on))
+        """Return an id that no instruction has, of *insns* or by default of this kernel.
+
+        It is not one of *extra_used_ids* either.
+        """
+        taken = {insn.id for insn in self.instructions if insns is None}
+        taken.update(insn.id for insn in insns or ())
+        return str(UniqueNameGenerator({*taken, *extra_used_ids})(based_on))
 
     def get_var_descriptor(self, name: str) -> ArrayBase | ValueArg:
         """Return the argument or temporary called *name*, or raise an error."""
@@ -878,9 +885,24 @@ class LoopKernel(Digested, Taggable):
 
     # -- text -----------------------------------------------------------------------------
 
-    def stringify(self, what: Any = None, with_dependencies: bool = False) -> str:
-        """Print the kernel; *what* restricts it to sections such as ``"INSTRUCTIONS"``."""
-        return stringify_kernel(self, what=what, with_dependencies=with_dependencies)
+    def stringify(
+        self,
+        what: Any = None,
+        with_dependencies: bool = False,
+        use_separators: bool = True,
+        show_labels: bool = True,
+    ) -> str:
+        """Print the kernel; *what* restricts it to sections such as ``"INSTRUCTIONS"``.
+
+        *use_separators*: with lines between sections; *show_labels*: with titles of sections.
+        """
+        return stringify_kernel(
+            self,
+            what=what,
+            with_dependencies=with_dependencies,
+            has_rules=use_separators,
+            has_titles=show_labels,
+        )
 
     def __repr__(self) -> str:
         parts = {
@@ -904,7 +926,6 @@ _STORED = stored_fields(LoopKernel)
 _DERIVED = {name: known for name, known in vars(LoopKernel).items() if isinstance(known, Derived)}
 
 
-#: Functions that make fields constant.
 def _with_ids(held: Iterable[InstructionBase]) -> Parts[InstructionBase]:
     """Return instructions with unique ids for those that have none, or only a prefix."""
     insns = held if type(held) is Parts else Parts(held)
@@ -914,6 +935,7 @@ def _with_ids(held: Iterable[InstructionBase]) -> Parts[InstructionBase]:
     return Parts(insn if insn.id == name else insn.copy(id=name) for insn, name in named)
 
 
+#: Functions that make fields constant.
 _CONSTANT: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_PARTS, lambda held: held if type(held) is Parts else Parts(held)),
     "instructions": _with_ids,

@@ -109,11 +109,17 @@ _SECTIONS: tuple[tuple[str, str, Callable[[LoopKernel], list[str]]], ...] = (
 
 
 def stringify_kernel(
-    kernel: LoopKernel, *, what: Any = None, with_dependencies: bool = False
+    kernel: LoopKernel,
+    *,
+    what: Any = None,
+    with_dependencies: bool = False,
+    has_rules: bool = True,
+    has_titles: bool = True,
 ) -> str:
     """Print *kernel*: arguments, domains, tags, temporaries, rules, instructions, order.
 
     *what* is a section name, several of them (comma-separated or a list), or ``None``.
+    *has_rules*: with lines between sections, *has_titles*: with their titles.
     """
     if what is None:
         wanted = {key for key, _, _ in _SECTIONS} | {"name"}
@@ -129,14 +135,15 @@ def stringify_kernel(
                 kernel=kernel.name,
                 hint=near_names(name, known),
             )
-    lines = [_RULE]
+    rule = [_RULE] if has_rules else []
+    lines = [*rule]
     if "name" in wanted:
-        lines += [f"KERNEL: {kernel.name}", _RULE]
+        lines += [f"KERNEL: {kernel.name}", *rule]
     always = ("arguments", "domains", "tags", "instructions")
     for key, title, section in _SECTIONS:
         if key not in wanted:
             continue
         content = section(kernel)
         if content or key in always:
-            lines += [title, *content, _RULE]
+            lines += [*([title] if has_titles else []), *content, *rule]
     return "\n".join(lines)

@@ -138,7 +138,7 @@ def add_barrier(
     )
     based_on = id_based_on or f"{synchronization_kind[0]}_barrier"
     barrier = BarrierInstruction(
-        id=kernel.make_unique_instruction_id(based_on),
+        id=kernel.make_unique_instruction_id(based_on=based_on),
         depends_on=frozenset(str(insn.id) for insn in before),
         depends_on_is_final=True,
         within_inames=frozenset(require_inames(kernel, within_inames or ())),

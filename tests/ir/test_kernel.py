@@ -80,7 +80,7 @@ def test_tags_of_a_loop_are_as_many_as_wanted() -> None:
 
 
 def test_ids_that_are_used_elsewhere_are_left_out() -> None:
-    assert nested().make_unique_instruction_id("m", extra_used_ids={"m_0"}) == "m_1"
+    assert nested().make_unique_instruction_id(based_on="m", extra_used_ids={"m_0"}) == "m_1"
 
 
 def test_silenced_warnings_are_joined_with_sets() -> None:
@@ -121,3 +121,17 @@ def test_instructions_of_a_copy_get_ids() -> None:
     more = [lp.Assignment("b[i]", "a[i]", within_inames="i"), prefixed]
     copied = knl.copy(instructions=[*knl.instructions, *more])
     assert [insn.id for insn in copied.instructions] == ["insn", "insn_0", "load"]
+
+
+def test_kernels_are_printed_without_rules_and_titles() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<4 }", "a[i] = i", name="k").default_entrypoint
+    assert knl.stringify("domains", use_separators=False) == "DOMAINS:\n{ [i] : 0 <= i <= 3 }"
+    assert knl.stringify("domains", use_separators=False, show_labels=False) == (
+        "{ [i] : 0 <= i <= 3 }"
+    )
+
+
+def test_new_ids_differ_from_those_of_given_instructions() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<4 }", "a[i] = i {id=m}").default_entrypoint
+    assert knl.make_unique_instruction_id([lp.NoOpInstruction("n")], "n") == "n_0"
+    assert knl.make_unique_instruction_id([lp.NoOpInstruction("n")], "m") == "m"

@@ -52,3 +52,11 @@ def test_vector_size_is_the_space_of_a_vector(lanes: int, size: int) -> None:
 def test_images_have_as_many_axes_in_code_as_in_subscripts() -> None:
     assert GlobalArg("a", "float32", shape="n,m").num_target_axes() == 1
     assert ImageArg("a", "float32", shape="n,m").num_target_axes() == 2
+
+
+def test_the_number_of_axes_may_be_unknown() -> None:
+    array = GlobalArg("a", "float32", shape=auto)
+    assert array.num_user_axes(require_answer=False) is None
+    with pytest.raises(KernelError, match="the number of axes of array 'a' is not known yet"):
+        array.num_user_axes()
+    assert GlobalArg("a", "float32", dim_tags="c,c").num_user_axes() == 2

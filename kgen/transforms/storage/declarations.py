@@ -288,7 +288,7 @@ def set_array_axis_names(
     changed: dict[str, ArrayBase] = {}
     for ary_name in split_names(ary_names):
         array = require_array(kernel, ary_name)
-        naxes = array.num_user_axes()
+        naxes = array.num_user_axes(require_answer=False)
         if naxes and naxes != len(names):
             raise TransformError(
                 f"array '{ary_name}' has {counted(naxes, 'axis', 'axes')}, and the names "
