@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kgen.ir.fields import Copyable
 from kgen.ir.instruction import InstructionBase
 
 __all__ = [
@@ -21,42 +22,42 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class CallKernel:
+class CallKernel(Copyable):
     """The host launches a device function."""
 
     kernel_name: str
 
 
 @dataclass(frozen=True)
-class ReturnFromKernel:
+class ReturnFromKernel(Copyable):
     """The device function ends."""
 
     kernel_name: str
 
 
 @dataclass(frozen=True)
-class EnterLoop:
+class EnterLoop(Copyable):
     """A sequential loop starts."""
 
     iname: str
 
 
 @dataclass(frozen=True)
-class LeaveLoop:
+class LeaveLoop(Copyable):
     """A sequential loop ends."""
 
     iname: str
 
 
 @dataclass(frozen=True)
-class RunInstruction:
+class RunInstruction(Copyable):
     """An instruction runs, in all work-items."""
 
     insn_id: str
 
 
 @dataclass(frozen=True)
-class Barrier:
+class Barrier(Copyable):
     """A barrier of all work-items of a group, or of the device; *comment* gives the reason.
 
     ``synchronization_kind`` is ``"local"`` or ``"global"``. ``mem_kind`` is the memory that is made

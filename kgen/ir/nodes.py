@@ -141,6 +141,11 @@ class Reduction(_Node):
         return self.operation.arg_count > 1
 
     @property
+    def inames_set(self) -> frozenset[str]:
+        """The inames, without their order."""
+        return frozenset(self.inames)
+
+    @property
     def exprs(self) -> tuple[Expr, ...]:
         """The operands of one step, always as a tuple."""
         return self.expr if isinstance(self.expr, tuple) else (self.expr,)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import kgen.compat.loopy as lp
-from kgen.compat.loopy.schedule import Barrier, BeginBlockItem, EndBlockItem, ScheduleItem
+from kgen.compat.loopy.schedule import (
+    Barrier,
+    BeginBlockItem,
+    EndBlockItem,
+    EnterLoop,
+    ScheduleItem,
+)
 
 TYPES = {"a": "f4"}
 
@@ -40,3 +46,8 @@ def test_local_barriers() -> None:
     assert [item for item in items if isinstance(item, Barrier)] == [
         Barrier("requested by 'wait'", "local", "local", "wait")
     ]
+
+
+def test_items_are_copied_with_changes() -> None:
+    assert EnterLoop("i").copy(iname="j") == EnterLoop("j")
+    assert Barrier("", "local", "local").copy(mem_kind="global").mem_kind == "global"

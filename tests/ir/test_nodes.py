@@ -27,3 +27,8 @@ def test_casts_are_to_numbers(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ["bool", "float16", np.complex64, VECTOR])
 def test_casts_to_numbers_and_vectors(kind: Any) -> None:
     assert lp.TypeCast(kind, 1).type == lp.to_kgen_type(kind)
+
+
+def test_inames_of_a_reduction_are_ordered_or_a_set() -> None:
+    total = lp.Reduction("sum", "k, j", parse("a"))
+    assert (total.inames, total.inames_set) == (("k", "j"), {"j", "k"})
