@@ -13,7 +13,7 @@ from constantdict import constantdict
 from kgen.compat.mappers import IdentityMapper
 from kgen.errors import TransformError, counted
 from kgen.ir.data import ArrayArg, SubstitutionRule
-from kgen.ir.expr import Expr, substitute, tags_of
+from kgen.ir.expr import Expr, TaggedVariable, substitute, tags_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.mentions import mentions_of
@@ -80,7 +80,31 @@ class SubstitutionRuleMappingContext:
         return self._made[key]
 
     def finish_kernel(self, kernel: LoopKernel) -> LoopKernel:
-        """Return a mapped kernel with the rules that it uses now."""
+        """Return a mapped kernel with the rules that it uses now.
+
+        If nothing uses a rule of the kernel as it was, the first rule that it has become gets its
+        name.
+        """
+        used = self._used_in(kernel)
+        names: dict[str, str] = {}
+        for old in sorted({original for original, _, _ in self._made}.difference(used)):
+            made = [name for (original, _, _), name in self._made.items() if original == old]
+            kept = [name for name in made if name in used]
+            names.update(zip(kept, [old, *kept], strict=False))
+        rename = _RuleRenamer(names)
+        rules = [self.rules[name] for name in sorted(used)]
+        if names:
+            kernel = kernel.map_instructions(lambda insn: insn.with_transformed_expressions(rename))
+            rules = [
+                SubstitutionRule(
+                    names.get(rule.name, rule.name), rule.arguments, rename(rule.expression)
+                )
+                for rule in rules
+            ]
+        return kernel.copy(substitutions={rule.name: rule for rule in rules})
+
+    def _used_in(self, kernel: LoopKernel) -> set[str]:
+        """Return the names of the rules that instructions use, also through other rules."""
         used: set[str] = set()
         open_exprs = [expr for insn in kernel.instructions for expr in insn.expressions()]
         while open_exprs:
@@ -88,7 +112,25 @@ class SubstitutionRuleMappingContext:
             names = {*found.variables, *found.functions} & self.rules.keys()
             open_exprs = [self.rules[name].expression for name in sorted(names - used)]
             used |= names
-        return kernel.copy(substitutions={name: self.rules[name] for name in sorted(used)})
+        return used
+
+
+class _RuleRenamer(IdentityMapper):
+    """Give rules other names where they are used."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def map_variable(self, expr: p.Variable, *args: Any) -> Expr:
+        return p.Variable(self.names[expr.name]) if expr.name in self.names else expr
+
+    def map_tagged_variable(self, expr: TaggedVariable, *args: Any) -> Expr:
+        return TaggedVariable(self.names.get(expr.name, expr.name), expr.tags)
+
+    def map_call(self, expr: p.Call, *args: Any) -> Expr:
+        parameters = tuple(self.rec(part, *args) for part in expr.parameters)
+        return p.Call(self.rec(expr.function, *args), parameters)
 
 
 class RuleAwareIdentityMapper(IdentityMapper):
@@ -144,7 +186,8 @@ class RuleAwareIdentityMapper(IdentityMapper):
             arg_context=self.make_new_arg_context(rule.arguments, arguments, expn_state),
         )
         body = self.rec(rule.expression, inner, *args)
-        new = p.Variable(self.rule_mapping_context.register_subst_rule(name, rule.arguments, body))
+        name = self.rule_mapping_context.register_subst_rule(name, rule.arguments, body)
+        new = TaggedVariable(name, tags) if tags else p.Variable(name)
         return p.Call(new, passed) if rule.arguments else new
 
     def make_new_arg_context(
@@ -204,8 +247,8 @@ class RuleAwareSubstitutionMapper(RuleAwareIdentityMapper):
     ...     context, {p.Variable("m"): p.Variable("k") + 1}.get, lambda *where: True)
     >>> changed = context.finish_kernel(mapper.map_kernel(knl))
     >>> print(*changed.substitutions.values(), *changed.instructions, sep="\n")
-    twice_0(x) := 2*a[x] + (k + 1)
-    out[i] = twice_0(i)  {id=insn}
+    twice(x) := 2*a[x] + (k + 1)
+    out[i] = twice(i)  {id=insn}
     """
 
     def __init__(

@@ -397,9 +397,29 @@ def test_rules_are_divided_where_their_uses_differ() -> None:
     assert {name: str(rule.expression) for name, rule in changed.substitutions.items()} == {
         "f": "a[x] + s",
         "f_0": "a[x] + t",
-        "g_0": "3*f_0(x + 1)",
+        "g": "3*f_0(x + 1)",
     }
-    assert [str(insn.read_exprs()[0]) for insn in changed.instructions] == ["f(i) + g_0(i)", "f(i)"]
+    assert [str(insn.read_exprs()[0]) for insn in changed.instructions] == ["f(i) + g(i)", "f(i)"]
+
+
+def test_a_rule_keeps_its_name_and_the_tags_of_its_uses() -> None:
+    text = "f(x) := a[x] + s\nout[i] = f$first(i) + f(i + 1) {id=use}\nb[i] = f$first(i)"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, ["a", ...]).default_entrypoint
+    context = symbolic.SubstitutionRuleMappingContext(
+        knl.substitutions, knl.get_var_name_generator()
+    )
+
+    class PerInstruction(symbolic.RuleAwareIdentityMapper):
+        def map_variable(self, expr: Any, expn_state: Any) -> Any:
+            new = {"s": var(f"s_{expn_state.insn_id}")}
+            return new.get(expr.name) or super().map_variable(expr, expn_state)
+
+    changed = context.finish_kernel(PerInstruction(context).map_kernel(knl))
+    rules = {name: str(rule.expression) for name, rule in changed.substitutions.items()}
+    assert rules == {"f": "a[x] + s_use", "f_0": "a[x] + s_insn"}
+    text_of = symbolic.StringifyMapper()
+    first, second = (text_of(insn.read_exprs()[0]) for insn in changed.instructions)
+    assert (first, second) == ("f$first(i) + f(i + 1)", "f_0$first(i)")
 
 
 def test_a_mapper_knows_what_arguments_of_rules_stand_for() -> None:
