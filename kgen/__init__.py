@@ -2,6 +2,5 @@
 
 from kgen import lazy
 
-__getattr__, __dir__, __all__ = lazy.public_names(
-    __name__, hint="\n  hint: names that loopy alone has are in kgen.compat.loopy"
-)
+# programs written for loopy also use names that only loopy has: its packages, lp.to_loopy_type, ...
+__getattr__, __dir__, __all__ = lazy.public_names(__name__, more="kgen.compat.loopy")

@@ -14,14 +14,14 @@ __all__ = ["public_names"]
 
 
 def public_names(
-    package: str, hint: str = ""
+    package: str, more: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
     The stub beside the package's ``__init__.py`` has an import for each name; type checkers read
     it, too. Modules of the package are attributes as well. A name is looked up once, by
-    PEP 562: then it is an attribute like others. *hint* ends the error for names that there are
-    not.
+    PEP 562: then it is an attribute like others. Names that the package does not have are
+    those of the module *more*, if that has them; they are not listed.
     """
     module = sys.modules[package]
     stub = pkgutil.get_data(package, "__init__.pyi") or b""  # also from a zipped package
@@ -35,11 +35,17 @@ def public_names(
         elif not name.startswith("_") and importlib.util.find_spec(f"{package}.{name}"):
             value = importlib.import_module(f"{package}.{name}")
         else:
-            raise AttributeError(
-                f"module {package!r} has no attribute {name!r}{hint}", name=name, obj=module
-            )
+            value = other(name)
         setattr(module, name, value)
         return value
+
+    def other(name: str) -> Any:
+        found = importlib.import_module(more) if more and not name.startswith("_") else None
+        if found is None or not hasattr(found, name):
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}", name=name, obj=module
+            )
+        return getattr(found, name)
 
     def names() -> list[str]:
         modules = (found.name for found in pkgutil.iter_modules(module.__path__))

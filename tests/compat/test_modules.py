@@ -252,3 +252,10 @@ def test_mappers_visit_equal_parts_once() -> None:
 
     Names()(symbolic.parse("a[i] + 2*a[i]"), "at ")
     assert seen == ["at a", "at i"]
+
+
+def test_kgen_has_the_names_that_only_loopy_has() -> None:
+    for name in ("kernel", "to_loopy_type"):
+        assert getattr(kgen, name) is getattr(lp, name)
+    with pytest.raises(AttributeError, match="module 'kgen' has no attribute 'nonsense'"):
+        getattr(kgen, "nonsense")  # noqa: B009
