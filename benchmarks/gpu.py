@@ -56,7 +56,7 @@ FOUND = ", autoschedule"
 def axpy(size: int, lanes: int = 1, *, auto: bool = False) -> Case:
     knl = make("{[i]: 0<=i<n}", "out[i] = 2*x[i] + y[i]", "n >= 1")
     if auto:
-        knl = lp.autoschedule(knl)
+        knl = lp.autoschedule(lp.add_dtypes(knl, {"x": F32, "y": F32}))
     elif lanes == 1:
         knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
     else:
@@ -272,8 +272,10 @@ def compare(example: Any, rounds: int) -> dict[str, float]:
     """Return the seconds of an example by its schedule, by autoschedule, and in PyTorch."""
     plain = example.kernel(example.size, lp.PyCudaTarget())
     programs = {"kgen": example.schedule(plain)}
-    if len(found := lp.find_schedule(plain)):
-        programs["autoschedule"] = found(plain)
+    capability = drv.Context.get_device().compute_capability()
+    known = example.kernel(example.size, lp.PyCudaTarget(capability=capability))
+    if len(found := lp.find_schedule(known)):
+        programs["autoschedule"] = found(known)
     worst = example.error_of_small(lp.PyCudaTarget())
     if not worst <= example.tolerance:
         raise SystemExit(f"{example.title}, {example.small}: wrong by {worst}")

@@ -12,8 +12,9 @@ from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items
-from kgen.autoscheduler.steps import Step, step
+from kgen.autoscheduler.steps import InVectors, Step, step
 from kgen.autoscheduler.tensors import product_on_tensor_cores
+from kgen.autoscheduler.vectors import lanes_of, stencil_in_vectors
 from kgen.ir.expr import Expr, is_constant, variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import split_iname
@@ -71,9 +72,13 @@ class OnItems:
             self.terms_in_tiles,
             self.sums_of_rows,
             self.rows_of_groups,
-            self.rows_of_items,
         ):
             yield from recipe(nest, loops)
+        if not planner.prover.types:
+            yield from stencil_in_vectors(self.machine, nest, loops)
+        yield from self.rows_of_items(nest, loops)
+        if not planner.prover.types:
+            yield from self.vectors_of_items(nest, loops)
         yield self.spread_out(nest, loops)
         yield (step(split_iname, loops[0], self.warp, outer_tag="g.0", inner_tag="l.0"),)
 
@@ -94,31 +99,51 @@ class OnItems:
             *(step(tag_inames, f"{name}:g.2") for name in others[-1:]),
         )
 
-    def spread_out(self, nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
-        """Give adjacent elements to adjacent work-items, and rows to the other axes."""
+    def vectors_of_items(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedule of elementwise operations: a vector for each work-item."""
+        lanes = lanes_of(nest, loops)
+        known = [nest.trips(name) for name in loops]
+        counts = [trips for trips in known if trips is not None]
+        if len(counts) == len(known) and math.prod(counts) < MANY * self.items * lanes:
+            return
+        if lanes > 1 and nest.are_long(nest.lane(loops) or loops[-1]):
+            yield InVectors(self.spread_out(nest, loops, lanes))
+
+    def spread_out(self, nest: Nest, loops: Sequence[str], lanes: int = 1) -> tuple[Step, ...]:
+        """Give adjacent elements to adjacent work-items, and rows to the other axes.
+
+        A work-item has so many *lanes*, which are a vector.
+        """
         lane = nest.lane(loops) or loops[-1]
         others = [name for name in reversed(loops) if name != lane]
         others.sort(key=lambda name: nest.trips(name) is not None)  # long loops first
         rows = next((n for n in others if (nest.trips(n) or self.rows) >= self.rows), None)
         width = self.items if rows is None else self.warp
-        steps = [self._on_lanes(nest, lane, width)]
+        steps = list(self._on_lanes(nest, lane, width, lanes))
         rest = [name for name in others if name != rows]
         if rows is not None:
             trips = nest.trips(lane)
-            height = (
-                self.items // width if trips is None else self.items // min(width, _power(trips))
-            )
-            axis = steps[0].function is split_iname
+            across = width if trips is None else min(width, _power(-(-trips // lanes)))
+            height = self.items // across
+            axis = steps[0].options.get("outer_tag") == "g.0"
             steps.append(step(split_iname, rows, height, outer_tag=f"g.{axis:d}", inner_tag="l.1"))
         if rest and (nest.trips(rest[0]) or self.items) > BLOCK:
             steps.append(step(tag_inames, f"{rest[0]}:g.2"))
         return tuple(steps)
 
-    def _on_lanes(self, nest: Nest, iname: str, width: int) -> Step:
+    def _on_lanes(self, nest: Nest, iname: str, width: int, lanes: int) -> Iterator[Step]:
+        """Yield the steps that put adjacent elements, or vectors of them, on work-items."""
         trips = nest.trips(iname)
-        if trips is not None and trips <= width:
-            return step(tag_inames, f"{iname}:l.0")
-        return step(split_iname, iname, width, outer_tag="g.0", inner_tag="l.0")
+        is_short = trips is not None and trips <= width * lanes
+        if lanes > 1:
+            if not is_short:
+                yield step(split_iname, iname, width * lanes, outer_tag="g.0")
+                iname = f"{iname}_inner"
+            yield step(split_iname, iname, lanes, outer_tag="l.0", inner_tag="vec")
+        elif is_short:
+            yield step(tag_inames, f"{iname}:l.0")
+        else:
+            yield step(split_iname, iname, width, outer_tag="g.0", inner_tag="l.0")
 
     def batches(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedules of sums within many small blocks of memory."""

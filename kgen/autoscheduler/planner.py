@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from kgen.autoscheduler.nests import Nest, find_nests
 from kgen.autoscheduler.proof import Prover
-from kgen.autoscheduler.steps import Schedule, Step, step
+from kgen.autoscheduler.steps import InVectors, Schedule, Step, step
 from kgen.errors import KgenError
 from kgen.ir.unit import TranslationUnit, kernels_of
 from kgen.transforms.loops.tag import tag_inames
@@ -57,11 +57,18 @@ class Planner:
             return
         for steps in recipe(self, nest):
             found = self.extended(nest, steps)
-            if found is not None:
+            if found is not None and self._is_in_vectors(steps, found):
                 self.schedule = found
                 return
         for inner in nest.deeper() if depth else ():
             self.plan_nest(recipe, inner, depth - 1)
+
+    def _is_in_vectors(self, steps: Sequence[Step], found: Schedule) -> bool:
+        """Tell whether lanes are vectors where steps are of no use otherwise."""
+        if not isinstance(steps, InVectors):
+            return True
+        warned = self.prover.split_vectors(found(self.program))
+        return not warned or warned <= self.prover.split_vectors(self.schedule(self.program))
 
     def is_parallel(self, nest: Nest, iname: str) -> bool:
         """Tell whether iterations of a loop are proved to be independent of each other."""

@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from kgen.errors import KgenError, KgenWarning, MissingBarrierError
+from kgen.errors import KgenError, KgenWarning, MissingBarrierError, VectorizationWarning
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.effort import STEP, answer
 from kgen.ir.unit import TranslationUnit
-from kgen.lowering import Lowered, lower
+from kgen.lowering import Lowered, generate_module, lower
 from kgen.origin import Comparison, compare_with_origin
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.races import find_races
@@ -65,6 +65,14 @@ class Prover:
             return None
         has_races = answer(lambda: _has_races(found.whole), STEP)
         return found if has_races is False else None
+
+    def split_vectors(self, program: TranslationUnit) -> set[str]:
+        """Return the warnings about vectors whose lanes the code accesses one by one."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            generate_module(inlined_kernel(program, None), None, self.types)
+        found = (item for item in caught if issubclass(item.category, VectorizationWarning))
+        return {str(item.message) for item in found}
 
     def _lowered(self, program: TranslationUnit) -> Lowered | None:
         self.lacks_barrier = False

@@ -9,7 +9,7 @@ from typing import Any
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 
-__all__ = ["Schedule", "Step", "step"]
+__all__ = ["InVectors", "Schedule", "Step", "step"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,12 @@ class Step:
 def step(function: Callable[..., Any], *args: Any, **options: Any) -> Step:
     """Return the call of a transformation with these arguments."""
     return Step(function, args, options)
+
+
+class InVectors(tuple[Step, ...]):
+    """Steps that are proposed only if the lanes of all accesses become vectors."""
+
+    __slots__ = ()
 
 
 def _text(value: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest.mock import patch
 
-from kgen.autoscheduler import items, nests, threads
+from kgen.autoscheduler import items, nests, threads, vectors
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.opencl import OpenCLTarget
 from tests.random import choices
@@ -50,6 +50,7 @@ _FINE: Mapping[object, Mapping[str, Any]] = {
     },
     items: {"GROUPS": 2, "BLOCK": 2, "MANY": 0},
     nests: {"LONG": 2},
+    vectors: {"BUSY": 0, "FULL": 1 << 10},
 }
 _KINDS: tuple[Callable[[Draw], Program], ...] = (
     programs,
