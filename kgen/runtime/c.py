@@ -19,7 +19,7 @@ from kgen.errors import KgenWarning, warn
 from kgen.host.program import has_no_gaps, n_bytes_of
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.bound import Calls, RecordingBuilder
-from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
+from kgen.runtime.cache import DiskCache, content_key
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.faults import no_faults
@@ -182,11 +182,9 @@ class CExecutor(ExecutorBase):
             _share_threads(library)
         return library
 
-    def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
-        return partial(CWrapperBuilder, compiled)
-
-    def recording(self, calls: Calls) -> ExecutorBase:
-        return _Recorder(self.t_unit, self.entrypoint, calls, caches=self.caches)
+    @property
+    def builders(self) -> tuple[type[WrapperBuilder], type[RecordingBuilder]]:
+        return CWrapperBuilder, _RecordingBuilder
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         def launch() -> None:
@@ -194,19 +192,6 @@ class CExecutor(ExecutorBase):
                 function(*arguments)
 
         return launch
-
-
-class _Recorder(CExecutor):
-    """Records the launches that an executor would make."""
-
-    def __init__(
-        self, unit: TranslationUnit, entrypoint: str, calls: Calls, *, caches: ProcessCaches
-    ) -> None:
-        super().__init__(unit, entrypoint, caches=caches)
-        self.calls = calls
-
-    def builder(self, compiled: ctypes.CDLL) -> Callable[..., WrapperBuilder]:
-        return partial(_RecordingBuilder, self.calls, compiled)
 
 
 #: A library that uses OpenMP, of which forked processes ask what it has loaded.

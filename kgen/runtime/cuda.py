@@ -258,10 +258,6 @@ class CudaExecutor(ExecutorBase):
     optional: ClassVar[tuple[str, ...]] = ("allocator", "stream", "out_host", "no_event")
     own_arrays: ClassVar[tuple[type, ...]] = (np.ndarray, GPUArray)
 
-    def __init__(self, unit: TranslationUnit, entrypoint: str, context: Any, **more: Any) -> None:
-        super().__init__(unit, entrypoint, **more)
-        self.context = context
-
     def mark(self, *leading: Any) -> Any:
         made = drv.Event()
         made.record()
@@ -291,11 +287,9 @@ class CudaExecutor(ExecutorBase):
                 _reserve(program, launch)
         return program
 
-    def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
-        return partial(CudaWrapperBuilder, compiled)
-
-    def recording(self, calls: Calls) -> CudaExecutor:
-        return _Recorder(self.t_unit, self.entrypoint, calls, self.context, caches=self.caches)
+    @property
+    def builders(self) -> tuple[type[WrapperBuilder], type[RecordingBuilder]]:
+        return CudaWrapperBuilder, _RecordingBuilder
 
     def capture(self, /, *args: Any, **kwargs: Any) -> CudaGraph:
         calls: Calls = []
@@ -398,19 +392,6 @@ def _reserve(program: LoadedProgram, launch: Launch) -> None:
 def _enqueue_with(_used: Any, driver: Any, packed: list[PackedCall], kernel: str) -> None:
     """Make launches, which use what is kept beside them."""
     enqueue_all(driver, packed, kernel)
-
-
-class _Recorder(CudaExecutor):
-    """Records the launches that an executor would make."""
-
-    def __init__(
-        self, unit: TranslationUnit, entrypoint: str, calls: Calls, context: Any, **more: Any
-    ) -> None:
-        super().__init__(unit, entrypoint, context, **more)
-        self.calls = calls
-
-    def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
-        return partial(_RecordingBuilder, self.calls, compiled)
 
 
 # -- streams ----------------------------------------------------------------------------------

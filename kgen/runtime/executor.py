@@ -28,7 +28,7 @@ from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.types import read_type
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
-from kgen.runtime.bound import BoundCall, Calls
+from kgen.runtime.bound import BoundCall, Calls, RecordingBuilder
 from kgen.runtime.bundles import Bundles
 from kgen.runtime.cache import ProcessCaches, process_caches
 from kgen.runtime.edited import shown_and_edited, write_text
@@ -110,12 +110,21 @@ class ExecutorBase:
         return super().__new__(type(cls.__name__, (cls,), own))
 
     def __init__(
-        self, unit: TranslationUnit, entrypoint: str, *, caches: ProcessCaches = process_caches
+        self,
+        unit: TranslationUnit,
+        entrypoint: str,
+        context: Any = None,
+        *,
+        caches: ProcessCaches = process_caches,
+        calls: Calls | None = None,
     ) -> None:
         self.t_unit = unit
         self.entrypoint = entrypoint
         self.kernel = unit[entrypoint]
+        self.context = context
         self.caches = caches
+        #: where launches are recorded instead of made
+        self.calls = calls
         self._bundles = Bundles(self.kernel)
         arguments = self._bundles.arguments
         self._untyped = {arg.name: arg for arg in arguments if arg.dtype is None}
@@ -210,13 +219,23 @@ class ExecutorBase:
         """Compile *source*, or load it from disk; return the object that wrappers call."""
         raise NotImplementedError
 
-    def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
-        """Return the factory of wrappers for the result of :meth:`compile`."""
+    @property
+    def builders(self) -> tuple[type[WrapperBuilder], type[RecordingBuilder]]:
+        """The classes that build wrappers: those that launch, and those that record launches."""
         raise NotImplementedError
 
-    def recording(self, calls: Calls) -> ExecutorBase:
+    def builder(self, compiled: Any) -> Callable[..., WrapperBuilder]:
+        """Return the factory of wrappers for the result of :meth:`compile`."""
+        launching, recording = self.builders
+        if self.calls is None:
+            return partial(launching, compiled)
+        return partial(recording, self.calls, compiled)
+
+    def recording(self, calls: Calls) -> Self:
         """Return an executor that records in *calls* the launches that this one would make."""
-        raise NotImplementedError
+        return type(self)(
+            self.t_unit, self.entrypoint, self.context, caches=self.caches, calls=calls
+        )
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         """Return a launcher of *calls*; *args* are the positional arguments that they had."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pyopencl as cl
@@ -12,7 +11,7 @@ import pyopencl as cl
 from kgen.errors import CodegenError, InvocationError
 from kgen.ir.data import ImageArg
 from kgen.ir.unit import TranslationUnit
-from kgen.runtime.bound import Calls
+from kgen.runtime.bound import Calls, RecordingBuilder
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.opencl.images import with_images
 from kgen.runtime.opencl.program import check_group_size, is_pocl, load_program
@@ -70,8 +69,7 @@ class OpenCLExecutor(ExecutorBase):
         target = unit.target
         if isinstance(target, OpenCLTarget):
             unit = unit.copy(target=_suited(target, context.devices))
-        super().__init__(unit, entrypoint, **more)
-        self.context = context
+        super().__init__(unit, entrypoint, context, **more)
 
     def _call_with(self, invoke: Callable[..., Any]) -> None:
         images = frozenset(arg.name for arg in self.kernel.args if isinstance(arg, ImageArg))
@@ -119,11 +117,9 @@ class OpenCLExecutor(ExecutorBase):
                     hint="declare the arrays float32, or run on the host or on CUDA",
                 )
 
-    def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
-        return partial(OpenCLWrapperBuilder, compiled)
-
-    def recording(self, calls: Calls) -> ExecutorBase:
-        return _Recorder(self.t_unit, self.entrypoint, calls, self.context, caches=self.caches)
+    @property
+    def builders(self) -> tuple[type[WrapperBuilder], type[RecordingBuilder]]:
+        return OpenCLWrapperBuilder, OpenCLRecordingBuilder
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         (own_queue,) = args
@@ -151,16 +147,3 @@ class OpenCLExecutor(ExecutorBase):
                 "the queue is of another context than the executor",
                 hint="knl.executor(queue) makes one for the queue's context",
             )
-
-
-class _Recorder(OpenCLExecutor):
-    """Records the launches that an executor would make."""
-
-    def __init__(
-        self, unit: TranslationUnit, entrypoint: str, calls: Calls, context: cl.Context, **more: Any
-    ) -> None:
-        super().__init__(unit, entrypoint, context, **more)
-        self.calls = calls
-
-    def builder(self, compiled: cl.Program) -> Callable[..., WrapperBuilder]:
-        return partial(OpenCLRecordingBuilder, self.calls, compiled)
