@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+import pymbolic.primitives as p
+
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import describe_violation
 from kgen.analysis.instances import Instances, relate, relate_sides
 from kgen.errors import TransformError
-from kgen.ir.expr import flatten_sum, variable_names
-from kgen.ir.instruction import Assignment
+from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
+from kgen.ir.updates import update_of
 
 __all__ = ["check_order_kept", "meeting_backward"]
 
@@ -98,8 +100,8 @@ def _conflicts(
 def _adds(kernel: LoopKernel, access: Access) -> bool:
     """Tell whether an access is part of ``x = x + ...``: such sums may be added in any order."""
     insn = kernel.id_to_insn[access.insn_id]
-    if not isinstance(insn, Assignment) or access.array not in insn.assignee_var_names():
+    update = update_of(insn)
+    if update is None or update.operation is not p.Sum:
         return False
-    terms = flatten_sum(insn.expression)
-    rest = [term for term in terms if term != insn.assignee]
-    return len(rest) + 1 == len(terms) and access.array not in variable_names(*rest)
+    only_there = access.array not in variable_names(*update.operands)
+    return only_there and access.array in insn.assignee_var_names()

@@ -14,16 +14,16 @@ from kgen.ir.expr import (
     Reduction,
     TypeCast,
     flatten_product,
-    flatten_sum,
     substitute,
     variable_names,
     walk,
 )
 from kgen.ir.fragments import GROUP, PAIR, ROW_GROUPS, TensorShape, find_shape
-from kgen.ir.instruction import Assignment, InstructionBase
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import FragmentTag, TensorTag
 from kgen.ir.types import NumpyType
+from kgen.ir.updates import update_of
 
 __all__ = [
     "Factors",
@@ -51,12 +51,10 @@ class Factors(NamedTuple):
 
 def _accumulated(insn: InstructionBase) -> Expr | None:
     """Return the increment of a variable by an instruction, if any: ``t`` of ``x = x + t``."""
-    if not isinstance(insn, Assignment) or insn.atomicity:
+    update = None if getattr(insn, "atomicity", ()) else update_of(insn)
+    if update is None or update.operation is not p.Sum or len(update.operands) > 1:
         return None
-    terms = flatten_sum(insn.expression)
-    if len(terms) != 2 or insn.assignee not in terms:
-        return None
-    return terms[1] if terms[0] == insn.assignee else terms[0]
+    return update.operands[0]
 
 
 def terms_over(insn: InstructionBase, iname: str) -> Iterator[Expr]:

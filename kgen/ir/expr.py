@@ -49,6 +49,7 @@ __all__ = [
     "TypedLiteral",
     "WalkMapper",
     "contains_reduction",
+    "flatten",
     "flatten_product",
     "flatten_sum",
     "is_constant",
@@ -428,15 +429,16 @@ def flatten_sum(expr: Expr) -> tuple[Expr, ...]:
     >>> flatten_sum(p.Sum((p.Sum((i, 1)), 2)))
     (Variable('i'), 1, 2)
     """
-    return _flatten(p.Sum, expr)
+    return flatten(p.Sum, expr)
 
 
 def flatten_product(expr: Expr) -> tuple[Expr, ...]:
     """Return the factors of a product, nested products opened."""
-    return _flatten(p.Product, expr)
+    return flatten(p.Product, expr)
 
 
-def _flatten(kind: type[Any], expr: Expr) -> tuple[Expr, ...]:
+def flatten(kind: type[Any], expr: Expr) -> tuple[Expr, ...]:
+    """Return the operands of an operation, nested ones of the same kind opened."""
     stack, parts = [expr], []
     while stack:
         top = stack.pop()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm, prod
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -36,12 +36,12 @@ from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import aff_to_expr, map_from_exprs, set_from_condition
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.types import AddressSpace
+from kgen.ir.updates import NEUTRAL, operands_of
 from kgen.schedule.execution import AxisKey, Execution, is_integer, is_size
 from kgen.schedule.tree import Schedule
 from kgen.schedule.visits import Visit
 
 __all__ = [
-    "NEUTRAL",
     "DataFlow",
     "Read",
     "Statement",
@@ -52,26 +52,10 @@ __all__ = [
     "element_of",
     "is_subset",
     "n_quotients_of",
-    "operands_of",
     "sizes_of",
 ]
 
 Map: TypeAlias = isl.Map
-
-#: Operations in which operands may be grouped and ordered in any way, with neutral elements.
-NEUTRAL: Final[Mapping[type, Any]] = {
-    p.Sum: 0,
-    p.Product: 1,
-    p.Max: None,
-    p.Min: None,
-    p.LogicalAnd: True,
-    p.LogicalOr: False,
-    p.BitwiseAnd: -1,
-    p.BitwiseOr: 0,
-    p.BitwiseXor: 0,
-}
-_EXTREMES: Final = {"min": p.Min, "fmin": p.Min, "max": p.Max, "fmax": p.Max}
-
 
 #: The maximum number of pieces of a set operation's result, and of quotients in each: isl counts
 #: its allocations, but not the time that large numbers take.
@@ -131,16 +115,6 @@ def compose(first: Map, then: Map) -> Map:
     check_cost(first, then)
     result: Map = first.apply_range(then)
     return result
-
-
-def operands_of(expr: Expr) -> tuple[type | None, tuple[Expr, ...]]:
-    """Return the operation of an expression if it is one of :data:`NEUTRAL`, and its operands."""
-    if isinstance(expr, p.Call) and isinstance(expr.function, p.Variable):
-        kind = _EXTREMES.get(expr.function.name)
-        return (kind, expr.parameters) if kind else (None, ())
-    if type(expr) in NEUTRAL:
-        return type(expr), expr.children
-    return None, ()
 
 
 def sizes_of(kernel: LoopKernel) -> frozenset[str]:

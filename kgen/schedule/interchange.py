@@ -17,13 +17,12 @@ from kgen.analysis.dependences import (
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import Instances, relate, relate_sides
 from kgen.ir.assignee import index_of
-from kgen.ir.expr import walk
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.effort import QUESTION, answer
 from kgen.ir.sets.names import Side
-from kgen.schedule.dataflow import operands_of
+from kgen.ir.updates import update_of
 
 __all__ = ["Dependence", "Nest", "has_order"]
 
@@ -144,6 +143,4 @@ def _accumulates(kernel: LoopKernel, first: Access, then: Access) -> bool:
     insn = kernel.id_to_insn[first.insn_id]
     if not isinstance(insn, Assignment) or not first.index == then.index == index_of(insn.assignee):
         return False
-    rest = [one for one in operands_of(insn.expression)[1] if one != insn.assignee]
-    added = len(operands_of(insn.expression)[1]) - len(rest)
-    return added == 1 and insn.assignee not in walk(*rest)
+    return update_of(insn) is not None

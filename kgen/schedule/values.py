@@ -26,15 +26,14 @@ from kgen.ir.expr import (
 )
 from kgen.ir.functions import is_of_lane
 from kgen.ir.sets.dims import Set
+from kgen.ir.updates import NEUTRAL, operands_of
 from kgen.schedule.dataflow import (
-    NEUTRAL,
     DataFlow,
     Map,
     Statement,
     UndecidedError,
     compose,
     element_of,
-    operands_of,
 )
 
 __all__ = ["Term", "Value"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -13,9 +13,10 @@ from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
 
 from kgen.errors import CodegenError
 from kgen.ir.atomicity import AtomicInit, MemoryOrdering, MemoryScope, OrderedAtomic
-from kgen.ir.expr import Expr, walk
+from kgen.ir.expr import Expr, to_text, walk
 from kgen.ir.instruction import Assignment
 from kgen.ir.types import AddressSpace, NumpyType, auto
+from kgen.ir.updates import besides, operands_of
 from kgen.targets.atomic_functions import AtomicSite
 from kgen.targets.conversions import real_part
 from kgen.targets.writers.expressions import ExpressionWriter
@@ -23,8 +24,15 @@ from kgen.targets.writers.indices import signed_terms
 
 __all__ = ["atomic_statements", "is_atomic"]
 
-_BITWISE: Final = {p.BitwiseAnd: "&", p.BitwiseOr: "|", p.BitwiseXor: "^"}
-_EXTREMA: Final = {p.Min: "min", p.Max: "max"}
+_OPERATORS: Final[Mapping[type, str]] = {
+    p.Sum: "+",
+    p.Product: "*",
+    p.BitwiseAnd: "&",
+    p.BitwiseOr: "|",
+    p.BitwiseXor: "^",
+    p.Min: "min",
+    p.Max: "max",
+}
 #: Operations for which truncation to n bits commutes with the operation.
 _MODULAR: Final = ("+", "-", "&", "|", "^")
 _BEFORE: Final = (MemoryOrdering.RELEASE, MemoryOrdering.ACQ_REL, MemoryOrdering.SEQ_CST)
@@ -141,38 +149,18 @@ class _AtomicWriter:
         return (operator, operand) if result == self.dtype else None
 
     def _operator(self, expr: Expr) -> tuple[str, Expr] | None:
-        match expr:
-            case p.Sum():
-                return self._sum(expr)
-            case p.Product():
-                rest = self._others(expr.children)
-                return None if rest is None else ("*", _joined(p.Product, rest))
-            case p.BitwiseAnd() | p.BitwiseOr() | p.BitwiseXor():
-                rest = self._others(expr.children)
-                return None if rest is None else (_BITWISE[type(expr)], _joined(type(expr), rest))
-            case p.Min() | p.Max():
-                rest = self._others(expr.children)
-                return None if rest is None else (_EXTREMA[type(expr)], _joined(type(expr), rest))
-            case p.Call(function=p.Variable(name="min" | "max" as name)):
-                rest = self._others(expr.parameters)
-                if rest is None or len(rest) != 1:
-                    return None
-                return name, rest[0]
-        return None
-
-    def _sum(self, expr: p.Sum) -> tuple[str, Expr] | None:
-        rest = self._others(expr.children)
-        if rest is None:
+        kind, operands = operands_of(expr)
+        operator = None if kind is None else _OPERATORS.get(kind)
+        rest = besides(operands, self.insn.assignee)
+        if kind is None or operator is None or rest is None:
             return None
-        if len(rest) == 1:
+        if isinstance(expr, p.Call) and (to_text(expr.function) != operator or len(rest) != 1):
+            return None
+        if operator == "+" and len(rest) == 1:
             ((is_negative, operand),) = signed_terms(rest)
             if is_negative:
                 return "-", operand
-        return "+", _joined(p.Sum, rest)
-
-    def _others(self, children: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
-        rest = tuple(child for child in children if child != self.insn.assignee)
-        return rest if len(rest) == len(children) - 1 else None
+        return operator, rest[0] if len(rest) == 1 else kind(rest)
 
     def _update(self, split: tuple[str, Expr]) -> list[cgen.Generable]:
         operator, operand = split
@@ -252,7 +240,3 @@ class _AtomicWriter:
             combined = partial(self._combined, operator, by=value)
             lines.append(cgen.Block(self._loop(combined)))
         return [cgen.Block(lines)]
-
-
-def _joined(kind: type[Expr], parts: tuple[Expr, ...]) -> Expr:
-    return parts[0] if len(parts) == 1 else kind(parts)

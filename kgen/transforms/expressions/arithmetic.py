@@ -27,6 +27,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import Assignment, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.updates import update_of
 from kgen.transforms.select import NoSuchNameError, split_names, transform
 
 __all__ = ["collect_common_factors_on_increment", "fold_constants"]
@@ -227,10 +228,10 @@ def _find_increments(kernel: LoopKernel, name: str) -> dict[str | None, tuple[Ex
             continue
         if not isinstance(insn, Assignment):
             raise _unfit(name, insn, "writes it together with others")
-        terms = flatten_sum(insn.expression)
-        added = tuple(term for term in terms if term != insn.assignee)
+        update = update_of(insn)
+        added = update.operands if update is not None and update.operation is p.Sum else ()
         elsewhere = (*added, *index_of(insn.assignee), *insn.sorted_predicates)
-        if len(added) == len(terms) - 1 and name not in variable_names(*elsewhere):
+        if added and name not in variable_names(*elsewhere):
             found[insn.id] = added
         elif not is_zero(insn.expression):
             raise _unfit(name, insn, "neither adds to it nor sets it to 0")

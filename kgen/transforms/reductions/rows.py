@@ -43,6 +43,7 @@ from kgen.ir.sets.dims import to_named
 from kgen.ir.sets.text import parse_set
 from kgen.ir.tags import InameImplementationTag
 from kgen.ir.types import NumpyType
+from kgen.ir.updates import besides
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.select import new_names, require_iname
 
@@ -627,10 +628,11 @@ def _update_of(insn: InstructionBase) -> tuple[Expr, str, Expr] | None:
         return None
     place = insn.assignee
     for name, operands, joined in _operations(insn.expression):
-        rest = tuple(operand for operand in operands if operand != place)
+        rest = besides(operands, place)
+        if rest is None:
+            continue
         other = rest[0] if len(rest) == 1 else joined(rest)
-        is_own = assignee_name(place) in _reads(other, *insn.predicates)
-        if len(rest) == len(operands) - 1 and not is_own:
+        if assignee_name(place) not in _reads(other, *insn.predicates):
             return place, name, other
     return None
 
