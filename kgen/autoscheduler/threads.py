@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.steps import Step, step
-from kgen.targets.c import CTarget
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.split_domain import split_domain
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
@@ -170,7 +169,7 @@ def unroll_short(planner: Planner, nest: Nest) -> tuple[Step, ...]:
 
 def lane_tag(nest: Nest) -> str:
     """Return the tag of a loop whose iterations are lanes: OpenCL has no loops of lanes."""
-    return "vec" if isinstance(nest.kernel.target, CTarget) else "ilp.seq"
+    return "vec" if nest.kernel.target.has_simd_loops else "ilp.seq"
 
 
 def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:

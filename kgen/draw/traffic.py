@@ -143,7 +143,7 @@ class Selector:
         self.instances = instances
         self.size = subgroup_size
         kernel = instances.kernel
-        on_device = getattr(kernel.target, "has_hardware_axes", False)
+        on_device = kernel.target.has_hardware_axes
         self.has_items = bool(kernel.grid.locals) and on_device
         self.transaction = kernel.target.transaction
 

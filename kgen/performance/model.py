@@ -364,7 +364,7 @@ class _Numbers:
         """Return the bytes that are moved, by level."""
         kernel = self.kernel
         result = {"issued": self._issued(), "footprint": self._footprint()}
-        if kernel.axes and getattr(kernel.target, "has_work_items", True):
+        if kernel.axes and kernel.target.has_work_items:
             sectors = count_sectors(kernel, self.params, self.size)
             passes = count_bank_passes(kernel, self.params, self.size)
             touched = count_footprint_sectors(kernel, self.params)

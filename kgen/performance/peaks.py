@@ -122,7 +122,7 @@ def _quickest(call: Callable[[], Any]) -> float:
 
 
 def _is_host(target: TargetBase) -> bool:
-    return not getattr(target, "has_work_items", True)
+    return not target.has_work_items
 
 
 def copy_bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:

@@ -26,7 +26,7 @@ def has_axes(kernel: LoopKernel) -> bool:
 
     If there are work-groups but no work-items, this requires a loop on a group axis.
     """
-    if not getattr(kernel.target, "has_hardware_axes", True):
+    if not kernel.target.has_hardware_axes:
         return False
     has_groups = any(kernel.has_tag(name, GroupInameTag) for name in kernel.inames)
     return has_groups or not has_item_loops(kernel)
@@ -34,7 +34,7 @@ def has_axes(kernel: LoopKernel) -> bool:
 
 def has_item_loops(kernel: LoopKernel) -> bool:
     """Tell whether work-items are loops on the kernel's target."""
-    return not getattr(kernel.target, "has_work_items", True)
+    return not kernel.target.has_work_items
 
 
 def items_as_loops(kernel: PreparedKernel) -> PreparedKernel:

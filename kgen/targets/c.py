@@ -242,6 +242,7 @@ class CTarget(CFamilyTarget):
 class CASTBuilder(ASTBuilderBase):
     """Makes C, with OpenMP where threads run work-groups."""
 
+    target: CTarget
     takes_negative_counts: ClassVar[bool] = True
 
     def get_function_name(self, function: DeviceFunction) -> str:
@@ -302,7 +303,6 @@ class CASTBuilder(ASTBuilderBase):
 
     @property
     def _has_threads(self) -> bool:
-        assert isinstance(self.target, CTarget)
         return self.target.threads != 1
 
     def _index_type(self, groups: DeviceFunction | Launch) -> str:
@@ -310,7 +310,6 @@ class CASTBuilder(ASTBuilderBase):
 
     def _pragma(self, launch: Launch) -> str:
         """Return what starts threads."""
-        assert isinstance(self.target, CTarget)
         clauses = ["omp parallel for"]
         if len(launch.groups) > 1:
             clauses.append(f"collapse({len(launch.groups)})")
@@ -347,7 +346,6 @@ class CASTBuilder(ASTBuilderBase):
         return super().get_temporary_decl(temporary, declaration)
 
     def _specified(self, declaration: cgen.NestedDeclarator) -> cgen.NestedDeclarator:
-        assert isinstance(self.target, CTarget)
         words = " ".join(self.target.function_specifiers.split())
         return cgen.DeclSpecifier(declaration, words) if words else declaration
 

@@ -59,22 +59,23 @@ class CUDACASTBuilder(ASTBuilderBase):
     'CUDACASTBuilder'
     """
 
+    target: CudaTarget
+
     def get_function_declaration(
         self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
         """Declare a kernel with the largest number of threads that it is launched with."""
         name = cgen.Value("void", function.name)
-        groups = self.target.min_groups if isinstance(self.target, CudaTarget) else None
-        bounds = cgen.cuda.CudaLaunchBounds(prod(function.locals), name, groups)
+        bounds = cgen.cuda.CudaLaunchBounds(prod(function.locals), name, self.target.min_groups)
         kernel = cgen.cuda.CudaGlobal(bounds)
-        is_c = isinstance(self.target, CudaTarget) and self.target.extern_c
-        return cgen.FunctionDeclaration(cgen.Extern("C", kernel) if is_c else kernel, parameters)
+        declared = cgen.Extern("C", kernel) if self.target.extern_c else kernel
+        return cgen.FunctionDeclaration(declared, parameters)
 
     def get_build_options(
         self, launches: Sequence[Launch], *, has_simd_loops: bool, has_halves: bool
     ) -> tuple[str, ...]:
         """Return the most registers that a work-item may have, if the target says."""
-        most = self.target.max_registers if isinstance(self.target, CudaTarget) else None
+        most = self.target.max_registers
         return () if most is None else (f"-maxrregcount={most}",)
 
     def get_header(self, module: Module) -> str:

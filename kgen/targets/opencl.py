@@ -96,6 +96,8 @@ class OpenCLCASTBuilder(ASTBuilderBase):
     'OpenCLCASTBuilder'
     """
 
+    target: OpenCLTarget
+
     @property
     def known_callables(self) -> Mapping[str, ScalarCallable]:
         """OpenCL's own functions, such as ``clamp``."""
@@ -108,7 +110,6 @@ class OpenCLCASTBuilder(ASTBuilderBase):
         name = cgen.Value("void", function.name)
         sized = cgen.opencl.CLRequiredWorkGroupSize(function.locals, name)
         declared = cgen.FunctionDeclaration(cgen.opencl.CLKernel(sized), parameters)
-        assert isinstance(self.target, OpenCLTarget)
         if self.target.sub_group_size is None:
             return declared
         size = f"__attribute__((intel_reqd_sub_group_size({self.target.sub_group_size})))"
@@ -122,8 +123,7 @@ class OpenCLCASTBuilder(ASTBuilderBase):
         Inlining a kernel that scatters to an array declared ``restrict`` loses the order of that
         and other accesses. If all others are ``restrict``, an array that is not overlaps none.
         """
-        suits_pocl = isinstance(self.target, OpenCLTarget) and self.target.suits_pocl
-        restrict = restrict and not (is_written and suits_pocl)
+        restrict = restrict and not (is_written and self.target.suits_pocl)
         return super().get_array_arg_decl(array, element, is_written=is_written, restrict=restrict)
 
     def get_header(self, module: Module) -> str:

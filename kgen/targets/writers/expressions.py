@@ -184,8 +184,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if name is None:
             self.preamble.seen_dtypes.add(dtype)
             self.preamble.add(*self.target.needs_of(dtype.dtype))
-            where = None if self.typer.insn is None else f"instruction '{self.typer.insn}'"
-            name = self.target.type_name(dtype, kernel=self.kernel.name, where=where)
+            name = self.target.type_name(dtype, kernel=self.kernel.name)
             self._type_names[dtype] = name
         return name
 

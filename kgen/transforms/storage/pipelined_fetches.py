@@ -185,7 +185,7 @@ class _Finder:
         if insn.tags_of_type(AsyncCopyTag):
             self._require_alone(insn)
             return Fetch(insn, array, own, tiles)
-        has_items = getattr(kernel.target, "has_work_items", True)
+        has_items = kernel.target.has_work_items
         if not has_items or not any(kernel.has_tag(n, LocalInameTag) for n in insn.within_inames):
             return Fetch(insn, array, own, tiles)
         plain = [name for name in own if not kernel.has_tag(name, LocalInameTagBase)]

@@ -121,7 +121,7 @@ class Window:
 
         Work-items then fetch new ones while others read: one barrier is enough.
         """
-        is_shared = getattr(kernel.target, "has_work_items", True)
+        is_shared = kernel.target.has_work_items
         return self.fresh if is_shared and space is not AddressSpace.PRIVATE else 0
 
 
