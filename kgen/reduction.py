@@ -26,7 +26,7 @@ from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import operation_of, read_combination
 from kgen.ready.passed import read_call
-from kgen.ready.places import Place, as_axes, new_array
+from kgen.ready.places import Place, as_axes, axes_around, new_array
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, fit, plain_arrays
 from kgen.ready.tuned import Tunable, defaults_of
@@ -311,17 +311,8 @@ class ReductionKernel(Tunable):
             raise InvocationError(
                 "a reduction along an axis uses elements other than x[i]", kernel=self.name
             )
-        if not -len(shape) <= axis < len(shape):
-            raise InvocationError(
-                f"there is no axis {axis} in arrays of {len(shape)} axes", kernel=self.name
-            )
-        axis %= len(shape)
-        kept = (*shape[:axis], *shape[axis + 1 :])
-        axes = (
-            int(np.prod(shape[:axis])),
-            shape[axis],
-            int(np.prod(shape[axis + 1 :])),
-        )
+        axes = axes_around(shape, axis, self.name)
+        kept = tuple(length for k, length in enumerate(shape) if k != axis % len(shape))
         for name in names:
             if tuple(given[name].shape) != shape:
                 raise InvocationError(

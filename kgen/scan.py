@@ -21,7 +21,7 @@ from kgen.ready.c_text import CArgument
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.passed import read_call
-from kgen.ready.places import Place, as_axes, copy_to, find_place, flat, new_array
+from kgen.ready.places import Place, as_axes, axes_around, copy_to, find_place, flat, new_array
 from kgen.ready.scan_bodies import ScanBody, TiledScanBody, races
 from kgen.ready.scan_snippets import ScanSnippets
 from kgen.ready.shortcut import shortcut_for
@@ -366,12 +366,7 @@ class GenericScanKernel(Tunable):
             )
         if any(tuple(given[name].shape) != shape for name in names):
             raise InvocationError("arrays have different shapes", kernel=self.name)
-        if not -len(shape) <= axis < len(shape):
-            raise InvocationError(
-                f"there is no axis {axis} in arrays of {len(shape)} axes", kernel=self.name
-            )
-        axis %= len(shape)
-        axes = (int(np.prod(shape[:axis])), shape[axis], int(np.prod(shape[axis + 1 :])))
+        axes = axes_around(shape, axis, self.name)
         views = {name: as_axes(place, given[name], axes) for name in names}
         options = {
             "along": "rows" if axes[2] == 1 else "columns",

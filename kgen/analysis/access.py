@@ -144,7 +144,7 @@ class PlaceMapper(WalkMapper):
         return place
 
     def _ordered(self, inames: frozenset[str]) -> tuple[str, ...]:
-        return tuple(sorted(inames, key=self.kernel.iname_order.__getitem__))
+        return self.kernel.in_order(inames)
 
     def map_constant(self, expr: Any, place: Place) -> None:
         """Find nothing."""

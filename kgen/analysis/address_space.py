@@ -90,7 +90,7 @@ def _distinguished_inames(
 ) -> frozenset[str]:
     """Return the inames of *around* whose values the written elements of *array* determine."""
     names = insn.subscripts_of(array)
-    given = tuple(sorted(insn.within_inames & names, key=kernel.iname_order.__getitem__))
+    given = kernel.in_order(insn.within_inames & names)
     others = around - names
     if not given or not others:
         return around & names

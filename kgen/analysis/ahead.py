@@ -11,7 +11,14 @@ from constantdict import constantdict
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.address_space import infer_address_spaces
 from kgen.analysis.dependences import loops_with_order
-from kgen.analysis.instances import Instances, bound, element_name, relate, relate_sides
+from kgen.analysis.instances import (
+    Instances,
+    bound,
+    element_name,
+    in_same_iteration,
+    relate,
+    relate_sides,
+)
 from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.analysis.points import example
 from kgen.errors import TransformError, counted
@@ -22,7 +29,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, project_out_params, rename_param, with_params
 from kgen.ir.sets.names import Side
 
-__all__ = ["check_ahead", "check_kept", "check_neighbours"]
+__all__ = ["check_ahead", "check_kept", "check_neighbours", "rejected"]
 
 
 def check_ahead(
@@ -81,8 +88,7 @@ class _Check:
         hint: str,
         windows: Mapping[str, int] = constantdict(),
     ) -> None:
-        silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
-        self.kernel = kernel = infer_address_spaces(silenced)
+        self.kernel = kernel = infer_address_spaces(kernel.silencing("write_race*"))
         self.loop, self.ahead, self.hint, self.windows = loop, ahead, hint, windows
         self.fills = [kernel.id_to_insn[insn_id] for insn_id in ahead]
         self.arrays = {name for insn in self.fills for name in insn.assignee_var_names()}
@@ -104,7 +110,7 @@ class _Check:
             self._check_order(insn)
 
     def _check_barrier(self, insn: BarrierInstruction) -> None:
-        if insn.synchronization_kind == "global":
+        if insn.is_global_barrier:
             raise TransformError(
                 f"elements fetched in loop '{self.loop}' cannot be kept between its iterations",
                 where=f"instruction '{insn}'",
@@ -142,9 +148,7 @@ class _Check:
         is_later = fetch.id in ancestors(self.kernel, writer)
         around = self._loops(writer, fetch)
         pairs, _ = self.instances.meeting(write, read, around)
-        for name in around:
-            if name != self.loop:
-                pairs = relate_sides(pairs, name, "eq_set")
+        pairs = in_same_iteration(pairs, (name for name in around if name != self.loop))
         pairs = relate_sides(pairs, self.loop, "lt_set" if is_later else "le_set")
         first, then = Side.FIRST.of(self.loop), Side.SECOND.of(self.loop)
         limit = p.Sum((p.Variable(first), ahead))
@@ -235,15 +239,21 @@ class _Check:
         kernel = self.kernel
         sets = [insn.within_inames.union(more if n == 0 else ()) for n, insn in enumerate(insns)]
         shared = frozenset.intersection(*sets)
-        return tuple(loops_with_order(kernel, [n for n in kernel.iname_order if n in shared]))
+        return tuple(loops_with_order(kernel, kernel.in_order(shared)))
 
     def _rejected(
         self, insn: InstructionBase, because: str, hint: str | None = None
     ) -> TransformError:
-        name = insn.assignee_var_names()[0]
-        return TransformError(
-            f"'{name}' cannot be fetched ahead in loop '{self.loop}'",
-            where=f"instruction '{insn}'",
-            because=because,
-            hint=hint,
-        )
+        return rejected(self.loop, insn.assignee_var_names()[0], because, insn, hint)
+
+
+def rejected(
+    loop: str, name: str, because: str, insn: InstructionBase, hint: str | None = None
+) -> TransformError:
+    """Return the error of an instruction that cannot run iterations ahead."""
+    return TransformError(
+        f"'{name}' cannot be fetched ahead in loop '{loop}'",
+        where=f"instruction '{insn}'",
+        because=because,
+        hint=hint,
+    )

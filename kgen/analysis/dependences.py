@@ -24,7 +24,7 @@ from kgen.ir.tags import ConcurrentTag
 __all__ = [
     "ViolatedDependence",
     "by_priority",
-    "commute",
+    "conflict",
     "describe_violation",
     "in_lexicographic_order",
     "is_renewed",
@@ -46,9 +46,10 @@ class ViolatedDependence:
     is_certain: bool
 
 
-def commute(kernel: LoopKernel, first: Access, then: Access) -> bool:
-    """Tell whether both are atomic updates, whose order does not matter."""
-    return is_update(kernel, first) and is_update(kernel, then)
+def conflict(kernel: LoopKernel, first: Access, then: Access) -> bool:
+    """Tell whether one of two accesses writes, and not both are atomic updates, which commute."""
+    is_written = first.is_write or then.is_write
+    return is_written and not (is_update(kernel, first) and is_update(kernel, then))
 
 
 def is_update(kernel: LoopKernel, access: Access) -> bool:
@@ -63,7 +64,7 @@ def shared_loops(kernel: LoopKernel, first: Access, then: Access) -> tuple[str, 
     """Return the loops around both instructions, except reduction loops."""
     of = kernel.id_to_insn
     shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
-    return tuple(name for name in kernel.iname_order if name in shared)
+    return kernel.in_order(shared)
 
 
 def loops_with_order(kernel: LoopKernel, loops: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import (
     ViolatedDependence,
     by_priority,
-    commute,
+    conflict,
     describe_violation,
     in_lexicographic_order,
     loops_with_order,
@@ -16,7 +16,7 @@ from kgen.analysis.dependences import (
     shared_loops,
     writes_what_is_read,
 )
-from kgen.analysis.instances import Instances, relate_sides
+from kgen.analysis.instances import Instances, in_same_iteration
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.instruction import InstructionBase
@@ -65,7 +65,7 @@ class _Distribution:
                 continue
             for mine in dict.fromkeys(sides[True]):
                 for other in dict.fromkeys(sides[False]):
-                    if (mine.is_write or other.is_write) and not commute(self.kernel, mine, other):
+                    if conflict(self.kernel, mine, other):
                         yield mine, other
                         yield other, mine
 
@@ -94,9 +94,7 @@ class _Distribution:
         for earlier in in_lexicographic_order(both, order):
             if earlier.is_empty():
                 continue
-            rest = earlier
-            for name in kept:
-                rest = relate_sides(rest, name, "eq_set")
+            rest = in_same_iteration(earlier, kept)
             is_after = then.insn_id in ancestors(self.kernel, of[first.insn_id])
             turned = [
                 *in_lexicographic_order(earlier, kept, Side.SECOND, Side.FIRST),

@@ -71,7 +71,7 @@ def with_dtypes(kernel: LoopKernel, dtypes: Mapping[str, Any]) -> LoopKernel:
     changed: dict[str, Any] = {}
     for name, given in dtypes.items():
         dtype = read_type(given, f"'{name}'")
-        variable = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
+        variable = kernel.variable(name)
         if variable is None:
             known = [*kernel.arg_dict, *kernel.temporary_variables]
             raise TypeInferenceFailure(

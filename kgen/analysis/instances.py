@@ -263,6 +263,13 @@ def relate_sides(named: Set, name: str, relation: str) -> Set:
     return relate(named, Side.FIRST.of(name), Side.SECOND.of(name), relation)
 
 
+def in_same_iteration(named: Set, loops: Iterable[str]) -> Set:
+    """Intersect with equal values of all *loops* for the two instances."""
+    for name in loops:
+        named = relate_sides(named, name, "eq_set")
+    return named
+
+
 def _where(named: Set, left: Aff, relation: str, right: Aff | PwAff) -> Set:
     if relation == "eq_set" and isinstance(right, isl.Aff):  # cheaper for isl than the code below
         return named.add_constraint(isl.Constraint.equality_from_aff(left.sub(right)))
@@ -271,7 +278,7 @@ def _where(named: Set, left: Aff, relation: str, right: Aff | PwAff) -> Set:
 
 def hint_for_axis(kernel: LoopKernel, insn: InstructionBase, inames: Sequence[str]) -> str:
     """Return how to put *insn* on the hardware axis of *inames* without losing instances."""
-    names = tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
+    names = kernel.in_order(insn.within_inames)
     around = kernel.domain_of(names).intersect_params(kernel.assumptions)
     for iname in inames:
         both = kernel.domain_of((*names, iname))

@@ -88,7 +88,7 @@ def _reads_of(kernel: LoopKernel, insn: InstructionBase) -> Iterator[Access]:
             for loop in insn.within_inames
             if bounded.isdisjoint(kernel.with_outer_inames(frozenset((loop,))))
         )
-        inames = tuple(sorted(outside, key=kernel.iname_order.__getitem__))
+        inames = kernel.in_order(outside)
         conditions = tuple(c for c in insn.sorted_predicates if _holds_for(kernel, c, outside))
         yield Access(str(insn.id), name, (), False, Place(inames, conditions))
 

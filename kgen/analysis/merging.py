@@ -8,7 +8,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import describe_violation
-from kgen.analysis.instances import Instances, relate, relate_sides
+from kgen.analysis.instances import Instances, in_same_iteration, relate
 from kgen.errors import TransformError
 from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
@@ -39,9 +39,7 @@ def meeting_backward(
     around = tuple(sorted(shared))
     ones, others = (tuple(pair[side] for pair in merged) for side in (0, 1))
     both, is_exact = instances.meeting(first, then, (*ones, *around), (*others, *around))
-    for iname in around:
-        both = relate_sides(both, iname, "eq_set")
-    same = both
+    same = both = in_same_iteration(both, around)
     for one, other in merged:
         both = relate(both, Side.SECOND.of(other), Side.FIRST.of(one), "le_set")
         same = relate(same, Side.SECOND.of(other), Side.FIRST.of(one), "eq_set")

@@ -11,7 +11,7 @@ from pytools.graph import compute_sccs
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints
-from kgen.analysis.instances import Instances, axis_name, relate_sides
+from kgen.analysis.instances import Instances, axis_name, in_same_iteration
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import VariableAccessNotOrdered
 from kgen.ir.atomicity import AtomicInit
@@ -197,14 +197,11 @@ def _meet(instances: Instances, write: Access, access: Access) -> Unordered | No
         {axis_name(a.tag) for a in instances.owner_axes(x.array, x.place.inames).values()}
         for x in (write, access)
     )
-    for axis in sorted(mine & theirs):
-        both = relate_sides(both, axis, "eq_set")
+    both = in_same_iteration(both, sorted(mine & theirs))
     if both.is_empty():
         return None
-    at_once = both
-    for iname in write.place.inames:  # a common iteration reads best
-        if iname in access.place.inames:
-            at_once = relate_sides(at_once, iname, "eq_set")
+    shared = (name for name in write.place.inames if name in access.place.inames)
+    at_once = in_same_iteration(both, shared)  # which reads best
     point = example(both if at_once.is_empty() else at_once)
     has_items = bool(instances.axes) and instances.kernel.target.has_work_items
     unit = "a work-item" if has_items else "an iteration"

@@ -119,7 +119,7 @@ def _candidates(kernel: LoopKernel, insn: Assignment) -> tuple[str, ...]:
     names = _LoopNames.of(kernel)
     return tuple(
         iname
-        for iname in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
+        for iname in kernel.in_order(insn.within_inames)
         if not kernel.has_tag(iname, ConcurrentTag)
         and iname not in conditions
         and array not in names.read[iname]
@@ -195,7 +195,7 @@ def _meeting(
     kernel: LoopKernel, insn: Assignment, index: tuple[Expr, ...], loops: Sequence[str]
 ) -> Set | None:
     """Return pairs of iterations that differ in *loops*, and assign other values to one element."""
-    place = Place(tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__)))
+    place = Place(kernel.in_order(insn.within_inames))
     domain, is_exact = Footprints.of(kernel).domain(place)
     named = to_named(domain.intersect_params(kernel.assumptions))
     sides = (rename_dims(named, {n: f"{n}{s}" for n in loops}) for s in PAIR)

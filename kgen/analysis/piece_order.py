@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import (
     ViolatedDependence,
-    commute,
+    conflict,
     describe_violation,
     in_lexicographic_order,
     loops_with_order,
     share_iterations,
     shared_loops,
 )
-from kgen.analysis.instances import Instances, relate_sides
+from kgen.analysis.instances import Instances, in_same_iteration
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.instruction import CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -107,7 +107,7 @@ class PieceOrder:
         for accesses in by_array.values():
             for first in accesses:
                 for then in accesses:
-                    if (first.is_write or then.is_write) and not commute(self.kernel, first, then):
+                    if conflict(self.kernel, first, then):
                         yield from self._between(first, then)
 
     def _between(self, first: Access, then: Access) -> Iterator[PieceDependence]:
@@ -115,9 +115,7 @@ class PieceOrder:
         if all(share_iterations(name, first, then) for name in self.deciding):
             return
         both, is_exact = self.instances.meeting(first, then, loops)
-        for name in self.shared:
-            if name in loops:
-                both = relate_sides(both, name, "eq_set")
+        both = in_same_iteration(both, (name for name in self.shared if name in loops))
         if both.is_empty():
             return
         for earlier in self._earlier(both, first, then, loops):
@@ -139,8 +137,7 @@ class PieceOrder:
         order = [name for name in self.inner if name in loops]
         yield from (pairs for pairs in in_lexicographic_order(both, order) if not pairs.is_empty())
         if first.insn_id in ancestors(self.kernel, self.kernel.id_to_insn[then.insn_id]):
-            for name in order:
-                both = relate_sides(both, name, "eq_set")
+            both = in_same_iteration(both, order)
             if not both.is_empty():
                 yield both
 

@@ -56,7 +56,7 @@ def bounding_loops(
     kernel: LoopKernel, around: Collection[str], inames: Sequence[str]
 ) -> tuple[str, ...]:
     """Return those of the loops *around* that the values of *inames* depend on, in order."""
-    names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
+    names = kernel.in_order(around)
     domain = kernel.domain_of((*names, *inames)).intersect_params(kernel.assumptions)
     loops = kernel.domain_of(names)
     found = []
@@ -71,7 +71,7 @@ def has_one_step(kernel: LoopKernel, around: Collection[str], inames: Sequence[s
     """Tell whether the loops *around* that share domains with *inames* run once each."""
     homes = {kernel.home_domain[name] for name in kernel.with_outer_inames(frozenset(inames))}
     shared = {name for home in homes for name in dim_names(kernel.domains[home])}
-    names = tuple(sorted(shared.intersection(around), key=kernel.iname_order.__getitem__))
+    names = kernel.in_order(shared.intersection(around))
     domain = kernel.domain_of(names).intersect_params(kernel.assumptions)
     return bool(names) and isl.Map.from_range(domain).is_single_valued()
 
@@ -95,7 +95,7 @@ def growth_of(
     Steps are in lexicographic order. The loops *lanes*, each with a first and a last value, may
     take all of these at every step: nothing is new where they have no step.
     """
-    others = tuple(sorted(set(around) - set(sweep), key=kernel.iname_order.__getitem__))
+    others = kernel.in_order(set(around) - set(sweep))
     values = _relation(kernel, others, sweep, inames)
     steps = dims_to_params(kernel.domain_of((*others, *sweep)), others)
     later = isl.Map.lex_gt(steps.get_space())
@@ -138,7 +138,7 @@ def domain_inside(kernel: LoopKernel, around: Collection[str], inames: Sequence[
 
     Raises :class:`TransformError` if they have gaps that no loop bounds describe.
     """
-    names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
+    names = kernel.in_order(around)
     domain = dims_to_params(kernel.domain_of((*names, *inames)), names)
     outside = dims_to_params(kernel.domain_of(names), names).params()
     outside = outside.intersect(kernel.assumptions.params())

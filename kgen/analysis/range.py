@@ -230,7 +230,7 @@ def _context(kernel: LoopKernel) -> Set:
 
 def _limits(kernel: LoopKernel, name: str) -> Interval:
     """Return the range of the type of an integer variable."""
-    variable = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
+    variable = kernel.variable(name)
     dtype = kernel.index_dtype if variable is None else variable.dtype or kernel.index_dtype
     if dtype.kind == "b":
         return ANYTHING

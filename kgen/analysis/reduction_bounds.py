@@ -36,7 +36,7 @@ def deciding_loops(
     kernel: LoopKernel, around: Iterable[str], inames: tuple[str, ...]
 ) -> Iterator[str]:
     """Yield the loops *around* whose values change what *inames* run over."""
-    outer = tuple(sorted(around, key=kernel.iname_order.__getitem__))
+    outer = kernel.in_order(around)
     if not (outer and inames):
         return
     both = kernel.domain_of((*outer, *inames))

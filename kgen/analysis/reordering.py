@@ -12,7 +12,7 @@ from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import (
     ViolatedDependence,
     by_priority,
-    commute,
+    conflict,
     describe_violation,
     in_lexicographic_order,
     is_renewed,
@@ -133,7 +133,7 @@ class Reordering:
             different = {self._kind(access): access for access in reversed(some)}
             for first in different.values():
                 for then in different.values():
-                    if (first.is_write or then.is_write) and not commute(self.kernel, first, then):
+                    if conflict(self.kernel, first, then):
                         found.extend(self._in_order(first, then))
         return tuple(found)
 

@@ -68,8 +68,7 @@ class Signs(IntervalFinder):
 
     def _holds_in_domain(self, expr: Expr, inames: frozenset[str]) -> bool:
         """Tell whether *expr* is non-negative in the domain of *inames*."""
-        order = self.kernel.iname_order
-        domain = self.kernel.domain_of(tuple(sorted(inames, key=order.__getitem__)))
+        domain = self.kernel.domain_of(self.kernel.in_order(inames))
         domain = domain.intersect_params(self._assumed)
         try:
             value = pw_aff_from_expr(domain.get_space(), expr)
@@ -85,7 +84,7 @@ class Signs(IntervalFinder):
             return self.in_domain(name, self._assumed)
         if has_param(self._assumed, name):
             return constant_bounds(from_named(self._assumed, (name,)), name)
-        return _of_data(kernel.temporary_variables.get(name) or kernel.arg_dict.get(name))
+        return _of_data(kernel.variable(name))
 
     def element(self, expr: p.Subscript | LinearSubscript) -> Interval:
         """Return bounds of the elements of an array."""

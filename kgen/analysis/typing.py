@@ -237,7 +237,7 @@ class ExpressionTyper:
         known = self.types.get(name) or self._declared.get(name)
         if known is not None:
             return known if isinstance(known, Literal) else plain(known)
-        declared = kernel.temporary_variables.get(name) or kernel.arg_dict.get(name)
+        declared = kernel.variable(name)
         if declared is None:
             return self._symbol(name)
         hint = (

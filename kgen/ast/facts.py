@@ -10,6 +10,7 @@ from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import EvaluationMapper, UnknownVariableError
 
 from kgen.analysis.instances import axis_name
+from kgen.ast.nodes import For, If, Let
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.expr import Expr, IdentityMapper, variable_names
 from kgen.ir.sets.dims import Set, param_names, param_values, params_space
@@ -47,6 +48,18 @@ class Facts:
     def with_(self, *conditions: Expr) -> Facts:
         """Return the facts below *conditions*."""
         return Facts(None, self, conditions) if conditions else self
+
+    def inside(self, node: For | If | Let) -> Facts:
+        """Return the facts in the body of a node: bounds of a loop, a condition, or a value."""
+        match node:
+            case For():
+                index = p.Variable(node.iname)
+                below = p.Comparison(index, "<", node.stop)
+                return self.with_(p.Comparison(index, ">=", node.first), below)
+            case If():
+                return self.with_(node.condition)
+            case Let():
+                return self.with_(p.Comparison(p.Variable(node.name), "==", node.value))
 
     def imply(self, condition: Expr) -> bool:
         """Tell whether *condition* is proved."""

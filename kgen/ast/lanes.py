@@ -154,17 +154,13 @@ class _Separator:
     def _node(self, node: Node, facts: Facts) -> Node:
         match node:
             case For():
-                index = p.Variable(node.iname)
-                above = p.Comparison(index, ">=", node.first)
-                below = p.Comparison(index, "<", node.stop)
-                inside = facts.with_(above, below)
-                body = self._separated(node.body, inside, node.iname)
+                body = self._separated(node.body, facts.inside(node), node.iname)
                 return _split(node, body, facts) or replace(node, body=body)
             case Let():
-                inside = facts.with_(p.Comparison(p.Variable(node.name), "==", node.value))
-                return replace(node, body=self._separated(node.body, inside, node.name))
-            case If() if node.orelse is None:
-                return replace(node, body=self._node(node.body, facts.with_(node.condition)))
+                body = self._separated(node.body, facts.inside(node), node.name)
+                return replace(node, body=body)
+            case If(orelse=None):
+                return replace(node, body=self._node(node.body, facts.inside(node)))
         return map_children(node, lambda child: self._node(child, facts))
 
     def _separated(self, body: Node, facts: Facts, variable: str | None) -> Node:

@@ -65,26 +65,21 @@ class _Expander:
         self.unrolled = unrolled
         self.facts = facts
 
-    def _at(self, *conditions: Expr) -> _Expander:
-        return _Expander(self.kernel, self.unrolled, self.facts.with_(*conditions))
+    def _body(self, node: For | If | Let) -> Node:
+        return _Expander(self.kernel, self.unrolled, self.facts.inside(node)).node(node.body)
 
     def node(self, node: Node) -> Node:
         match node:
             case For():
-                index = p.Variable(node.iname)
-                below = p.Comparison(index, "<", node.stop)
-                above = p.Comparison(index, ">=", node.first)
-                body = self._at(above, below).node(node.body)
+                body = self._body(node)
                 if node.iname in self.unrolled and not node.is_rare:
                     return self._copies(node, body)
                 return replace(node, body=body)
             case If():
-                body = self._at(node.condition).node(node.body)
                 orelse = None if node.orelse is None else self.node(node.orelse)
-                return replace(node, body=body, orelse=orelse)
+                return replace(node, body=self._body(node), orelse=orelse)
             case Let():
-                equal = p.Comparison(p.Variable(node.name), "==", node.value)
-                return replace(node, body=self._at(equal).node(node.body))
+                return replace(node, body=self._body(node))
         return map_children(node, self.node)
 
     def _copies(self, loop: For, body: Node) -> Node:

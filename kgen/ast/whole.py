@@ -140,16 +140,10 @@ class _Separator:
     def node(self, node: Node, facts: Facts) -> Node:
         match node:
             case For():
-                index = p.Variable(node.iname)
-                above = p.Comparison(index, ">=", node.first)
-                below = p.Comparison(index, "<", node.stop)
                 found = self._separated(node, facts) if self._is_sequential(node) else None
-                return found or replace(node, body=self.node(node.body, facts.with_(above, below)))
-            case Let():
-                equal = p.Comparison(p.Variable(node.name), "==", node.value)
-                return replace(node, body=self.node(node.body, facts.with_(equal)))
-            case If() if node.orelse is None:
-                return replace(node, body=self.node(node.body, facts.with_(node.condition)))
+                return found or replace(node, body=self.node(node.body, facts.inside(node)))
+            case Let() | If(orelse=None):
+                return replace(node, body=self.node(node.body, facts.inside(node)))
         return map_children(node, lambda child: self.node(child, facts))
 
     def _is_sequential(self, loop: Node) -> bool:

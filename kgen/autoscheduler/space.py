@@ -75,9 +75,7 @@ class AutoSpace:
         Raises :class:`TransformError` where it is not proved right for the values given.
         """
         built = self.schedule(**configuration)(self.program)
-        return built.map_kernels(
-            lambda one: one.copy(silenced_warnings=(*one.silenced_warnings, _LANES_ALONE))
-        )
+        return built.map_kernels(lambda one: one.silencing(_LANES_ALONE))
 
     def schedule(self, **configuration: Any) -> Schedule:
         """Return one of the schedules, as steps that print as Python."""

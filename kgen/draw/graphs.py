@@ -184,7 +184,7 @@ def dependences(
         GraphNode(
             insn_id=str(insn.id),
             text=str(insn).partition(" {")[0],
-            inames=tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__)),
+            inames=kernel.in_order(insn.within_inames),
             depends_on=tuple(sorted(_direct(waits[str(insn.id)], before))),
             layer=layer(str(insn.id)),
         )

@@ -161,7 +161,7 @@ class Instances(Execution):
 
     def loops_of(self, insn: InstructionBase) -> tuple[str, ...]:
         """Return the loops around an instruction, in the kernel's order."""
-        return tuple(sorted(insn.within_inames, key=self.kernel.iname_order.__getitem__))
+        return self.kernel.in_order(insn.within_inames)
 
     def _indices(
         self, insn: InstructionBase, point: Mapping[str, int], *, is_group: bool

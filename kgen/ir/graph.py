@@ -44,7 +44,7 @@ def get_dot_dependency_graph(
         called = mentions_of(*insn.expressions()).functions.keys() & (callables_table or {}).keys()
         shape = "shape=box,peripheries=2" if called else "shape=box"
         node = f"{insn.id} [label={_quoted(label)},{shape}];"
-        inames = tuple(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))
+        inames = kernel.in_order(insn.within_inames)
         clusters.setdefault(inames if iname_cluster else (), []).append(node)
     for number, (inames, nodes) in enumerate(clusters.items()):
         if not inames:
@@ -75,7 +75,7 @@ def get_text_dependency_graph(kernel: LoopKernel | TranslationUnit) -> str:
     kernel = kernel_of(kernel)
     ids = {insn.id: str(insn.id) for insn in kernel.instructions}
     loops = {
-        insn.id: f"[{', '.join(sorted(insn.within_inames, key=kernel.iname_order.__getitem__))}]"
+        insn.id: f"[{', '.join(kernel.in_order(insn.within_inames))}]"
         for insn in kernel.instructions
     }
     width, depth = (max(map(len, texts.values()), default=0) for texts in (ids, loops))

@@ -75,7 +75,7 @@ def axes_of(kernel: LoopKernel) -> dict[str, Axis]:
     """
     axes: dict[str, Axis] = {}
     ranges: dict[tuple[Set, bool], tuple[PwAff, Expr, Expr]] = {}
-    for iname in sorted(kernel.inames, key=kernel.iname_order.__getitem__):
+    for iname in kernel.in_order(kernel.inames):
         for tag in kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)):
             key = kernel.domain_of((iname,)), isinstance(tag, LocalInameTag)
             if key not in ranges:

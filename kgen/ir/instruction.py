@@ -171,6 +171,11 @@ class InstructionBase(Taggable):
         return ()
 
     @property
+    def is_global_barrier(self) -> bool:
+        """Whether this is a barrier for all work-items, which ends a launch."""
+        return False
+
+    @property
     def happens_after(self) -> dict[str, HappensAfter]:
         """The dependencies of ``depends_on``, as a :class:`HappensAfter` for each id.
 
@@ -645,6 +650,11 @@ class BarrierInstruction(DataObliviousInstruction):
         if not isinstance(mem_kind, str):
             raise unfit("mem_kind of a barrier", "'local' or 'global'", mem_kind)
         self._set(synchronization_kind=kind, mem_kind=mem_kind)
+
+    @property
+    def is_global_barrier(self) -> bool:
+        """Whether this is a barrier for all work-items, which ends a launch."""
+        return self.synchronization_kind == "global"
 
     def get_str_options(self) -> list[str]:
         """Return the options as they are written between braces."""

@@ -325,6 +325,10 @@ class LoopKernel(Digested, Taggable):
                 order.setdefault(name, len(order))
         return order
 
+    def in_order(self, inames: Iterable[str]) -> tuple[str, ...]:
+        """Return loop variables in the order in which the domains declare them."""
+        return tuple(sorted(inames, key=self.iname_order.__getitem__))
+
     def all_params(self) -> frozenset[str]:
         """Return all parameters of domains that are not inames."""
         return self._all_params
@@ -415,15 +419,23 @@ class LoopKernel(Digested, Taggable):
         taken.update(insn.id for insn in insns or ())
         return str(UniqueNameGenerator({*taken, *extra_used_ids})(based_on))
 
+    def variable(self, name: str) -> ArrayBase | ValueArg | None:
+        """Return the argument or temporary called *name*, if there is one."""
+        return self.temporary_variables.get(name) or self.arg_dict.get(name)
+
     def get_var_descriptor(self, name: str) -> ArrayBase | ValueArg:
         """Return the argument or temporary called *name*, or raise an error."""
-        found = self.temporary_variables.get(name) or self.arg_dict.get(name)
+        found = self.variable(name)
         if found is None:
             known = {*self.temporary_variables, *self.arg_dict}
             raise KernelError(
                 f"there is no variable '{name}'", kernel=self.name, hint=near_names(name, known)
             )
         return found
+
+    def silencing(self, *silencers: str) -> LoopKernel:
+        """Return this kernel without some warnings."""
+        return self.copy(silenced_warnings=(*self.silenced_warnings, *silencers))
 
     # -- instructions -------------------------------------------------------------------
 
@@ -715,7 +727,7 @@ class LoopKernel(Digested, Taggable):
         if facts is not None and facts.dims == inames and len(needed) == len(inames):
             return facts.domain.to_set().reset_tuple_id()
         by_home: dict[int, list[str]] = {}
-        for name in sorted(needed, key=self.iname_order.__getitem__):
+        for name in self.in_order(needed):
             by_home.setdefault(self.home_domain[name], []).append(name)
         named: Set | None = None
         for index in sorted(by_home):
@@ -729,7 +741,7 @@ class LoopKernel(Digested, Taggable):
     def get_inames_domain(self, inames: Any) -> Set:
         """Return the domain of some inames, in declaration order."""
         names = (inames,) if isinstance(inames, str) else inames
-        return self.domain_of(tuple(sorted(names, key=self.iname_order.__getitem__)))
+        return self.domain_of(self.in_order(names))
 
     def get_iname_bounds(self, iname: str, constants_only: bool = False) -> LoopRange:
         """Return the bounds of a loop under the assumptions, in parameters and enclosing inames.

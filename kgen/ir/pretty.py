@@ -63,7 +63,7 @@ def _instructions(kernel: LoopKernel) -> list[str]:
             lines.append("  " * len(open_loops) + f"end {name}")
 
     for insn in kernel.instructions:
-        wanted = sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
+        wanted = kernel.in_order(insn.within_inames)
         shared = [name for name in open_loops if name in insn.within_inames]
         keep = 0
         while keep < len(shared) and open_loops[keep] == shared[keep]:

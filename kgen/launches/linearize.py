@@ -9,7 +9,6 @@ from typing import Any
 from kgen.errors import CodegenError, KernelError, ScheduleError
 from kgen.ir.checked import checked
 from kgen.ir.construction.dependencies import ancestors
-from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.linearization import (
     Barrier,
@@ -200,7 +199,7 @@ def get_global_barrier_order(kernel: LoopKernel) -> tuple[str, ...]:
     >>> get_global_barrier_order(unit["kgen_kernel"])
     ('wait',)
     """
-    barriers = [str(insn.id) for insn in kernel.instructions if _is_global_barrier(insn)]
+    barriers = [str(insn.id) for insn in kernel.instructions if insn.is_global_barrier]
     before = {name: ancestors(kernel, kernel.id_to_insn[name]) for name in barriers}
     ordered = sorted(barriers, key=lambda name: sum(b in before[name] for b in barriers))
     for one, other in pairwise(ordered):
@@ -233,7 +232,3 @@ def find_most_recent_global_barrier(kernel: LoopKernel, insn_id: str) -> str | N
         raise KernelError(f"there is no instruction '{insn_id}'", kernel=kernel.name)
     before = ancestors(kernel, kernel.id_to_insn[insn_id])
     return next((b for b in reversed(get_global_barrier_order(kernel)) if b in before), None)
-
-
-def _is_global_barrier(insn: Any) -> bool:
-    return isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "global"

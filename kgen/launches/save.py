@@ -15,7 +15,7 @@ from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.expr import Expr, subscript, substitute, variable_names
 from kgen.ir.grid import grid_of
-from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, Set
 from kgen.ir.sets.domain import PwAff
@@ -441,9 +441,7 @@ class _Saver:
                 )
             )
             for insn in self.kernel.instructions
-            if isinstance(insn, BarrierInstruction)
-            and insn.synchronization_kind == "global"
-            and insn.id not in begun
+            if insn.is_global_barrier and insn.id not in begun
         }
 
     def _users(self, name: str, insns: Iterable[str]) -> list[str]:

@@ -99,7 +99,7 @@ def _loops(kernel: LoopKernel) -> str:
     domains = "".join(f"<pre>{escape(str(domain))}</pre>" for domain in kernel.domains)
     rows = [
         (name, ", ".join(sorted(map(str, kernel.inames[name].tags))), _trips(kernel, name))
-        for name in sorted(kernel.all_inames(), key=kernel.iname_order.__getitem__)
+        for name in kernel.in_order(kernel.all_inames())
     ]
     return domains + table(("loop", "tags", "iterations"), rows)
 
@@ -149,7 +149,7 @@ def _instructions(kernel: LoopKernel) -> str:
 
 def _rows(kernel: LoopKernel) -> Iterator[str]:
     for insn in kernel.instructions:
-        loops = sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
+        loops = kernel.in_order(insn.within_inames)
         text = str(insn).rpartition("  {")[0] or str(insn)
         texts = (str(insn.id), ", ".join(loops), text.strip(), ", ".join(sorted(insn.depends_on)))
         cells = "".join(f"<td>{escape(cell)}</td>" for cell in texts)

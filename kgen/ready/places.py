@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,6 +25,7 @@ __all__ = [
     "MAX_NARROW",
     "Place",
     "as_axes",
+    "axes_around",
     "copy_to",
     "dense",
     "find_place",
@@ -131,6 +133,22 @@ def as_axes(place: Place, array: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(array, np.ndarray) and not array.flags.c_contiguous:
         array = dense(place, array)
     return array.reshape(shape)
+
+
+def axes_around(shape: tuple[int, ...], axis: int, kernel: str) -> tuple[int, int, int]:
+    """Return how many elements arrays have before an axis, along it, and behind it.
+
+    >>> axes_around((2, 3, 4), -1, "scan")
+    (6, 4, 1)
+
+    Raises :class:`InvocationError` for an axis that the arrays do not have.
+    """
+    if not -len(shape) <= axis < len(shape):
+        raise InvocationError(
+            f"there is no axis {axis} in arrays of {len(shape)} axes", kernel=kernel
+        )
+    axis %= len(shape)
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
 def dense(place: Place, array: Any) -> Any:

@@ -18,6 +18,7 @@ from kgen.analysis.instances import (
     bound,
     elements_around,
     elements_of,
+    in_same_iteration,
     relate,
     relate_sides,
 )
@@ -363,9 +364,7 @@ class Conflicts:
         far = _some_differ(both, groups)
         if far is not None:
             return Reach.DEVICE, far
-        for name in groups:
-            both = relate_sides(both, name, "eq_set")
-        apart = _some_differ(both, locals_)
+        apart = _some_differ(in_same_iteration(both, groups), locals_)
         return None if apart is None else (Reach.GROUP, apart)
 
     def accessed(self, access: Access, side: Side) -> Set:

@@ -211,7 +211,7 @@ class DataFlow(Execution):
         insn = self.kernel.id_to_insn[visit.insn_id]
         if not isinstance(insn, Assignment | CallInstruction):
             raise UndecidedError(f"'{insn.id}' is C code")
-        names = tuple(sorted(insn.within_inames, key=self.kernel.iname_order.__getitem__))
+        names = self.kernel.in_order(insn.within_inames)
         domain, conditions = self._domain(insn, names)
         axes, domain = self._axes_of(insn, domain)
         for condition in insn.sorted_predicates:

@@ -162,7 +162,7 @@ class _Evaluator(Execution):
                     yield _Instance(time, _joined(mine, other), insn, point)
 
     def _points(self, insn: InstructionBase, most: int) -> list[dict[str, int]]:
-        names = tuple(sorted(insn.within_inames, key=self.kernel.iname_order.__getitem__))
+        names = self.kernel.in_order(insn.within_inames)
         domain = self._at_sizes(self.kernel.domain_of(names), f"the loops around '{insn.id}'")
         try:
             found = points_of(domain, most)

@@ -65,7 +65,7 @@ def in_launch(kernel: DeviceKernel, others: Collection[str]) -> DeviceKernel:
 
 
 def _on_device(kernel: PreparedKernel, host_inames: frozenset[str]) -> DeviceKernel:
-    ordered = _in_order(kernel, host_inames)
+    ordered = kernel.in_order(host_inames)
     values = tuple(ValueArg(name, _value_type(kernel, name)) for name in ordered)
     device = kernel.map_instructions(
         lambda insn: insn.copy(within_inames=insn.within_inames - host_inames),
@@ -97,13 +97,9 @@ def _on_device(kernel: PreparedKernel, host_inames: frozenset[str]) -> DeviceKer
     return DeviceKernel(PreparedKernel(tied))
 
 
-def _in_order(kernel: PreparedKernel, inames: Collection[str]) -> tuple[str, ...]:
-    return tuple(sorted(inames, key=kernel.iname_order.__getitem__))
-
-
 def _inside(kernel: PreparedKernel, inames: Collection[str]) -> Set:
     """Return the constraints on variables of host loops inside them, as parameters."""
-    return to_named(kernel.domain_of(_in_order(kernel, inames))).params()
+    return to_named(kernel.domain_of(kernel.in_order(inames))).params()
 
 
 def _assumptions(kernel: PreparedKernel, host: tuple[str, ...]) -> Set:
@@ -147,11 +143,11 @@ def _ties(kernel: PreparedKernel, device: LoopKernel, insn: InstructionBase) -> 
 
     The domain of a loop that is also used outside the host loop does not contain its variable.
     """
-    inner = _in_order(kernel, insn.within_inames & device.inames.keys())
+    inner = kernel.in_order(insn.within_inames & device.inames.keys())
     if not inner:
         return ()
     outer = insn.within_inames - device.inames.keys()
-    wanted = to_named(kernel.domain_of(_in_order(kernel, insn.within_inames)))
+    wanted = to_named(kernel.domain_of(kernel.in_order(insn.within_inames)))
     known = to_named(device.domain_of(inner)).intersect_params(_inside(kernel, outer))
     if known.is_subset(wanted):
         return ()
@@ -229,7 +225,7 @@ class _DomainSplitter:
             for insn in self.kernel.instructions
             if iname in insn.within_inames
         }
-        return _in_order(self.kernel, next(iter(found))) if len(found) == 1 else ()
+        return self.kernel.in_order(next(iter(found))) if len(found) == 1 else ()
 
     def _reject_unknown_bounds(self) -> None:
         own = dim_names(self.domain)

@@ -8,14 +8,14 @@ from itertools import product
 
 from kgen.analysis.access import Access
 from kgen.analysis.dependences import (
-    commute,
+    conflict,
     describe_violation,
     in_lexicographic_order,
     is_renewed,
     share_iterations,
 )
 from kgen.analysis.footprints import Footprints
-from kgen.analysis.instances import Instances, relate, relate_sides
+from kgen.analysis.instances import Instances, in_same_iteration, relate, relate_sides
 from kgen.ir.assignee import index_of
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -99,8 +99,7 @@ class Nest:
                 continue
             around = self.outer & of[first.insn_id].within_inames & of[then.insn_id].within_inames
             pairs, _ = instances.meeting(first, then, (*sorted(around), *order))
-            for name in around:
-                pairs = relate_sides(pairs, name, "eq_set")
+            pairs = in_same_iteration(pairs, around)
             for earlier in in_lexicographic_order(pairs, order):
                 if not earlier.is_empty():
                     yield Dependence(first, then, earlier)
@@ -133,7 +132,7 @@ def _is_turned(dependences: Iterable[Dependence], loop: str) -> bool:
 
 def has_order(kernel: LoopKernel, first: Access, then: Access) -> bool:
     """Tell whether results may depend on which of two accesses comes first."""
-    if not (first.is_write or then.is_write) or commute(kernel, first, then):
+    if not conflict(kernel, first, then):
         return False
     return first.insn_id != then.insn_id or not _accumulates(kernel, first, then)
 

@@ -65,7 +65,7 @@ class LoopNesting:
 
     def _order(self, inames: Iterable[str]) -> tuple[str, ...]:
         classes: dict[frozenset[str], list[str]] = {}
-        for name in sorted(inames, key=self.kernel.iname_order.__getitem__):
+        for name in self.kernel.in_order(inames):
             classes.setdefault(self._inside[name], []).append(name)
         ordered = sorted(
             classes.items(), key=lambda item: (-len(item[0]), self.kernel.iname_order[item[1][0]])

@@ -162,7 +162,7 @@ def _children(kernel: PreparedKernel, body: _Body) -> Iterable[Item]:
         insn = kernel.id_to_insn[item.key]
         if isinstance(insn, BarrierInstruction):
             flush()
-            if insn.synchronization_kind == "global":
+            if insn.is_global_barrier:
                 result.append(GlobalBarrier(item.key))
             else:
                 memory = Memory[insn.mem_kind.upper()]

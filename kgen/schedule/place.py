@@ -10,7 +10,6 @@ from kgen.errors import ScheduleError
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.fields import replace
 from kgen.ir.grid import at_axis
-from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
@@ -138,10 +137,7 @@ def _ordered(kernel: PreparedKernel, launch: Launch, sequential_axes: bool) -> L
 
 
 def _has_barrier_on_axes(kernel: PreparedKernel) -> bool:
-    has_barrier = any(
-        isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "global"
-        for insn in kernel.instructions
-    )
+    has_barrier = any(insn.is_global_barrier for insn in kernel.instructions)
     return has_barrier and any(kernel.has_tag(n, HardwareConcurrentTag) for n in kernel.inames)
 
 
@@ -184,7 +180,7 @@ def _bind(
                 axes[iname] = at_axis(kernel.axes[iname], index(tag.axis))
     if not axes:
         return body
-    ordered = sorted(axes, key=kernel.iname_order.__getitem__)
+    ordered = kernel.in_order(axes)
     return Bind(tuple((iname, axes[iname]) for iname in ordered), body)
 
 

@@ -131,7 +131,8 @@ def check_copies_independent(kernel: PreparedKernel, insn_ids: Sequence[str]) ->
             around = by_priority(kernel, [n for n in copied if n in both])
             found = _where_swapped(conflicts, around, first, second)
             if found is not None:
-                raise _swapped(kernel, first, second, *found)
+                copies = f"of '{first.insn_id}' run before those of '{second.insn_id}'"
+                raise _swapped(kernel, second, first, *found, copies)
 
 
 def _check_loops_inside(
@@ -155,7 +156,12 @@ def _check_loops_inside(
         order = [name for name in around if name in crossed]
         found = _where_inside(conflicts, order, copied, first, then)
         if found is not None:
-            raise _inside(kernel, first, then, *found)
+            outer, inner, point = found
+            copies = f"run in each iteration of '{inner}'"
+            swap = (
+                f"prioritize_loops(kernel, '{inner},{outer}'), if '{inner}' is meant to be outside"
+            )
+            raise _swapped(kernel, first, then, outer, point, copies, f"; or {swap}")
 
 
 def _where_inside(
@@ -178,21 +184,6 @@ def _where_inside(
             if not turned.is_empty():
                 return outer, inner, describe_violation(conflicts.kernel, turned, first, then)
     return None
-
-
-def _inside(
-    kernel: PreparedKernel, first: Access, then: Access, outer: str, inner: str, point: str
-) -> ScheduleError:
-    return ScheduleError(
-        f"iterations of loop '{outer}' depend on each other: "
-        f"'{first.insn_id}' {_verb(first)} '{first}', and later "
-        f"'{then.insn_id}' {_verb(then)} '{then}'",
-        point=point,
-        because=f"with the tag '{_tag_text(kernel, outer)}' all copies run in each iteration "
-        f"of '{inner}'",
-        hint=f"tag '{outer}' as 'unr', which keeps the order of iterations; or "
-        f"prioritize_loops(kernel, '{inner},{outer}'), if '{inner}' is meant to be outside",
-    )
 
 
 def _pairs_in(
@@ -218,16 +209,21 @@ def _pairs_in(
 
 
 def _swapped(
-    kernel: PreparedKernel, first: Access, second: Access, iname: str, point: str
+    kernel: PreparedKernel,
+    first: Access,
+    then: Access,
+    iname: str,
+    point: str,
+    copies: str,
+    or_else: str = "",
 ) -> ScheduleError:
     return ScheduleError(
         f"iterations of loop '{iname}' depend on each other: "
-        f"'{second.insn_id}' {_verb(second)} '{second}', and later "
-        f"'{first.insn_id}' {_verb(first)} '{first}'",
+        f"'{first.insn_id}' {_verb(first)} '{first}', and later "
+        f"'{then.insn_id}' {_verb(then)} '{then}'",
         point=point,
-        because=f"with the tag '{_tag_text(kernel, iname)}' all copies of "
-        f"'{first.insn_id}' run before those of '{second.insn_id}'",
-        hint=f"tag '{iname}' as 'unr', which keeps the order of iterations",
+        because=f"with the tag '{_tag_text(kernel, iname)}' all copies {copies}",
+        hint=f"tag '{iname}' as 'unr', which keeps the order of iterations{or_else}",
     )
 
 

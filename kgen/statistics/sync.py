@@ -97,8 +97,7 @@ class _SyncCounter:
 
     def _trips(self, loops: tuple[str, ...], groups: tuple[str, ...]) -> Count:
         """Return how often one work-item passes what is inside of *loops*."""
-        order = self.kernel.iname_order.__getitem__
-        place = Place(tuple(sorted(loops, key=order)))
+        place = Place(self.kernel.in_order(loops))
         often = self.runs.at(place, CountGranularity.WORKITEM)
         if not loops or not groups or isinstance(often, Interval):
             return often

@@ -10,15 +10,12 @@ from pymbolic import evaluate
 
 from kgen.analysis.held import is_held
 from kgen.errors import KgenError, StaticValueFindingError
-from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import is_constant
-from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import fix_param_values
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.statistics.programs import prepared_kernel
-from kgen.targets.limits import DeviceLimits
+from kgen.targets.limits import DeviceLimits, bytes_of
 
 __all__ = ["bytes_of_arrays", "find_obstacle", "number_of"]
 
@@ -90,7 +87,8 @@ def number_of(count: Any, sizes: Mapping[str, Any]) -> int | None:
 def _of_memory(kernel: LoopKernel, limits: DeviceLimits) -> Iterator[str]:
     local = bytes_of_arrays(kernel, AddressSpace.LOCAL)
     # With several launches each may have some of the arrays; one alone must fit in any case.
-    used = max(local.values(), default=0) if _has_launches(kernel) else sum(local.values())
+    has_launches = any(insn.is_global_barrier for insn in kernel.instructions)
+    used = max(local.values(), default=0) if has_launches else sum(local.values())
     if used > limits.local_memory:
         yield f"{used} bytes of local memory ({_shares(local)}): at most {limits.local_memory}"
     if limits.registers is None:
@@ -109,26 +107,14 @@ def _registers(kernel: LoopKernel, limits: DeviceLimits) -> int:
     return min(limits.registers, (limits.registers_of_group or 1 << 30) // items)
 
 
-def _has_launches(kernel: LoopKernel) -> bool:
-    return any(
-        isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "global"
-        for insn in kernel.instructions
-    )
-
-
 def bytes_of_arrays(kernel: LoopKernel, space: AddressSpace) -> dict[str, int]:
     """Return the bytes of the arrays in an address space, by their storage."""
     sizes: dict[str, int] = {}
     for temporary in kernel.temporary_variables.values():
         if temporary.address_space == space and not is_held(kernel, temporary.name):
             storage = temporary.base_storage or temporary.name
-            sizes[storage] = max(sizes.get(storage, 0), _bytes_of(temporary))
+            sizes[storage] = max(sizes.get(storage, 0), bytes_of(temporary))
     return sizes
-
-
-def _bytes_of(temporary: TemporaryVariable) -> int:
-    size = temporary.nbytes
-    return int(size) if is_constant(size) else 0
 
 
 def _shares(sizes: Mapping[str, int]) -> str:

@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 from kgen.analysis.range import index_type
 from kgen.errors import CodegenError, KgenIndexError, counted
 from kgen.ir.affine import BoundsOf, simplify
+from kgen.ir.assignee import assignee_name
 from kgen.ir.data import ArrayArg, ArrayBase, ImageArg, TemporaryVariable
 from kgen.ir.digits import join_digits
 from kgen.ir.expr import (
@@ -123,7 +124,7 @@ class AccessWriter:
     def element(self, access: p.Subscript | LinearSubscript) -> str:
         """Write an access."""
         if isinstance(access, p.Subscript) and access.index == ():
-            return self.scalar(self.kernel.array_vars[_name_of(access)])
+            return self.scalar(self.kernel.array_vars[assignee_name(access)])
         if not self.site.values:
             key = id(access), self.site.inames
             text = self._texts.get(key)
@@ -133,8 +134,8 @@ class AccessWriter:
         return self._element(access)
 
     def _element(self, access: p.Subscript | LinearSubscript) -> str:
-        if self.images and _name_of(access) in self.images:
-            return self._read_image(self.images[_name_of(access)], access)
+        if self.images and assignee_name(access) in self.images:
+            return self._read_image(self.images[assignee_name(access)], access)
         known = self._survey(access)
         array = known.array
         if array.name in self.separate:
@@ -160,7 +161,7 @@ class AccessWriter:
         return known
 
     def _find(self, access: p.Subscript | LinearSubscript) -> _Element:
-        name = _name_of(access)
+        name = assignee_name(access)
         index = self._linear_index(access)
         array = self.kernel.array_vars[name]
         if isinstance(array, TemporaryVariable) and array.swizzle is not None:
@@ -293,7 +294,7 @@ class AccessWriter:
         return wide
 
     def _linear_index(self, access: p.Subscript | LinearSubscript) -> Expr:
-        array = self.kernel.array_vars[_name_of(access)]
+        array = self.kernel.array_vars[assignee_name(access)]
         if isinstance(access, LinearSubscript):
             return simplify(p.Sum((access.index, self._offset(array))))
         indices: tuple[Expr, ...] = access.index_tuple
@@ -350,11 +351,6 @@ def _separate_arrays(kernel: DeviceKernel) -> dict[str, tuple[int, ...]]:
                 hint=f"tag_array_axes(kernel, '{name}', 'C')",
             )
     return found
-
-
-def _name_of(access: p.Subscript | LinearSubscript) -> str:
-    assert isinstance(access.aggregate, p.Variable)
-    return access.aggregate.name
 
 
 class _ProvenDivisions(IdentityMapper):

@@ -148,7 +148,7 @@ def _check_types(writer: ExpressionWriter, function: DeviceFunction) -> None:
     """Reject arguments whose types the language does not have."""
     kernel = writer.kernel
     for name in function.arguments:
-        declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
+        declared = kernel.get_var_descriptor(name)
         kind = "argument" if isinstance(declared, KernelArgument) else "temporary"
         where = f"{kind} '{name}'"
         writer.target.type_name(dtype_of(declared), kernel=kernel.name, where=where)

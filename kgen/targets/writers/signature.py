@@ -61,7 +61,7 @@ def declare_parameters(
     kernel = writer.kernel
     parameters: list[cgen.Declarator] = []
     for name in names:
-        declared = kernel.arg_dict.get(name) or kernel.temporary_variables[name]
+        declared = kernel.get_var_descriptor(name)
         assert isinstance(declared.dtype, NumpyType)
         type_name = writer.declared_type(name, declared.dtype)
         if isinstance(declared, ValueArg):

@@ -14,6 +14,7 @@ from kgen.analysis.alignment import unaligned_part
 from kgen.ast.nodes import Node, Run
 from kgen.errors import VectorizationWarning, message
 from kgen.ir.affine import simplify
+from kgen.ir.assignee import assignee_name
 from kgen.ir.expr import Expr, WalkMapper, is_constant, minus, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, UseStreamingStoreTag
 from kgen.ir.stages import DeviceKernel
@@ -143,7 +144,7 @@ class _VectorWriter:
         loads: dict[p.Subscript, tuple[str, VectorType]] = {}
         lines: list[cgen.Generable] = []
         for access in certain.found:
-            name = _array_of(access)
+            name = assignee_name(access)
             if name == written and access != insn.assignee:
                 continue  # a lane may read what the previous one wrote
             vector = self._vector(access)
@@ -200,7 +201,7 @@ class _VectorWriter:
         first = self._first(access)
         if vector.functions is not None:
             return f"{vector.functions[0]}(0, &{first})"
-        return f"*({self._space(_array_of(access))}{vector.name} const *) &{first}"
+        return f"*({self._space(assignee_name(access))}{vector.name} const *) &{first}"
 
     def _store(self, vector: VectorType, value: str) -> cgen.Generable:
         name = self.insn.assignee_var_names()[0]
@@ -237,7 +238,7 @@ class _VectorWriter:
 
     def _vector(self, access: p.Subscript) -> VectorType | None:
         """Return the type in which all lanes of *access* are accessed at once, if proved."""
-        name = _array_of(access)
+        name = assignee_name(access)
         array = self.kernel.array_vars[name]
         if getattr(array, "is_image", False):
             return None
@@ -340,8 +341,3 @@ class _VectorWriter:
                 is_same_for_all = self.iname not in variable_names(expr)
                 return is_same_for_all and bool(self.writer.typer(expr) == self.dtype)
         return False
-
-
-def _array_of(access: p.Subscript) -> str:
-    assert isinstance(access.aggregate, p.Variable)
-    return access.aggregate.name

@@ -73,8 +73,7 @@ class _IndexMapper(IdentityMapper):
 
     def _in_domain(self, index: Expr) -> Expr | None:
         """Return the index as one affine expression that holds in the loops; or ``None``."""
-        order = self.kernel.iname_order.__getitem__
-        domain, _ = self.footprints.domain(Place(tuple(sorted(self.inames, key=order))))
+        domain, _ = self.footprints.domain(Place(self.kernel.in_order(self.inames)))
         domain = self.footprints.with_params(domain, index)
         domain = domain.intersect_params(self.kernel.assumptions)
         try:

@@ -10,7 +10,7 @@ from pymbolic.mapper.unifier import UnidirectionalUnifier
 
 from kgen.analysis.access import collect_accesses
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, loops_with_order
-from kgen.analysis.instances import Instances, relate_sides
+from kgen.analysis.instances import Instances, in_same_iteration
 from kgen.analysis.reaching import describe_other_value
 from kgen.analysis.reduction_bounds import loops_of_bounds
 from kgen.errors import TransformError
@@ -246,8 +246,7 @@ def _is_rewritten(
     for read in reads:
         for write in writes:
             both, _ = instances.meeting(read, write, tuple(order))
-            for iname in reader.within_inames.intersection(order):
-                both = relate_sides(both, iname, "eq_set")
+            both = in_same_iteration(both, reader.within_inames.intersection(order))
             if any(not x.is_empty() for x in in_lexicographic_order(both, order)):
                 return True
     return False

@@ -222,6 +222,6 @@ def _orders(kernel: LoopKernel, names: tuple[str, ...]) -> list[tuple[str, ...]]
 
     Where priorities say which is around which, or there are many, that is the only one.
     """
-    declared = tuple(sorted(names, key=kernel.iname_order.__getitem__))
+    declared = kernel.in_order(names)
     said = any(len(set(chain) & set(names)) > 1 for chain in kernel.loop_priority)
     return [declared] if said or len(names) > 3 else list(permutations(declared))

@@ -184,7 +184,7 @@ def get_iname_duplication_options(
     one = kernel_of(kernel)
     for nests in _torn_nests(one):
         names = frozenset().union(*nests)
-        for name in sorted(names, key=one.iname_order.__getitem__):
+        for name in one.in_order(names):
             inside = [ids for loops, ids in nests.items() if name in loops]
             for count in range(1, len(inside)):
                 for some in combinations(inside, count):

@@ -152,7 +152,7 @@ def _fits(kernel: LoopKernel, first: _ReductionLoop, loop: _ReductionLoop) -> bo
         return False
     if kernel.inames[first.name].tags != kernel.inames[loop.name].tags:
         return False
-    around = sorted(loop.insn.within_inames, key=kernel.iname_order.__getitem__)
+    around = kernel.in_order(loop.insn.within_inames)
     return _same_values(kernel, around, (*first.outer, first.name), (*loop.outer, loop.name))
 
 
@@ -173,7 +173,7 @@ class _Candidates:
         self.loops = frozenset(loops)
         self.instances = Instances(kernel, has_axes=False)
         for insn in kernel.instructions:
-            own = sorted(insn.within_inames & self.loops, key=kernel.iname_order.__getitem__)
+            own = kernel.in_order(insn.within_inames & self.loops)
             if len(own) > 1:
                 raise TransformError(
                     f"loops '{own[0]}' and '{own[1]}' cannot both be candidates",
@@ -329,7 +329,7 @@ class _Nest:
         shared = self._shared_loops(one, other)
         if shared is None:
             return False
-        around = sorted(shared, key=kernel.iname_order.__getitem__)
+        around = kernel.in_order(shared)
         return _same_values(kernel, around, (one,), (other,))
 
     def _can_follow(self, earlier: str, node: str) -> bool:

@@ -164,9 +164,7 @@ class Pieces:
         """Return the pieces that have iterations: the side each is on, and its condition."""
         kernel = self.kernel
         loops = kernel.with_outer_inames(frozenset((*self.names, *self.shared)))
-        domain = to_named(
-            kernel.domain_of(tuple(sorted(loops, key=kernel.iname_order.__getitem__)))
-        )
+        domain = to_named(kernel.domain_of(kernel.in_order(loops)))
         domain = domain.intersect(to_named(kernel.assumptions))
         inside, others = partition(domain, to_named(self.subset), self.order)
         for pieces, amount in ((inside, "none"), (others, "all")):

@@ -348,7 +348,7 @@ def _replace_in_instruction(
 ) -> InstructionBase:
     within = insn.within_inames
     if not within.isdisjoint(change.values):
-        ordered = tuple(sorted(within, key=kernel.iname_order.__getitem__))
+        ordered = kernel.in_order(within)
         where = f"instruction '{insn.id}'"
         within = frozenset(replaced_names(ordered, change, where))
     return insn.with_transformed_expressions(mapper, within_inames=within)

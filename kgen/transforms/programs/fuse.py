@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import pymbolic.primitives as p
@@ -25,7 +25,7 @@ from kgen.transforms.expressions.variables import substitute_everywhere
 from kgen.transforms.select import check_well_formed
 from kgen.transforms.statements import replace_instruction_ids
 
-__all__ = ["fuse_kernels"]
+__all__ = ["fuse_kernels", "joined_extras"]
 
 V = TypeVar("V")
 Flow = tuple[str, int, int]
@@ -194,17 +194,18 @@ def _fuse(one: LoopKernel, two: LoopKernel) -> LoopKernel:
         iname_slab_increments=_joined(
             "slabs of", one.iname_slab_increments, two.iname_slab_increments, one
         ),
-        silenced_warnings=_both(one.silenced_warnings, two.silenced_warnings),
-        preambles=_both(one.preambles, two.preambles),
-        preamble_generators=_both(one.preamble_generators, two.preamble_generators),
-        symbol_manglers=_both(one.symbol_manglers, two.symbol_manglers),
         tags=one.tags | two.tags,
+        **joined_extras(one, two),
     )
     return _with_domains(fused, one, two)
 
 
-def _both(one: Iterable[V], two: Iterable[V]) -> tuple[V, ...]:
-    return tuple(dict.fromkeys((*one, *two)))
+def joined_extras(one: LoopKernel, two: LoopKernel) -> dict[str, Any]:
+    """Return the fields of a kernel of the instructions of both that only list what they need."""
+    names = ("silenced_warnings", "preambles", "preamble_generators", "symbol_manglers")
+    return {
+        name: tuple(dict.fromkeys((*getattr(one, name), *getattr(two, name)))) for name in names
+    }
 
 
 def _check_kinds(one: LoopKernel, two: LoopKernel) -> None:

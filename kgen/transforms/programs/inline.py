@@ -35,6 +35,7 @@ from kgen.ir.sets.dims import BasicSet, param_names, rename_dims
 from kgen.ir.unit import CallableKernel, TranslationUnit, inputs_and_outputs
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.transforms.loops.inames import remove_unused_inames
+from kgen.transforms.programs.fuse import joined_extras
 from kgen.transforms.select import check_well_formed, new_names
 
 __all__ = [
@@ -408,11 +409,8 @@ class _Inlining:
                 *(tuple(renamed[name] for name in names) for names in callee.loop_priority),
             ),
             iname_slab_increments={**kernel.iname_slab_increments, **slabs},
-            silenced_warnings=_joined(kernel.silenced_warnings, callee.silenced_warnings),
-            preambles=_joined(kernel.preambles, callee.preambles),
-            preamble_generators=_joined(kernel.preamble_generators, callee.preamble_generators),
             functions={**callee.functions, **kernel.functions},
-            symbol_manglers=_joined(kernel.symbol_manglers, callee.symbol_manglers),
+            **joined_extras(kernel, callee),
         )
 
     def _moved(
@@ -537,7 +535,3 @@ class _ArgumentMapper(SubstitutionMapper):
         return place if isinstance(place, p.Variable) else self.inlining.element(expr.name, ())
 
     map_tagged_variable = map_variable
-
-
-def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys((*one, *other)))

@@ -38,7 +38,7 @@ def find_interchanged_loops(
     }
     if not missing:
         return None
-    inames = sorted(missing, key=kernel.iname_order.__getitem__)
+    inames = kernel.in_order(missing)
     first, shape = [], []
     for name in inames:
         bounds = kernel.get_iname_bounds(name)

@@ -330,7 +330,7 @@ def _is_element_of(node: Expr, array: str) -> bool:
 def _rows(reduction: Reduction, site: Site, kernel: LoopKernel) -> dict[str, tuple[int, int]]:
     """Return the first and the last value of each loop over work-items."""
     sizes: dict[str, tuple[int, int]] = {}
-    for name in sorted(site.within, key=kernel.iname_order.__getitem__):
+    for name in kernel.in_order(site.within):
         if not kernel.has_tag(name, LocalInameTag):
             continue
         values = kernel.get_iname_bounds(name).interval

@@ -190,8 +190,7 @@ def _find_shape(
         known = ", ".join(dict.fromkeys(text.partition(" ")[0] for text in _known_shapes()))
         raise TransformError(f"tensor cores have no shape '{name}'", hint=f"choose one of {known}")
     require_instruction(kernel, insn_id)
-    silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
-    known_types = infer_types(expand_subst(silenced), complete=False)
+    known_types = infer_types(expand_subst(kernel.silencing("write_race*")), complete=False)
     insn = known_types.id_to_insn[insn_id]
     terms = tuple(terms_over(insn, loops.depth))
     if len(terms) != 1:
@@ -301,7 +300,7 @@ def _require_box(kernel: LoopKernel, insn_id: str, loops: _Loops, shape: TensorS
         bounds = kernel.get_iname_bounds(name)
         if (bounds.lower, bounds.extent) != (0, length):
             raise _wrong_length(insn, name, shape, length, str(bounds.extent))
-    names = tuple(sorted(around, key=kernel.iname_order.__getitem__))
+    names = kernel.in_order(around)
     domain = kernel.domain_of(names).intersect_params(kernel.assumptions)
     for name, length in lengths.items():
         if not _is_whole(domain, name, length):

@@ -200,8 +200,7 @@ def begin_products_first(kernel: LoopKernel) -> LoopKernel:
 
 def _require_copy(kernel: LoopKernel, insn: InstructionBase) -> None:
     """Reject instructions other than copies of one element from global to local memory."""
-    silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
-    known = infer_address_spaces(infer_types(silenced, complete=False))
+    known = infer_address_spaces(infer_types(kernel.silencing("write_race*"), complete=False))
     because, hint = _why_no_copy(known, insn)
     if because is not None:
         raise TransformError(

@@ -172,8 +172,8 @@ def _padded(array: TemporaryVariable, order: list[int], axis: int, more: int) ->
 
 def _with_axes(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with what later stages infer: types, shapes, axes, address spaces."""
-    silenced = kernel.copy(silenced_warnings=(*kernel.silenced_warnings, "write_race*"))
-    known = infer_temporary_shapes(infer_types(silenced, complete=False))
+    known = infer_types(kernel.silencing("write_race*"), complete=False)
+    known = infer_temporary_shapes(known)
     if any(known.has_tag(name, LocalInameTag) for name in known.inames):
         known = assign_auto_axes(known)
     return infer_address_spaces(known)

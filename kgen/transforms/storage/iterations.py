@@ -54,8 +54,7 @@ def require_sequential(kernel: LoopKernel, loop: str, what: str) -> None:
 
 def known_of(kernel: LoopKernel, inames: Collection[str]) -> Set:
     """Return the joint values of some loops as a named set."""
-    names = sorted(inames, key=kernel.iname_order.__getitem__)
-    domain = to_named(kernel.domain_of(tuple(names)))
+    domain = to_named(kernel.domain_of(kernel.in_order(inames)))
     return domain.intersect_params(kernel.assumptions.params())
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import pymbolic.primitives as p
 
-from kgen.analysis.ahead import check_ahead
+from kgen.analysis.ahead import check_ahead, rejected
 from kgen.analysis.domains import domains_without
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
@@ -33,7 +33,6 @@ from kgen.transforms.storage.pipelined_fetches import (
     fetches_of,
     fills_of,
     find_fetches,
-    rejected,
     users_of,
 )
 from kgen.transforms.storage.pipelined_tiles import Tile, TileLoops

@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 
 from kgen.analysis.access import collect_accesses
+from kgen.analysis.ahead import rejected
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.data import TemporaryVariable
@@ -32,7 +33,7 @@ from kgen.transforms.storage.iterations import iterations_of
 from kgen.transforms.storage.stages import is_window
 from kgen.transforms.uses import inames_used
 
-__all__ = ["Fetch", "fetches_of", "fills_of", "find_fetches", "rejected", "users_of"]
+__all__ = ["Fetch", "fetches_of", "fills_of", "find_fetches", "users_of"]
 
 
 @dataclass(frozen=True)
@@ -124,18 +125,6 @@ def fills_of(kernel: LoopKernel, loop: str, name: str) -> tuple[Assignment, ...]
     return tuple(found)
 
 
-def rejected(
-    loop: str, name: str, because: str, insn: InstructionBase, hint: str | None = None
-) -> TransformError:
-    """Return the error of an instruction that cannot run iterations ahead."""
-    return TransformError(
-        f"'{name}' cannot be fetched ahead in loop '{loop}'",
-        where=f"instruction '{insn}'",
-        because=because,
-        hint=hint,
-    )
-
-
 def users_of(kernel: LoopKernel) -> dict[str, set[str]]:
     """Return, for each loop, the instructions inside it and those that reduce over it."""
     found: dict[str, set[str]] = {name: set() for name in kernel.inames}
@@ -177,7 +166,7 @@ class _Finder:
         kernel = self.kernel
         own = tuple(
             name
-            for name in sorted(insn.within_inames, key=kernel.iname_order.__getitem__)
+            for name in kernel.in_order(insn.within_inames)
             if name != self.loop and not self._is_around(insn, array, name)
         )
         around = insn.within_inames.difference(own, (self.loop,))

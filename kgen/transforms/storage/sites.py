@@ -80,11 +80,10 @@ class Values:
     def given_accesses(self, axes: Sequence[str]) -> tuple[Access, ...]:
         """Return the accesses of the given uses, in all loops that they name."""
         found = []
-        order = self.kernel.iname_order
         for operands in self.given:
             index = self.position(axes, operands)
-            names = order.keys() & variable_names(*(i for i in index if i is not None))
-            place = Place(tuple(sorted(names, key=order.__getitem__)))
+            names = variable_names(*(i for i in index if i is not None))
+            place = Place(self.kernel.in_order(self.kernel.iname_order.keys() & names))
             found.append(Access("", self.name, index, False, place))
         return tuple(found)
 

@@ -288,7 +288,7 @@ def _new_domains(
             f"iname '{old[0]}' exists, but others of {', '.join(loops)} do not",
             hint="name all loops along the axes, or only new ones",
         )
-    order = tuple(sorted(outer, key=kernel.iname_order.__getitem__))
+    order = kernel.in_order(outer)
     point = difference(
         kernel.domain_of((*order, *loops)),
         box.with_outer(kernel.domain_of(order), order),

@@ -246,7 +246,7 @@ class _Sliding:
         """Reject a sequential loop around the fetch that cannot enclose the window's loop."""
         kernel, loop = self.kernel, self.window.loop
         users = {name: _users(kernel, name) for name in (*self.around, loop)}
-        for name in sorted(self.around, key=kernel.iname_order.__getitem__):
+        for name in kernel.in_order(self.around):
             is_inside = any(
                 {name, loop} <= set(chain) and chain.index(loop) < chain.index(name)
                 for chain in kernel.loop_priority

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable
 
 from kgen.analysis.infer import *
 from kgen.ir.graph import *
-from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, dim_names, param_names
 from kgen.launches.linearize import *
@@ -41,7 +40,4 @@ def get_outer_params(domains: Iterable[BasicSet]) -> frozenset[str]:
 
 def kernel_has_global_barriers(kernel: LoopKernel) -> bool:
     """Tell whether the text of a kernel has a ``... gbarrier``."""
-    return any(
-        isinstance(insn, BarrierInstruction) and insn.synchronization_kind == "global"
-        for insn in kernel.instructions
-    )
+    return any(insn.is_global_barrier for insn in kernel.instructions)
