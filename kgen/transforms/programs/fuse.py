@@ -194,6 +194,7 @@ def _fuse(one: LoopKernel, two: LoopKernel) -> LoopKernel:
         iname_slab_increments=_joined(
             "slabs of", one.iname_slab_increments, two.iname_slab_increments, one
         ),
+        functions=_joined("function", one.functions, two.functions, one),
         tags=one.tags | two.tags,
         **joined_extras(one, two),
     )

@@ -151,3 +151,9 @@ def test_data_flow_orders_two_kernels_that_write() -> None:
     fused = lp.fuse_kernels([one, two], data_flow=[("w", 0, 1)])
     assert fused.default_entrypoint.id_to_insn["two"].depends_on == {"one"}
     assert list(fused()[1][0]) == [1, 3, 5, 7, 9, 11]
+
+
+def test_functions_are_those_of_all_kernels() -> None:
+    double = lp.CallMangleInfo("my_double", (np.dtype("float64"),), (np.dtype("float64"),))
+    knl = lp.register_callable(second(), "double", double)
+    assert "double" in kernel_of(lp.fuse_kernels([first(), knl])).functions
