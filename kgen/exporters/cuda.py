@@ -16,6 +16,7 @@ from kgen.exporters.launcher import (
 )
 from kgen.host.program import n_bytes_of
 from kgen.ir.expr import Expr, variable_names
+from kgen.targets.definitions import constant
 from kgen.targets.module import ArgumentInfo, Launch
 
 __all__ = ["CudaLauncherWriter"]
@@ -154,7 +155,7 @@ class CudaLauncherWriter(LauncherWriter):
             text = self.converted(parameter)
             if text is not None:
                 name = f"kg_{position}"
-                body.append(cgen.Initializer(cgen.Const(cgen.Value(text[0], name)), text[1]))
+                body.append(constant(text[0], name, text[1]))
             passed.append(f"(void *) &{name}")
         parameters = "NULL"
         if passed:

@@ -15,6 +15,7 @@ from kgen.exporters.kernels import ExportedKernel, c_type
 from kgen.host.program import HostProgram, SizeSource
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, is_constant, is_zero, to_text
+from kgen.targets.definitions import constant
 from kgen.targets.module import ArgumentInfo
 
 __all__ = ["SizeWriter", "derived_numbers", "rank_of"]
@@ -156,7 +157,7 @@ class SizeWriter:
         for name, source, _ in equations:
             value = self._solve(source, integers)
             if name in single:
-                body.append(cgen.Initializer(cgen.Const(cgen.Value(_SIZE, name)), value))
+                body.append(constant(_SIZE, name, value))
                 continue
             tests = [f"!kg_has_{name}"]
             tests += [f"kg_has_{n}" for n in source.needs if n in self._names and n not in single]

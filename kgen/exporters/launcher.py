@@ -16,6 +16,7 @@ from kgen.exporters.integers import IntegerWriter, Range
 from kgen.exporters.kernels import ExportedKernel, c_type
 from kgen.host.program import HostProgram, has_no_gaps, n_bytes_of, variable_extents
 from kgen.ir.expr import Expr, is_constant, to_text
+from kgen.targets.definitions import constant
 from kgen.targets.module import ArgumentInfo, HostIf, HostLoop, Launch, Step
 
 __all__ = [
@@ -208,9 +209,7 @@ class LauncherWriter:
         for arg in args:
             expr = n_bytes_of(arg)
             name = bytes_name(arg)
-            body.append(
-                cgen.Initializer(cgen.Const(cgen.Value("int64_t", name)), self.integers.text(expr))
-            )
+            body.append(constant("int64_t", name, self.integers.text(expr)))
             if self.integers.range_of(expr)[1] > _MAX_BYTES:
                 text = f"array '{arg.name}' would have more than 2**62 bytes"
                 body.append(self.fail_if(f"{name} > KGEN_MAX_BYTES", "invalid_size", text))
@@ -260,7 +259,7 @@ class LauncherWriter:
         for number, buffer in enumerate(self.host.buffers):
             name = f"{_OWN}piece{number}"
             text = self.integers.text(buffer.n_bytes)
-            body.append(cgen.Initializer(cgen.Const(cgen.Value("int64_t", name)), text))
+            body.append(constant("int64_t", name, text))
             if self.integers.range_of(buffer.n_bytes)[1] > _MAX_BYTES // len(self.host.buffers):
                 array = buffer.temporaries[0].name
                 wrong = f"{name} > KGEN_MAX_BYTES / {len(self.host.buffers)}"

@@ -17,6 +17,7 @@ from kgen.exporters.launcher import (
 )
 from kgen.ir.data import ImageArg
 from kgen.ir.expr import Expr, to_text
+from kgen.targets.definitions import constant
 from kgen.targets.module import ArgumentInfo, Launch
 from kgen.targets.pocl import pocl_options, with_double_barriers
 
@@ -219,7 +220,7 @@ class OpenCLLauncherWriter(LauncherWriter):
             call = f"kgen_opencl_take(&{_CALL}, {_place('workspace')}, {first}, {size})"
             yield cgen.Initializer(taken, call)
             for arg in buffer.temporaries:
-                yield cgen.Initializer(cgen.Const(cgen.Value("cl_mem", arg.name)), _buffer(number))
+                yield constant("cl_mem", arg.name, _buffer(number))
             first = size if first == "0" else f"{first} + {size}"
 
     # -- launches ---------------------------------------------------------------------------
@@ -261,7 +262,7 @@ class OpenCLLauncherWriter(LauncherWriter):
         text = self.converted(parameter)
         if text is not None:
             name = f"kg_{position}"
-            yield cgen.Initializer(cgen.Const(cgen.Value(text[0], name)), text[1])
+            yield constant(text[0], name, text[1])
         passed = f"&{_CALL}, kg_kernel, {position}, sizeof {name}, &{name}"
         yield cgen.Statement(f"kgen_opencl_set({passed})")
 
@@ -311,7 +312,7 @@ def _memory(name: str) -> cgen.Value:
 
 
 def _found(name: str, text: str) -> cgen.Initializer:
-    return cgen.Initializer(cgen.Const(cgen.Value("kgen_opencl_memory", name)), text)
+    return constant("kgen_opencl_memory", name, text)
 
 
 def _place(name: str) -> str:

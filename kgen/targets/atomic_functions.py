@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from kgen.ir.atomicity import MemoryOrdering, MemoryScope
 from kgen.ir.types import NumpyType
+from kgen.targets.definitions import constant, helper_function
 from kgen.targets.preamble import Need, Rank
 
 __all__ = ["AtomicFunctions", "AtomicSite", "CAtomics", "CudaAtomics", "OpenCLAtomics"]
@@ -87,17 +87,6 @@ class AtomicFunctions:
         raise NotImplementedError
 
 
-def _function(
-    name: str, head: str, parameters: Sequence[cgen.Declarator], body: Sequence[cgen.Generable]
-) -> Need:
-    declaration = cgen.FunctionDeclaration(cgen.Value(head, name), parameters)
-    return Need(Rank.HELPER, name, str(cgen.FunctionBody(declaration, cgen.Block(body))))
-
-
-def _const(kind: str, name: str, value: str) -> cgen.Generable:
-    return cgen.Initializer(cgen.Const(cgen.Value(kind, name)), value)
-
-
 # -- C ---------------------------------------------------------------------------------------
 
 
@@ -125,7 +114,9 @@ class CAtomics(AtomicFunctions):
         ]
         call = "__atomic_compare_exchange(place, seen, &value, 0, %s, %s)"
         body = [cgen.Statement("return " + call % (("__ATOMIC_RELAXED",) * 2))]
-        return _function(f"kgen_exchange_{site.dtype.name}", "static inline int", parameters, body)
+        return helper_function(
+            "static inline int", f"kgen_exchange_{site.dtype.name}", parameters, body
+        )
 
     def fence(self, site: AtomicSite) -> str:
         return f"__atomic_thread_fence({_ORDERS[site.ordering]})"
@@ -160,15 +151,15 @@ def _exchange(
         cgen.Pointer(cgen.Value(site.type_name, "seen")),
         cgen.Value(site.type_name, "value"),
     ]
-    return _function(called, declared, parameters, body)
+    return helper_function(declared, called, parameters, body)
 
 
 def _exchange_word(word: _Word, pointer: str) -> list[cgen.Generable]:
     expected = word.to_bits.format("*seen")
     wanted = word.to_bits.format("value")
     return [
-        _const(word.type_name, "expected", expected),
-        _const(word.type_name, "found", f"{word.call}(({pointer}) place, expected, {wanted})"),
+        constant(word.type_name, "expected", expected),
+        constant(word.type_name, "found", f"{word.call}(({pointer}) place, expected, {wanted})"),
         cgen.Assign("*seen", word.from_bits.format("found")),
         cgen.Statement("return found == expected"),
     ]
@@ -185,11 +176,11 @@ def _exchange_part(word: _Word, pointer: str, bits: int) -> list[cgen.Generable]
         return f"rest | ({kind}) {word.to_bits.format(value)} << shift"
 
     return [
-        _const(kind, "shift", f"8 * ({kind}) ((size_t) place & 3)"),
+        constant(kind, "shift", f"8 * ({kind}) ((size_t) place & 3)"),
         cgen.Initializer(cgen.Value(pointer, "word"), f"({pointer}) ((size_t) place & ~3)"),
-        _const(kind, "rest", f"*word & ~(({kind}) {2**bits - 1:#x} << shift)"),
-        _const(kind, "expected", put("*seen")),
-        _const(kind, "found", f"{word.call}(word, expected, {put('value')})"),
+        constant(kind, "rest", f"*word & ~(({kind}) {2**bits - 1:#x} << shift)"),
+        constant(kind, "expected", put("*seen")),
+        constant(kind, "found", f"{word.call}(word, expected, {put('value')})"),
         cgen.Assign("*seen", word.from_bits.format("(found >> shift)")),
         cgen.Statement("return found == expected"),
     ]

@@ -11,6 +11,7 @@ from typing import Final
 
 import cgen
 
+from kgen.targets.definitions import constant
 from kgen.targets.functions import FunctionNames, Helper
 
 __all__ = ["ISPC_FUNCTIONS"]
@@ -47,7 +48,7 @@ def _returned(value: str, kind: str) -> list[cgen.Generable]:
 
 def _floor_div(kind: str) -> list[cgen.Generable]:
     return [
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "q")), "a / b"),
+        constant(kind, "q", "a / b"),
         cgen.Statement("return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q"),
     ]
 
@@ -55,7 +56,7 @@ def _floor_div(kind: str) -> list[cgen.Generable]:
 def _rounded(kind: str, *, cast: str = "") -> list[cgen.Generable]:
     """Round halves away from 0."""
     return [
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "whole")), "trunc(a)"),
+        constant(kind, "whole", "trunc(a)"),
         cgen.If(cgen.Line("abs(a - whole) < 0.5f"), cgen.Statement(f"return {cast}whole")),
         cgen.Statement(f"return {cast}(a < 0 ? whole - 1 : whole + 1)"),
     ]
@@ -83,7 +84,7 @@ def _of_c(name: str, operands: str, kind: str) -> list[cgen.Generable]:
         cgen.Line("foreach_active (lane)"),
         cgen.Block(
             [
-                cgen.Initializer(cgen.Const(cgen.Value(one, "value")), f"{called}({passed})"),
+                constant(one, "value", f"{called}({passed})"),
                 cgen.Assign("result", "insert(result, lane, value)"),
             ]
         ),

@@ -19,6 +19,7 @@ from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.ir.updates import besides, operands_of
 from kgen.targets.atomic_functions import AtomicSite
 from kgen.targets.conversions import real_part
+from kgen.targets.definitions import constant
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import signed_terms
 
@@ -173,7 +174,7 @@ class _AtomicWriter:
         if isinstance(operand, p.Variable | int | float):
             return [cgen.Block(self._loop(lambda old: self._combined(operator, old, text)))]
         by = self._fresh("by")
-        known = cgen.Initializer(cgen.Const(cgen.Value(self.site.type_name, by)), text)
+        known = constant(self.site.type_name, by, text)
         return [cgen.Block([known, *self._loop(lambda old: self._combined(operator, old, by))])]
 
     def _combined(self, operator: str, old: str, by: str) -> str:
@@ -221,9 +222,7 @@ class _AtomicWriter:
         writer = self.writer
         by = self._fresh("by")
         text = writer.converted(operand, self.dtype, PREC_NONE)
-        lines: list[cgen.Generable] = [
-            cgen.Initializer(cgen.Const(cgen.Value(self.site.type_name, by)), text)
-        ]
+        lines: list[cgen.Generable] = [constant(self.site.type_name, by, text)]
         whole = self.place
         part = real_part(self.dtype)
         self.dtype, dtype = part, self.dtype

@@ -31,7 +31,7 @@ from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.lane_functions import lane_name
 from kgen.targets.preamble import SeenFunction
 from kgen.targets.writers.complex import stem
-from kgen.targets.writers.complex_functions import INVERSES, inverse_name, inverse_need
+from kgen.targets.writers.complex_functions import INVERSES, inverse_need
 from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.helpers import (
     dot_product,
@@ -375,7 +375,7 @@ class CallWriter:
         if has_inverses and dtype.is_complex() and name in INVERSES:
             self.writer.type_name(dtype)
             self.writer.preamble.add(inverse_need(self.target, name, dtype))
-            return f"{inverse_name(name, dtype)}({', '.join(texts)})"
+            return f"{helper_name(name, dtype)}({', '.join(texts)})"
         if find_helper(self.target, name, dtype) is None:
             raise self._unknown(name, f"{name}({', '.join(texts)})", dtype)
         self.writer.type_name(dtype)

@@ -16,10 +16,12 @@ import cgen
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.conversions import real_part
-from kgen.targets.preamble import Need, Rank
+from kgen.targets.definitions import constant, helper_function
+from kgen.targets.preamble import Need
 from kgen.targets.writers.complex import stem
+from kgen.targets.writers.helpers import helper_name
 
-__all__ = ["INVERSES", "inverse_name", "inverse_need"]
+__all__ = ["INVERSES", "inverse_need"]
 
 #: By name: the arguments of the roots, and the two parts of the result. ``x`` and ``y`` are the
 #: parts of the argument, ``p_real``... those of the roots.
@@ -57,18 +59,10 @@ INVERSES: Final[Mapping[str, tuple[tuple[tuple[str, str], ...], str, str]]] = {
 }
 
 
-def inverse_name(name: str, dtype: NumpyType) -> str:
-    """Return the name of the function *name* for *dtype* in generated code."""
-    return f"kgen_{name}_{dtype.dtype.name}"
-
-
 def inverse_need(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Need:
     """Return the definition of the function *name* for *dtype*."""
     roots, real, imaginary = INVERSES[name]
     kind, part = target.type_name(dtype), target.type_name(real_part(dtype))
-
-    def constant(kind: str, place: str, value: str) -> cgen.Generable:
-        return cgen.Initializer(cgen.Const(cgen.Value(kind, place)), value)
 
     def library(function: str, operand: str) -> str:
         pattern = target.functions.complex[function].format(t=stem(dtype))
@@ -77,7 +71,10 @@ def inverse_need(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Need:
     def number(*parts: str) -> str:
         return f"{target.complex_constructors[dtype.dtype]}({', '.join(parts)})"
 
-    body = [constant(part, "x", library("real", "a")), constant(part, "y", library("imag", "a"))]
+    body: list[cgen.Generable] = [
+        constant(part, "x", library("real", "a")),
+        constant(part, "y", library("imag", "a")),
+    ]
     for letter, parts in zip("pq", roots, strict=False):
         body.append(constant(kind, letter, library("sqrt", number(*parts))))
         # on the cut of the root, its sign is that of the zero, which pyopencl's drops
@@ -85,9 +82,5 @@ def inverse_need(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Need:
         body.append(constant(part, f"{letter}_real", f"fabs({library('real', letter)})"))
         body.append(constant(part, f"{letter}_imag", signed))
     body.append(cgen.Statement(f"return {number(real, imaginary)}"))
-    called = inverse_name(name, dtype)
-    declaration = cgen.FunctionDeclaration(
-        cgen.Value(f"{target.helper_qualifier} {kind}", called), [cgen.Value(kind, "a")]
-    )
-    text = str(cgen.FunctionBody(declaration, cgen.Block(body)))
-    return Need(Rank.HELPER, called, text)
+    head, called = f"{target.helper_qualifier} {kind}", helper_name(name, dtype)
+    return helper_function(head, called, [cgen.Value(kind, "a")], body)

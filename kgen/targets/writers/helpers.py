@@ -10,6 +10,7 @@ import cgen
 
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyLanguage, ComplexStyle
+from kgen.targets.definitions import constant, helper_function
 from kgen.targets.functions import Helper
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.complex import stem
@@ -19,7 +20,7 @@ __all__ = ["dot_product", "find_helper", "helper_name", "helper_need", "reinterp
 
 def _floor_div(kind: str) -> list[cgen.Generable]:
     return [
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "q")), "a / b"),
+        constant(kind, "q", "a / b"),
         cgen.Statement("return q - (a % b != 0 && (a < 0) != (b < 0))"),
     ]
 
@@ -27,14 +28,14 @@ def _floor_div(kind: str) -> list[cgen.Generable]:
 def _floor_mod(kind: str) -> list[cgen.Generable]:
     """Compare signs: gcc 12 vectorizes subscripts that depend on ``r != 0`` wrongly."""
     return [
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "r")), "a % b"),
+        constant(kind, "r", "a % b"),
         cgen.Statement("return (r < 0 && b > 0) || (r > 0 && b < 0) ? r + b : r"),
     ]
 
 
 def _float_mod(kind: str, fmod: str) -> list[cgen.Generable]:
     return [
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "r")), f"{fmod}(a, b)"),
+        constant(kind, "r", f"{fmod}(a, b)"),
         cgen.Statement("return r != 0 && (r < 0) != (b < 0) ? r + b : r"),
     ]
 
@@ -86,8 +87,8 @@ def _high_half(kind: str) -> list[cgen.Generable]:
     middle = "(a >> 32) * (b & 0xffffffffU) + ((a & 0xffffffffU) * (b & 0xffffffffU) >> 32)"
     low = "(a & 0xffffffffU) * (b >> 32) + (middle & 0xffffffffU)"
     return [
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "middle")), middle),
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "low")), low),
+        constant(kind, "middle", middle),
+        constant(kind, "low", low),
         cgen.Statement("return (a >> 32) * (b >> 32) + (middle >> 32) + (low >> 32)"),
     ]
 
@@ -127,8 +128,8 @@ def _clamped(kind: str) -> list[cgen.Generable]:
 
 def _smooth(kind: str) -> list[cgen.Generable]:
     return [
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "at")), "(c - a) / (b - a)"),
-        cgen.Initializer(cgen.Const(cgen.Value(kind, "t")), "at < 0 ? 0 : at > 1 ? 1 : at"),
+        constant(kind, "at", "(c - a) / (b - a)"),
+        constant(kind, "t", "at < 0 ? 0 : at > 1 ? 1 : at"),
         cgen.Statement("return t * t * (3 - 2 * t)"),
     ]
 
@@ -141,9 +142,9 @@ def _rotated(kind: str) -> list[cgen.Generable]:
     """Write a rotation to the left, modulo the bits of the type, in those of 64."""
     bits = "(unsigned long long) a << (64 - n) >> (64 - n)"
     return [
-        cgen.Initializer(cgen.Const(cgen.Value("int", "n")), "8 * (int) sizeof(a)"),
-        cgen.Initializer(cgen.Const(cgen.Value("int", "k")), "(int) b & (n - 1)"),
-        cgen.Initializer(cgen.Const(cgen.Value("unsigned long long", "bits")), bits),
+        constant("int", "n", "8 * (int) sizeof(a)"),
+        constant("int", "k", "(int) b & (n - 1)"),
+        constant("unsigned long long", "bits", bits),
         cgen.Statement(f"return k == 0 ? a : ({kind}) (bits << k | bits >> (n - k))"),
     ]
 
@@ -189,15 +190,13 @@ def reinterpretation(target: CFamilyLanguage, own: NumpyType, wanted: NumpyType)
     """Return the function that reinterprets the bits of one type as a number of another."""
     given, made = target.type_name(own), target.type_name(wanted)
     called = f"kgen_{wanted.dtype.name}_of_{own.dtype.name}"
-    declaration = cgen.FunctionDeclaration(
-        cgen.Value(f"{target.helper_qualifier} {made}", called), [cgen.Value(given, "a")]
-    )
     body = [
         cgen.Statement(f"union {{ {given} from; {made} to; }} bits"),
         cgen.Assign("bits.from", "a"),
         cgen.Statement("return bits.to"),
     ]
-    return Need(Rank.HELPER, called, str(cgen.FunctionBody(declaration, cgen.Block(body))))
+    head = f"{target.helper_qualifier} {made}"
+    return helper_function(head, called, [cgen.Value(given, "a")], body)
 
 
 def dot_product(target: CFamilyLanguage, vector: NumpyType, number: NumpyType) -> Need:
@@ -205,13 +204,10 @@ def dot_product(target: CFamilyLanguage, vector: NumpyType, number: NumpyType) -
     kind = target.vector_of(vector.dtype)
     assert kind is not None
     called = f"kgen_dot_{number.dtype.name}x{len(kind.lanes)}"
-    declaration = cgen.FunctionDeclaration(
-        cgen.Value(f"{target.helper_qualifier} {target.type_name(number)}", called),
-        [cgen.Value(kind.name, operand) for operand in "ab"],
-    )
+    head = f"{target.helper_qualifier} {target.type_name(number)}"
+    operands = [cgen.Value(kind.name, operand) for operand in "ab"]
     products = " + ".join(f"a.{lane} * b.{lane}" for lane in kind.lanes)
-    block = cgen.Block([cgen.Statement(f"return {products}")])
-    return Need(Rank.HELPER, called, str(cgen.FunctionBody(declaration, block)))
+    return helper_function(head, called, operands, [cgen.Statement(f"return {products}")])
 
 
 def helper_name(name: str, dtype: NumpyType) -> str:
@@ -232,9 +228,7 @@ def helper_need(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Need:
     texts = [] if helper.before is None else [helper.before(type_name)]
     for variant in target.helper_variants:
         kind, result = (variant + text for text in (type_name, helper.result or type_name))
-        declaration = cgen.FunctionDeclaration(
-            cgen.Value(f"{target.helper_qualifier} {result}", called),
-            [cgen.Value(kind, operand) for operand in helper.operands],
-        )
-        texts.append(str(cgen.FunctionBody(declaration, cgen.Block(helper.body(kind)))))
+        head = f"{target.helper_qualifier} {result}"
+        operands = [cgen.Value(kind, operand) for operand in helper.operands]
+        texts.append(helper_function(head, called, operands, helper.body(kind)).text)
     return Need(Rank.HELPER, called, "\n\n".join(texts))

@@ -19,6 +19,7 @@ from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import LookBackTag, PublishTag
 from kgen.ir.types import NumpyType
+from kgen.targets.definitions import constant
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.expressions import ExpressionWriter
 
@@ -122,9 +123,9 @@ def number_groups(
     rest = "kgen_ticket"
     for number, (axis, name) in enumerate(zip("xyz", GROUP_NUMBERS, strict=True)):
         if number == len(function.groups) - 1:
-            yield cgen.Initializer(cgen.Const(cgen.Value("int", name)), rest)
+            yield constant("int", name, rest)
             return
-        yield cgen.Initializer(cgen.Const(cgen.Value("int", name)), f"{rest} % gridDim.{axis}")
+        yield constant("int", name, f"{rest} % gridDim.{axis}")
         rest += f" / gridDim.{axis}"
 
 
@@ -223,7 +224,7 @@ class _LookBack:
         shared = f"{{before}} = kgen_from_lane({self.lanes}, {{before}}, 0)"
         return cgen.Block(
             [
-                _const("int", "kgen_own", self.writer.integers.text(simplify(own))),
+                constant("int", "kgen_own", self.writer.integers.text(simplify(own))),
                 cgen.Initializer(cgen.Value("int", "kgen_left"), "kgen_own"),
                 cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(steps)),
                 *(self._each(shared) if together else ()),
@@ -233,7 +234,7 @@ class _LookBack:
     def _step(self) -> list[cgen.Generable]:
         """Return the step of a single work-item: prepend the part of the preceding group."""
         return [
-            _const("int", "kgen_other", "kgen_left - 1"),
+            constant("int", "kgen_other", "kgen_left - 1"),
             cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), "0"),
             *map(self._start, self.parts),
             *(self._declare(p, f"kgen_later_{k}", p.before) for k, p in enumerate(self.parts)),
@@ -258,13 +259,13 @@ class _LookBack:
         """Return the combination of the parts of the next groups, one for each lane."""
         state = f"kgen_other < 0 ? {_UPTO} : 0"
         return [
-            _const("int", "kgen_other", f"kgen_left - 1 - {self.lane}"),
+            constant("int", "kgen_other", f"kgen_left - 1 - {self.lane}"),
             cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), state),
             *(cgen.Value("unsigned int", f"kgen_{name}") for name in ("last", "needed", "missing")),
             *map(self._start, self.parts),
             *(self._declare(p, f"kgen_later_{k}", p.before) for k, p in enumerate(self.parts)),
             self._wait(),
-            _const("int", "kgen_count", "min(__popc(kgen_needed), kgen_left)"),
+            constant("int", "kgen_count", "min(__popc(kgen_needed), kgen_left)"),
             self._join_lanes(),
             *self._each("{before} = {other}"),
             cgen.If(
@@ -316,10 +317,6 @@ class _LookBack:
     def _declare(self, part: _Part, name: str, value: str) -> cgen.Generable:
         type_name = self.writer.type_name(self.writer.typer(part.read.assignee))
         return cgen.Initializer(cgen.Value(type_name, name), value)
-
-
-def _const(kind: str, name: str, value: str) -> cgen.Generable:
-    return cgen.Initializer(cgen.Const(cgen.Value(kind, name)), value)
 
 
 def _own_row(part: _Part) -> Expr:

@@ -12,7 +12,7 @@ from kgen.ir.expr import Expr
 from kgen.ir.random123 import GENERATORS, Generator
 from kgen.ir.types import FLOAT64, UINT64, NumpyType
 from kgen.ir.vector_values import numbers_of
-from kgen.targets.preamble import Need, Rank
+from kgen.targets.definitions import constant, helper_function
 from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.literals import literal
 
@@ -85,12 +85,9 @@ class RandomWriter:
         """Add a function to the preamble; return its name."""
         kind = self.writer.type_name(result)
         parameters = [cgen.Value(self.writer.type_name(dtype), text) for text, dtype in operands]
-        declaration = cgen.FunctionDeclaration(
-            cgen.Value(f"{self.target.helper_qualifier} {kind}", name), parameters
-        )
-        text = str(cgen.FunctionBody(declaration, cgen.Block(list(body))))
+        head = f"{self.target.helper_qualifier} {kind}"
         # helpers are sorted by name, and call only those with smaller names
-        self.writer.preamble.add(Need(Rank.HELPER, name, text))
+        self.writer.preamble.add(helper_function(head, name, parameters, body))
         return name
 
     def _function(self, generator: Generator) -> str:
@@ -159,7 +156,7 @@ class RandomWriter:
         word = self.writer.type_name(generator.word_type)
         for k, multiplier in enumerate(_MULTIPLIERS[generator.words, bits]):
             high = self._high_half(f"{multiplier:#x}U", f"x{2 * k}", bits)
-            steps.append(cgen.Initializer(cgen.Const(cgen.Value(word, f"high{k}")), high))
+            steps.append(constant(word, f"high{k}", high))
             low = cgen.Const(cgen.Value(word, f"low{k}"))
             steps.append(cgen.Initializer(low, f"{multiplier:#x}U * x{2 * k}"))
         for k in pairs:
@@ -175,7 +172,7 @@ class RandomWriter:
         words, bits = generator.words, generator.bits
         parity = " ^ ".join([f"{_PARITY[bits]:#x}U", *(f"k{k}" for k in range(words))])
         word = self.writer.type_name(generator.word_type)
-        yield cgen.Initializer(cgen.Const(cgen.Value(word, f"k{words}")), parity)
+        yield constant(word, f"k{words}", parity)
         for number in range(generator.rounds + 1):
             if number % 4 == 0:
                 yield from _add_key(words, number // 4)

@@ -13,7 +13,8 @@ from kgen.ast.nodes import Run
 from kgen.ir.expr import substitute
 from kgen.ir.fragments import BLOCK, ROW_GROUPS, TensorShape
 from kgen.ir.instruction import Assignment
-from kgen.targets.preamble import Need, Rank
+from kgen.targets.definitions import helper_function
+from kgen.targets.preamble import Need
 from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = ["Step", "device_function", "numbers_of", "step_of"]
@@ -61,12 +62,9 @@ def step_of(writer: ExpressionWriter, run: Run) -> Step:
 
 def device_function(head: str, name: str, parameters: Sequence[str], body: str) -> Need:
     """Return the definition of a function of one statement."""
-    declaration = cgen.FunctionDeclaration(
-        cgen.Value(f"static __device__ inline {head}", name),
-        [cgen.Value(*each.rsplit(" ", 1)) for each in parameters],
-    )
-    text = str(cgen.FunctionBody(declaration, cgen.Block([cgen.Statement(body)])))
-    return Need(Rank.HELPER, name, text)
+    declared = [cgen.Value(*each.rsplit(" ", 1)) for each in parameters]
+    head = f"static __device__ inline {head}"
+    return helper_function(head, name, declared, [cgen.Statement(body)])
 
 
 def numbers_of(first: int, count: int) -> str:

@@ -18,7 +18,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, involved_params
 from kgen.ir.sets.domain import sample_point
 from kgen.ir.sets.text import parse_assumptions
-from kgen.ir.unit import TranslationUnit, kernels_of
+from kgen.ir.unit import kernels_of
 from kgen.transforms.expressions.variables import substitute_everywhere, substitute_in_instructions
 from kgen.transforms.select import Meaning, NoSuchNameError, Program, matcher, transform_of
 
@@ -47,17 +47,13 @@ def fix_parameters(program: Program, /, *, within: Any = None, **value_dict: Any
     >>> print(knl.default_entrypoint.domains[0], [a.name for a in knl.default_entrypoint.args])
     { [i] : 0 <= i <= 3 } ['a']
     """
-    kernels = _kernels_of(program)
+    kernels = kernels_of(program)
     known = {name for kernel in kernels for name in _fixable_names(kernel)}
     for name in value_dict:
         if name not in known:
             names = "', '".join(kernel.name for kernel in kernels)
             raise NoSuchNameError(names, "parameter", name, sorted(known))
     return fix_used_parameters(program, value_dict, within)
-
-
-def _kernels_of(program: LoopKernel | TranslationUnit) -> list[LoopKernel]:
-    return [program] if isinstance(program, LoopKernel) else list(program.kernels())
 
 
 def _fixable_names(kernel: LoopKernel) -> frozenset[str]:
