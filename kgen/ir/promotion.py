@@ -58,6 +58,8 @@ class Literal:
 #: A value that adapts to any other type.
 UNDECIDED: Final = Literal("?", INT32)
 
+_MINUS_ONE: Final = Literal("i", INT32, -1)
+
 #: The type of an operand: known, or adapting.
 Operand: TypeAlias = NumpyType | Literal
 
@@ -201,8 +203,14 @@ def _common_literal(literals: list[Literal]) -> Literal:
 def arithmetic(*operands: Operand) -> Operand:
     """Return the type of a sum or product; booleans count as int32.
 
+    A negated boolean is 0 or -1, and adapts as -1 does: ``x - b`` has the type of ``x + b``.
+
     >>> settle(arithmetic(INT64, literal_type(1))), settle(arithmetic(BOOL8, BOOL8))
     (np:dtype('int64'), np:dtype('int32'))
+    >>> arithmetic(_UINT64, arithmetic(literal_type(-1), BOOL8))
+    np:dtype('uint64')
     """
+    if len(operands) == 2 and BOOL8 in operands and _MINUS_ONE in operands:
+        return _MINUS_ONE
     result = common(*operands)
     return INT32 if result == BOOL8 else result

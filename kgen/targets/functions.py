@@ -90,7 +90,12 @@ _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("bool", "uint8", "uint16", "uint32", "uint64")
 
 #: Integers: their extrema are helpers in C, and ``abs`` of unsigned ones is no call at all.
-_C_ABS = {"int8": "abs", "int16": "abs", "int32": "abs", "int64": "llabs"}
+_C_ABS = {
+    "int8": "(signed char) abs",
+    "int16": "(short) abs",
+    "int32": "abs",
+    "int64": "llabs",
+}
 
 _NATIVE = "cos exp exp2 log log2 log10 sin sqrt tan"
 
@@ -123,7 +128,7 @@ C_FUNCTIONS: Final = FunctionNames(
     },
     {"abs": _C_ABS},
     _C_COMPLEX,
-    {"abs": (include("stdlib.h"),), "llabs": (include("stdlib.h"),)},
+    {name: (include("stdlib.h"),) for name in _C_ABS.values()},
     {
         **_counts("__builtin_popcountll", "__builtin_clzll"),
         "native_exp10": Helper(_power_of_ten, "a"),

@@ -105,8 +105,8 @@ class CallWriter:
         """Write a call of a numeric function, in float32 if there is none for 16 bits."""
         wide = tuple(map(self._computed_in, dtypes))
         if wide == dtypes:
-            is_overloaded = function.name in BUILT_INS
-            write = self._exact if is_overloaded else partial(self.writer.converted, prec=PREC_NONE)
+            needs_type = function.name in BUILT_INS or any(map(is_promoted_to_int, dtypes))
+            write = self._exact if needs_type else partial(self.writer.converted, prec=PREC_NONE)
             texts = list(map(write, expr.parameters, dtypes))
             return self.named(function.name, texts, dtypes[0], prec)
         text = self.named(function.name, self._converted(expr, wide), wide[0], PREC_UNARY)

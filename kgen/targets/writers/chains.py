@@ -100,6 +100,8 @@ def _real(
     text_type = done if chain[0].sign else writer.text_type(chain[0].expr, done)
     for operand in chain[1:]:
         step = _step(done, operand.wanted, result)
+        if step != done and is_promoted_to_int(done) and (len(parts) > 1 or chain[0].sign):
+            parts = [f"({writer.type_name(done)}) ({''.join(parts)})"]
         wanted = writer.text_type(operand.expr, operand.wanted)
         inner = _INNER_PRECEDENCE.get(operand.sign, PREC_UNARY)
         if operand.sign == "+" and _is_index(operand, done):

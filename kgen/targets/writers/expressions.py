@@ -433,9 +433,6 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         number = self._number(expr, result)
         if number is not None:
             return self._literal(number, result, enclosing_prec)
-        if result.kind == "f":
-            fraction = p.Quotient(expr.numerator, expr.denominator)
-            return self.calls.of_type("floor", [fraction], result, enclosing_prec)
         return self._divided(expr, "/", "floor_div", enclosing_prec, result)
 
     def map_remainder(self, expr: p.Remainder, enclosing_prec: int, beside: NumpyType) -> str:

@@ -36,7 +36,23 @@ def _floor_mod(kind: str) -> list[cgen.Generable]:
 def _float_mod(kind: str, fmod: str) -> list[cgen.Generable]:
     return [
         constant(kind, "r", f"{fmod}(a, b)"),
-        cgen.Statement("return r != 0 && (r < 0) != (b < 0) ? r + b : r"),
+        cgen.If(cgen.Line("r == 0"), cgen.Statement(f"return b < 0 ? -({kind}) 0 : ({kind}) 0")),
+        cgen.Statement("return (r < 0) != (b < 0) ? r + b : r"),
+    ]
+
+
+def _float_floor_div(kind: str, fmod: str, floor: str) -> list[cgen.Generable]:
+    """Write numpy's quotient, for which ``a == a // b * b + a % b`` up to rounding.
+
+    ``floor(a / b)`` is too large where ``a / b`` is rounded up to an integer.
+    """
+    return [
+        cgen.If(cgen.Line("b == 0"), cgen.Statement("return a / b")),
+        constant(kind, "r", f"{fmod}(a, b)"),
+        constant(kind, "q", "(a - r) / b - (r != 0 && (r < 0) != (b < 0) ? 1 : 0)"),
+        constant(kind, "whole", f"{floor}(q)"),
+        cgen.If(cgen.Line("q == 0"), cgen.Statement("return 0 * (a / b)")),
+        cgen.Statement(f"return q - whole > ({kind}) 0.5f ? whole + 1 : whole"),
     ]
 
 
@@ -176,9 +192,12 @@ HELPERS: Final[Mapping[str, Helper]] = {
 
 def find_helper(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Helper | None:
     """Return the helper *name* for *dtype*, if the target has one."""
-    if name == "mod" and dtype.kind == "f":
+    if name in ("mod", "floor_div") and dtype.kind == "f":
         suffix = "f" if dtype.itemsize == 4 else ""
-        return Helper(partial(_float_mod, fmod=target.functions.real["fmod"].format(f=suffix)))
+        fmod, floor = (target.functions.real[n].format(f=suffix) for n in ("fmod", "floor"))
+        if name == "mod":
+            return Helper(partial(_float_mod, fmod=fmod))
+        return Helper(partial(_float_floor_div, fmod=fmod, floor=floor))
     if name == "pow" and dtype.kind == "u":
         return Helper(_unsigned_power)
     if name == "pow" and dtype.is_complex():

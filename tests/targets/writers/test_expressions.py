@@ -90,7 +90,7 @@ i2, i4, i8, u1, u4 = np.int16, np.int32, np.int64, np.uint8, np.uint32
         ("a[i] % 3", {"a": i4}, "kgen_mod_int32(a[i], 3)"),
         ("a[i] % 3", {"a": u4}, "a[i] % 3"),
         ("a[i] // b[i]", {"a": i4, "b": i8}, "kgen_floor_div_int64((int64_t) a[i], b[i])"),
-        ("a[i] // b[i]", {"a": f4, "b": f4}, "floorf(a[i] / b[i])"),
+        ("a[i] // b[i]", {"a": f4, "b": f4}, "kgen_floor_div_float32(a[i], b[i])"),
         # powers
         ("a[i]**2", {"a": f4}, "a[i] * a[i]"),
         ("b[i] / a[i]**2", {"a": f4, "b": f4}, "b[i] / (a[i] * a[i])"),
