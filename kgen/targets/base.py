@@ -80,6 +80,8 @@ class CFamilyLanguage(Target):
     type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {}
     #: What must stand before the code that calls a function of the language's library.
     math_needs: ClassVar[tuple[Need, ...]] = ()
+    #: The preamble of code for which a compiler's vectors of masked loads are wrong.
+    masked_load_needs: ClassVar[tuple[Need, ...]] = ()
     #: What the target calls to print, and the format of a value where it needs no other.
     print_function: ClassVar[str] = "printf"
     print_format: ClassVar[str | None] = None

@@ -56,6 +56,17 @@ _FAST_MATH: Final = Need(
 #endif""",
 )
 
+#: gcc 12 uses the first mask for all vectors of a group of masked loads; since gcc 15 the
+#: vectorizer treats such groups differently.
+_NO_MASKED_LOADS: Final = Need(
+    Rank.PRAGMA,
+    "masked-loads",
+    """\
+#if defined __GNUC__ && __GNUC__ < 15 && !defined __clang__
+#pragma GCC optimize ("no-tree-loop-if-convert")
+#endif""",
+)
+
 #: The bytes of a line of the cache.
 CACHE_LINE: Final = 64
 
@@ -134,6 +145,7 @@ class CTarget(CFamilyTarget):
         np.dtype(np.complex128): _COMPLEX,
     }
     math_needs: ClassVar[tuple[Need, ...]] = (include("math.h"),)
+    masked_load_needs: ClassVar[tuple[Need, ...]] = (_NO_MASKED_LOADS,)
     half_forms: ClassVar[Mapping[str, tuple[str, str]]] = {"float16": ("", "f16")}
     nan: ClassVar[Mapping[str, str]] = {**CFamilyTarget.nan, "float16": "(_Float16) NAN"}
     infinity: ClassVar[Mapping[str, str]] = {

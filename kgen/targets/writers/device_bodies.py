@@ -23,6 +23,7 @@ from kgen.targets.writers.declarations import declare_at_top, state_alignments
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
 from kgen.targets.writers.look_back import emit_look_back, look_back_of
+from kgen.targets.writers.masked_loads import has_groups_of_masked_loads
 from kgen.targets.writers.read_only import hide_read_only
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
@@ -50,6 +51,9 @@ def body_of(
     *written* is called with each instruction and its statements, in the order of emission.
     """
     has_lanes = bool(simd_loops_in(function.body))
+    masked_load_needs = writer.target.masked_load_needs
+    if masked_load_needs and has_groups_of_masked_loads(writer.kernel, function.body):
+        writer.preamble.add(*masked_load_needs)
     top: list[cgen.Generable] = [
         *hide_read_only(writer, function),
         *(state_alignments(writer, function.arguments) if has_lanes else ()),
