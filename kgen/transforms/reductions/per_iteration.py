@@ -81,7 +81,9 @@ def accumulate_per_iteration(
     # reductions in one loop share the loops inside it, and the contents of these
     copies = builder.inner_loops(
         (shared, apart.inames, outer),
-        lambda: builder.loops.add(apart.inames, domain_inside(kernel, outer, apart.inames)),
+        lambda: builder.loops.add(
+            apart.inames, domain_inside(kernel, outer | shared, apart.inames)
+        ),
     )
     renamed = {old: p.Variable(new) for old, new in copies.items()}
     inside = dataclasses.replace(

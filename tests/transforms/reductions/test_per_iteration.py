@@ -110,3 +110,21 @@ def test_loops_of_any_length_have_no_array_of_accumulators() -> None:
     assert "add_inames_to_insn(kernel, 'j', 'id:a_fetch_rule')" in str(info.value)
     knl = lp.add_inames_to_insn(knl, "j", "id:a_fetch_rule")
     np.testing.assert_allclose(run(knl, a=A, b=B)["out"], A @ B)
+
+
+@pytest.mark.parametrize("triangle", ["0 <= j <= i", "i <= j < 16", "0 <= j < 16 - i"])
+@pytest.mark.parametrize("length", [1, 4])
+def test_rows_of_different_lengths_keep_their_bounds(triangle: str, length: int) -> None:
+    domain = f"{{ [i, j]: 0 <= i < 16 and {triangle} }}"
+    arrays = [lp.GlobalArg("a, b, out", np.float64, shape=16)]
+    knl = lp.make_kernel(
+        domain, "out[i] = sum(j, a[i]*b[j])", arrays, target=lp.ExecutableCTarget()
+    )
+    given = {"a": np.arange(16.0), "b": np.arange(16.0) ** 2}
+    (expected,) = knl(**given)[1]
+    tiles = lp.split_iname(lp.split_iname(knl, "i", 4), "j", length)
+    fetched = lp.add_prefetch(
+        tiles, "b", ["j_inner"], fetch_outer_inames="j_outer", default_tag=None
+    )
+    (out,) = fetched(**given)[1]
+    np.testing.assert_allclose(out, expected)
