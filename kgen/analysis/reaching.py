@@ -11,7 +11,7 @@ from kgen.analysis.dependences import (
     loops_with_order,
     shared_loops,
 )
-from kgen.analysis.instances import Instances, relate, relate_sides
+from kgen.analysis.instances import Instances, in_same_iteration, relate
 from kgen.analysis.points import example
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
@@ -38,11 +38,13 @@ def describe_other_value(
     """
     accesses = list(collect_accesses(kernel))
     of_array = [access for access in accesses if access.array == writer.assignee_name]
+    before = ancestors(kernel, reader)
     write = next(a for a in of_array if a.is_write and a.insn_id == writer.id)
     for read in of_array:
         if read.is_write or read.insn_id != reader.id:
             continue
-        if read.index == write.index and writer.within_inames.issubset(read.place.inames):
+        is_same = read.index == write.index and writer.within_inames.issubset(read.place.inames)
+        if is_same and writer.id in before:
             continue
         found = _Reaching(kernel, writer.expression, write, read).find(
             [a for a in of_array if a.is_write]
@@ -73,7 +75,7 @@ class _Reaching:
         if is_only and not self._varies():
             return None
         pairs = self._pairs()
-        for pair in in_lexicographic_order(pairs, self._ordered(self.write, self.read)):
+        for pair in self._before(pairs, self.read, self.write, Side.FIRST, Side.SECOND):
             if not pair.is_empty():
                 return f"for {self._point(pair)}, '{self.read}' is read before it is written"
         missing = None if is_only else self._unwritten(pairs)
@@ -88,9 +90,7 @@ class _Reaching:
         """Return the reads, side *FIRST*, with the writes meant, side *SECOND*."""
         loops = self.read.place.inames
         pairs, _ = self.instances.meeting(self.read, self.write, loops, self.around)
-        for name in self.same:
-            pairs = relate_sides(pairs, name, "eq_set")
-        return pairs
+        return in_same_iteration(pairs, self.same)
 
     def _unwritten(self, pairs: Set) -> str | None:
         """Describe a read of an element that the write does not provably reach."""

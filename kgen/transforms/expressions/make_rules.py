@@ -161,7 +161,8 @@ def _check_use(
     kernel: LoopKernel, writer: Assignment, reader: InstructionBase, rule: SubstitutionRule
 ) -> None:
     """Reject a use where the rule would not have the assigned value."""
-    read = mentions_of(rule.expression).variables.keys() - set(rule.arguments)
+    value = expand_expression(kernel, rule.expression)
+    read = mentions_of(value).variables.keys() - set(rule.arguments)
     missing = sorted((read & kernel.inames.keys()) - reader.within_inames)
     if missing:
         raise TransformError(

@@ -71,20 +71,67 @@ def test_the_last_of_several_assignments_counts() -> None:
     [
         (["<> t = a[i] {id=t, if=i > 3}", "b[i] = t"], "it is conditional"),
         (["<> t[2*i] = a[i] {id=t}", "b[i] = t[i]"], "not distinct loop variables"),
-        (["<> t[i] = a[i] {id=t, inames=i:j}", "b[j] = t[j] + i {inames=i:j}"], None),
+        (
+            ["<> t[i] = a[i]*j {id=t, inames=i:j}", "b[j] = t[j] + i {inames=i:j}"],
+            r"for i = 0, j = 1, 't\[j\]' is read before it is written",
+        ),
         (
             ["<> t[j] = a[i, j] {id=t, inames=i:j}", "b[j] = t[j] {inames=j}"],
             "not inside 'i', on which",
         ),
     ],
 )
-def test_assignments_that_are_no_rules(text: list[str], what: str | None) -> None:
+def test_assignments_that_are_no_rules(text: list[str], what: str) -> None:
     knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", text)
-    if what is None:
-        assert rules(assignment_to_subst(knl, "t")) == ["t_subst(i) := a[i]"]
-    else:
-        with pytest.raises(lp.TransformError, match=what):
-            assignment_to_subst(knl, "t")
+    with pytest.raises(lp.TransformError, match=what):
+        assignment_to_subst(knl, "t")
+
+
+@pytest.mark.parametrize(
+    ("assigned", "read"),
+    [
+        ("a[i] = b[i] {id=w, dep=r}", "c[i] = a[i] {id=r, dep=*}"),
+        ("a[i] = b[i] {id=w}", "c[i] = a[i + 1] {id=r, dep=w}"),
+        ("a[i] = b[i] {id=w}", "c[j] = a[j + 1] {id=r, dep=w}"),
+        ("a[k] = b[k] {id=w}", "c[j] = a[j] {id=r, dep=w}"),
+        ("a[i] = b[i] {id=w}", "c[i] = a[i + 1] {id=r, dep=w, if=b[i] > 0}"),
+        ("a[i] = b[i] {id=w}", "c[i] = a[8 - i] if b[i] > 0 else 1 {id=r, dep=w}"),
+        ("a[i] = b[i] + t {id=w}", "c[i] = a[i + 1] + t {id=r, dep=w}"),
+    ],
+)
+def test_elements_that_are_not_assigned_before_are_refused(assigned: str, read: str) -> None:
+    domains = [
+        "{ [i, t]: 0 <= i < 8 and 0 <= t < 2 }",
+        "{ [j]: 0 <= j < 8 }",
+        "{ [k]: 0 <= k < 8 and k mod 2 = 0 }",
+    ]
+    data = [lp.GlobalArg("a, b, c", np.float64, shape="9"), ...]
+    knl = lp.make_kernel(domains, [assigned, read], data)
+    knl = lp.prioritize_loops(knl, "t,i")
+    with pytest.raises(lp.TransformError, match="is read before it is written|does not write"):
+        assignment_to_subst(knl, "a")
+
+
+def test_elements_that_an_earlier_iteration_assigns_are_replaced() -> None:
+    text = ["a[i] = b[i] {id=w}", "c[i] = a[i - 1] + a[i] {dep=w, if=i > 0}"]
+    data = [lp.GlobalArg("a, b, c", np.float64, shape="8")]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", text, data)
+    found = assignment_to_subst(knl, "a", force_retain_argument=True)
+    assert str(kernel_of(found).instructions[-1]).startswith("c[i] = a_subst(i - 1) + a_subst(i)")
+
+
+def test_a_rule_in_the_value_may_read_what_changes() -> None:
+    text = """
+        f(k) := 2*a[k]
+        for t
+            b[i] = f(7 - i) {id=b, dep=*}
+            a[j] = b[j] + t {id=a, dep=b}
+        end
+        """
+    domains = ["{ [t]: 0 <= t < 4 }", "{ [i, j]: 0 <= i, j < 8 }"]
+    knl = lp.make_kernel(domains, text, [lp.GlobalArg("a, b", np.float64, shape="8"), ...])
+    with pytest.raises(lp.TransformError, match="'a' may have changed between 'b' and 'a'"):
+        assignment_to_subst(knl, "b")
 
 
 def test_a_value_that_may_have_changed_is_refused() -> None:
