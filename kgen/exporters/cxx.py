@@ -13,7 +13,7 @@ from kgen.exporters.cxx_sizes import SizeWriter, rank_of
 from kgen.exporters.kernels import ExportedKernel
 from kgen.exporters.launcher import LauncherWriter
 from kgen.targets.module import ArgumentInfo
-from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
+from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, is_implementation_name
 
 __all__ = ["cxx_header"]
 
@@ -153,7 +153,7 @@ class _Overloads:
         self.kernel = kernel
         self.writers = writers
         self.sizes = SizeWriter(namespace, kernel)
-        if kernel.title in _TAKEN:
+        if kernel.title in _TAKEN or is_implementation_name(kernel.title):
             raise CodegenError(
                 f"a C++ function of namespace '{namespace}' cannot have the name '{kernel.title}'",
                 kernel=kernel.name,

@@ -46,6 +46,7 @@ _OTHER_MACROS = """
     DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS RAND_MAX EXIT_SUCCESS EXIT_FAILURE FILENAME_MAX
     FOPEN_MAX L_tmpnam P_tmpdir TMP_MAX SEEK_SET SEEK_CUR SEEK_END CLOCKS_PER_SEC
     stdin stdout stderr errno math_errhandling linux unix i386 arm
+    offsetof va_start va_arg va_end va_copy
 """
 
 #: The names of macros: of compilers, and of the headers that code includes.

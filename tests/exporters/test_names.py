@@ -51,3 +51,13 @@ def test_the_workspace_is_no_argument() -> None:
     knl = lp.make_kernel("{ [i, j]: 0 <= i, j < n }", code, args, name="turned")
     assert "'workspace'" in rejected(knl)
     assert library_files(kernel(array="workspace"), targets="c", namespace="demo")
+
+
+@pytest.mark.parametrize("name", ["class", "linux", "offsetof", "_Complex", "_Bool", "__linux__"])
+def test_kernels_have_no_names_that_compilers_keep(name: str) -> None:
+    assert f"in C++ can have the name '{name}'" in rejected(kernel(name))
+
+
+@pytest.mark.parametrize("name", ["min", "floor", "half", "kernel", "global", "float4", "_a"])
+def test_kernels_may_have_names_of_functions_and_of_other_languages(name: str) -> None:
+    assert library_files(kernel(name), targets="c", namespace="demo")
