@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import NamedTuple, TypedDict, Unpack
@@ -41,6 +41,7 @@ __all__ = [
     "counted",
     "message",
     "naming_kernel",
+    "naming_place",
     "near_names",
     "rows_of",
     "warn",
@@ -48,6 +49,7 @@ __all__ = [
 
 
 _LABELS = ("where", "at", "because", "hint")
+_ROWS = tuple(f"  {label}:" for label in _LABELS)
 
 
 def message(
@@ -110,6 +112,40 @@ class KgenError(RuntimeError):
         if self.kernel is None and f"kernel '{kernel}'" not in str(self):
             self.args = (message(str(self), kernel=kernel),)
         self.kernel = self.kernel or kernel
+
+    def name_place(self, where: str) -> None:
+        """Add the place of the error, unless the message has one.
+
+        >>> error = KgenError("the constant 300 is no uint8", kernel="mxm", hint="cast it")
+        >>> error.name_place("instruction 'a[i] = 300'")
+        >>> print(error)
+        in kernel 'mxm': the constant 300 is no uint8
+          where: instruction 'a[i] = 300'
+          hint: cast it
+        """
+        lines = str(self).split("\n")
+        rows = [k for k, line in enumerate(lines) if line.startswith(_ROWS)]
+        if not any(lines[k].startswith(_ROWS[0]) for k in rows):
+            lines.insert(min(rows, default=len(lines)), f"{_ROWS[0]} {where}")
+            self.args = ("\n".join(lines),)
+
+
+@contextlib.contextmanager
+def naming_place(where: Callable[[], str]) -> Iterator[None]:
+    """Add the place to errors of a block that name none.
+
+    >>> with naming_place(lambda: "instruction 'a[i] = 300'"):
+    ...     raise CodegenError("the constant 300 is no uint8")
+    Traceback (most recent call last):
+        ...
+    kgen.errors.CodegenError: the constant 300 is no uint8
+      where: instruction 'a[i] = 300'
+    """
+    try:
+        yield
+    except KgenError as error:
+        error.name_place(where())
+        raise
 
 
 @contextlib.contextmanager

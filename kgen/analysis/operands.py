@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pymbolic.primitives as p
 
 from kgen.analysis.typing import ExpressionTyper, UnknownType
@@ -14,7 +15,7 @@ from kgen.errors import KgenIndexError, TypeInferenceFailure
 from kgen.ir.expr import Expr, LinearSubscript, Reduction, TypeCast, WalkMapper, to_text, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.promotion import settle
+from kgen.ir.promotion import Literal, settle
 from kgen.ir.types import NumpyType, OpaqueType
 from kgen.ir.vector_values import numbers_of
 
@@ -118,7 +119,10 @@ class _Checker:
             value = self.typer.result(insn.expression)
             if isinstance(value, tuple):
                 return
-        place, own = self._type_of(insn.assignee), self._type_of(insn.expression)
+        place, value = self._type_of(insn.assignee), self.typer.operand(insn.expression)
+        own = settle(value)
+        if isinstance(value, Literal) and place.kind in "iu":
+            self._check_number(value.value, place, insn)
         vectors = [dtype for dtype in (place, own) if numbers_of(dtype.dtype) is not None]
         if vectors and place != own:
             what = (
@@ -127,6 +131,15 @@ class _Checker:
                 else ("the value assigned to a vector has another type")
             )
             raise self._error(insn.assignee, what)
+
+    def _check_number(self, value: int | float | None, dtype: NumpyType, insn: Assignment) -> None:
+        """Reject the assignment of a number that its type does not hold."""
+        limits = np.iinfo(dtype.dtype)
+        if value is not None and not limits.min - 1 < value < limits.max + 1:
+            raise self.typer.failure(
+                f"'{insn.assignee_name}', of type {dtype.dtype}, cannot be {value}",
+                f"its values are {limits.min} to {limits.max}; declare another type",
+            )
 
     def _check_comparison(self, node: p.Comparison) -> None:
         for side in (node.left, node.right):

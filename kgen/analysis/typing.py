@@ -28,6 +28,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.functions import FUNCTIONS, Function, find_function, known_function_names
 from kgen.ir.instruction import InstructionBase
+from kgen.ir.integer_values import integer_value
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import (
     UNDECIDED,
@@ -36,6 +37,7 @@ from kgen.ir.promotion import (
     adapt,
     arithmetic,
     common,
+    integer_literal,
     literal_type,
     plain,
     settle,
@@ -188,9 +190,30 @@ class ExpressionTyper:
             self._reject_vectors(expr, operands)
             what = f"in '{to_text(expr)}': {err}"
             raise self.failure(what, "cast one of the operands") from None
+        if isinstance(result, Literal) and result.kind == "i" and combine is arithmetic:
+            return self._computed(expr, types)
         if combine is arithmetic and settle(result).dtype.kind == "V":
             self._reject_vectors(expr, operands)
         return result
+
+    def _computed(self, expr: Expr, operands: Sequence[Operand]) -> Operand:
+        """Return the type of an operation on Python integers, with the value that Python computes.
+
+        A value of more than 64 bits has the type of the widest integers, which it does not fit;
+        it may be an operand of another operation (``2**64 - 1``), or be computed as a real number.
+        """
+        values = [operand.value for operand in operands if isinstance(operand, Literal)]
+        integers = [value for value in values if isinstance(value, int)]
+        if len(integers) < len(operands):
+            return arithmetic(*operands)
+        if isinstance(expr, p.Power) and integers[1] < 0:
+            return Literal("f", FLOAT64)
+        value = integer_value(expr, integers)
+        if value is None:
+            raise self.failure(
+                f"'{to_text(expr)}' is too large for every type of numbers", "use a smaller number"
+            )
+        return integer_literal(value)
 
     def _vector_type(self, expr: Expr, types: Sequence[Operand]) -> NumpyType | None:
         """Return the vector type of an operation, if at least one operand is a vector."""
@@ -311,6 +334,16 @@ class ExpressionTyper:
     def _fraction(self, expr: Any) -> _Result:
         return self._combined(arithmetic, expr, (expr.numerator, expr.denominator))
 
+    def _integer_fraction(self, expr: Any) -> _Result:
+        top, bottom = (self.operand(part) for part in (expr.numerator, expr.denominator))
+        is_zero = isinstance(bottom, Literal) and bottom.value == 0 and _is_integer(bottom)
+        if is_zero and (_is_integer(top) or top == BOOL8):
+            raise self.failure(
+                f"in '{to_text(expr)}': an integer is divided by zero",
+                "divide by another number, or by 0.0 for infinity or nan",
+            )
+        return self._combined(arithmetic, expr, (expr.numerator, expr.denominator))
+
     def _quotient(self, expr: p.Quotient) -> _Result:
         parts = (self.operand(expr.numerator), self.operand(expr.denominator))
         if all(_is_integer(part) for part in parts):
@@ -353,10 +386,28 @@ class ExpressionTyper:
                     f"'{to_text(operand)}' is {settle(dtype).dtype}",
                     hint,
                 )
+        if isinstance(expr, p.LeftShift | p.RightShift):
+            self._check_shift(expr)
         result = self._combined(arithmetic, expr, operands)
         if _is_integer(result):
             return result
         return UINT64 if widest is None else self.operand(operands[widest])
+
+    def _check_shift(self, expr: p.LeftShift | p.RightShift) -> None:
+        """Reject a shift by a constant for which the result is undefined in C."""
+        count, bits = self.operand(expr.shift), self.operand(expr.shiftee)
+        if not isinstance(count, Literal) or not isinstance(count.value, int):
+            return
+        width = None if isinstance(bits, Literal) else max(32, 8 * bits.itemsize)
+        if count.value < 0 or (width is not None and count.value >= width):
+            limits = "a number of bits that is not negative"
+            if width is not None:
+                limits = (
+                    f"a number of bits from 0 to {width - 1}, or cast '{to_text(expr.shiftee)}'"
+                )
+            raise self.failure(
+                f"'{to_text(expr)}' shifts by {count.value} bits", f"shift by {limits}"
+            )
 
     def _truth(self, expr: Expr) -> _Result:
         return BOOL8
@@ -501,10 +552,10 @@ _METHODS: dict[type[Any], Callable[[ExpressionTyper, Any], _Result]] = {
     p.Sum: ExpressionTyper._sum,
     p.Product: ExpressionTyper._arithmetic,
     p.Quotient: ExpressionTyper._quotient,
-    p.FloorDiv: ExpressionTyper._fraction,
-    p.Remainder: ExpressionTyper._fraction,
-    TruncQuotient: ExpressionTyper._fraction,
-    TruncRemainder: ExpressionTyper._fraction,
+    p.FloorDiv: ExpressionTyper._integer_fraction,
+    p.Remainder: ExpressionTyper._integer_fraction,
+    TruncQuotient: ExpressionTyper._integer_fraction,
+    TruncRemainder: ExpressionTyper._integer_fraction,
     p.Power: ExpressionTyper._power,
     p.LeftShift: ExpressionTyper._shift,
     p.RightShift: ExpressionTyper._shift,

@@ -30,6 +30,7 @@ __all__ = [
     "adapt",
     "arithmetic",
     "common",
+    "integer_literal",
     "literal_type",
     "plain",
     "settle",
@@ -79,16 +80,27 @@ def literal_type(value: Any) -> Operand:
     if isinstance(value, bool):
         return BOOL8
     if isinstance(value, int):
-        for dtype in (INT32, INT64, _UINT64):
-            if np.iinfo(dtype.dtype).min <= value <= np.iinfo(dtype.dtype).max:
-                return Literal("i", dtype, value)
-        raise TypeInferenceFailure(f"the integer {value} does not fit any integer type")
+        literal = integer_literal(value)
+        if not -(2**63) <= value < 2**64:
+            raise TypeInferenceFailure(f"the integer {value} does not fit any integer type")
+        return literal
     if isinstance(value, float):
         exact = value != value or abs(value) in (0.0, float("inf")) or _is_float32(value)
         return Literal("f", FLOAT32 if exact else FLOAT64, value)
     if isinstance(value, complex):
         return Literal("c", _COMPLEX128, max(abs(value.real), abs(value.imag)))
     raise TypeInferenceFailure(f"a constant of type '{type(value).__name__}' has no data type")
+
+
+def integer_literal(value: int) -> Literal:
+    """Return the type of a Python integer; the widest one if no type holds it.
+
+    >>> integer_literal(2**40).alone, integer_literal(2**64).alone
+    (np:dtype('int64'), np:dtype('uint64'))
+    """
+    if -(2**31) <= value < 2**31:
+        return Literal("i", INT32, value)
+    return Literal("i", INT64 if value < 2**63 else _UINT64, value)
 
 
 def _is_float32(value: float) -> bool:

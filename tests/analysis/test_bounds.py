@@ -179,3 +179,24 @@ def test_a_stray_subscript_beside_one_that_is_data_is_named_with_it() -> None:
     )
     with pytest.raises(lp.KgenError, match=r"i = 3 reads a\[4, p\["):
         lp.generate_code_v2(knl)
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["2**2", "1 << 2", "3 & 7", "~0", "i << 1", "abs(-3)", "7 ^ 4", "2*i >> 0", "i // 2**0 + 1"],
+)
+def test_subscripts_of_constants_and_shifts_are_checked(index: str) -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 3 }", f"out[i] = a[{index}]", [lp.GlobalArg("a", "float32", shape=3), ...]
+    )
+    with pytest.raises(lp.KgenIndexError, match="is outside of array 'a'"):
+        lp.generate_code_v2(knl)
+
+
+def test_subscripts_that_wrap_around_write_a_part() -> None:
+    text = "out[cast(np.uint8, i)] = 1"
+    args = [lp.GlobalArg("out", "float32", shape=512, is_input=False)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 512 }", text, args, target=lp.ExecutableCTarget())
+    _, (out,) = knl()
+    assert out[:256].tolist() == [1] * 256
+    assert out[256:].tolist() == [0] * 256  # zeroed, because not proved written

@@ -139,3 +139,55 @@ def test_a_scalar_with_an_empty_subscript(target: Any) -> None:
     data = [lp.TemporaryVariable("t", np.float32, shape=()), ...]
     unit = lp.make_kernel("{ [i]: 0 <= i < n }", insns, data, target=target)
     assert "t[" not in lp.generate_code_v2(unit).device_code().replace("out[", "")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("text", ["i // 0", "5 % 0", "a[i] // (3 - 3)", "7u // 0", "i % (1 & 2)"])
+def test_integers_are_not_divided_by_zero(text: str, target: Any) -> None:
+    with pytest.raises(TypeInferenceFailure, match=r"divided by zero(.|\n)*where: instruction"):
+        code_of(f"out[i] = {text}", target, a="int32")
+
+
+@pytest.mark.parametrize(
+    ("shift", "count"), [("1 << -1", -1), ("i << 32", 32), ("a[i] >> 64", 64), ("b[i] << 40", 40)]
+)
+def test_shifts_by_more_bits_than_there_are_are_refused(shift: str, count: int) -> None:
+    with pytest.raises(
+        TypeInferenceFailure, match=rf"shifts by {count} bits\n  where: instruction"
+    ):
+        code_of(f"out[i] = {shift}", a="int64", b="uint8")
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        ("300", "uint8"),
+        ("-1", "uint32"),
+        ("1 << 40", "int32"),
+        ("1e30", "int64"),
+        ("2**64", "uint64"),
+    ],
+)
+def test_a_number_that_its_type_does_not_hold_is_not_assigned(value: str, dtype: str) -> None:
+    with pytest.raises(
+        TypeInferenceFailure, match=rf"'a', of type {dtype}, cannot be (.|\n)*where:"
+    ):
+        code_of(f"a[i] = {value}", a=dtype)
+
+
+@pytest.mark.parametrize(
+    "text", ["10**20", "(2**64)*1", "-2 if u[i] else u[i]", "1 if u[i] > -2 else 0"]
+)
+def test_a_constant_that_no_code_can_contain_is_refused_by_instruction(text: str) -> None:
+    with pytest.raises(
+        lp.KgenError, match=r"(cannot be|is not a value)(.|\n)*where: instruction 'o"
+    ):
+        code_of(f"out[i] = {text}", u="uint64")
+
+
+def test_a_number_of_any_size_may_be_part_of_a_smaller_one() -> None:
+    code = code_of("out[i] = u[i] & (2**64 - 1)\nv[i] = b[i] + (300 - 50)", u="uint64", b="uint8")
+    assert "u[i] & 18446744073709551615u" in code
+    assert "b[i] + 250" in code
+    with pytest.raises(TypeInferenceFailure, match="too large for every type of numbers"):
+        code_of("out[i] = 10**1000000000")

@@ -96,6 +96,14 @@ CASES = [
     case("a[i] & 0xFFul | b[i]", lambda i, a, b: (a & u8(255)) | b.astype(u8), a=u8, b=i4),
     case("1.0*i*i*1000000", lambda i: i.astype(f8) * i * 1000000),
     case("a[i] - 1.0*i*i*1000000", lambda i, a: a - 1.0 * i * i * 1000000, a=f8),
+    # constants are computed as in Python
+    case("1 << 40", lambda i: np.full(N, 2**40)),
+    case("(2**40 + i) % 2**35", lambda i: (2**40 + i.astype(i8)) % 2**35),
+    case("2147483647 + 1", lambda i: np.full(N, 2**31)),
+    case("a[i] + (200 + 100)", lambda i, a: a + i4(300), a=u1),
+    case("a[i] & (2**64 - 1)", lambda i, a: a, a=u8),
+    case("2**(-1)*a[i] + 2**(-2)", lambda i, a: a / 2 + 0.25, a=f8),
+    case("a[i]*10**20", lambda i, a: a * 1e20, a=f4),
     # division
     case("a[i] / b[i]", lambda i, a, b: a / b, a=i4, b=i4),
     case("a[i] / 4", lambda i, a: a / 4, a=i8),

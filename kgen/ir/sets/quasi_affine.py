@@ -15,6 +15,7 @@ from pymbolic.mapper import Mapper
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.affine import move_to_sides
 from kgen.ir.expr import Expr, TypeCast, TypedLiteral, is_constant, to_text
+from kgen.ir.integer_values import integer_operands, integer_value
 from kgen.ir.sets.dims import Set, isl_int
 from kgen.ir.sets.domain import Aff, PwAff
 
@@ -39,17 +40,40 @@ class _AffMaker(Mapper["Aff | PwAff", []]):
     def handle_unsupported_expression(self, expr: Any, *args: Any) -> Aff | PwAff:
         raise _NotAffine(f"'{to_text(expr)}' is data, or not a sum of multiples")
 
-    map_algebraic_leaf = map_quotient = map_power = handle_unsupported_expression
-    map_left_shift = map_right_shift = map_comparison = handle_unsupported_expression
+    map_algebraic_leaf = map_quotient = map_comparison = handle_unsupported_expression
     map_logical_and = map_logical_or = map_logical_not = handle_unsupported_expression
-    map_bitwise_and = map_bitwise_or = map_bitwise_xor = handle_unsupported_expression
-    map_bitwise_not = map_tuple = handle_unsupported_expression
+    map_tuple = handle_unsupported_expression
 
     def map_constant(self, expr: Any) -> Aff | PwAff:
         if not cmath.isfinite(expr) or int(expr.real) != expr:
             raise _NotAffine(f"{expr} is not an integer")
         value = isl_int(int(expr.real))
         return isl.Aff.val_on_domain(self.space, value)
+
+    def map_power(self, expr: Expr) -> Aff | PwAff:
+        """Convert an operation that is affine only if all operands are constants."""
+        values: list[int] = []
+        for operand in integer_operands(expr):
+            value = self.rec(operand)
+            if not _is_number(value):
+                return self.handle_unsupported_expression(expr)
+            values.append(_number(value))
+        if isinstance(expr, p.Power) and values[1] < 0:
+            return self.handle_unsupported_expression(expr)
+        result = integer_value(expr, values)
+        return (
+            self.handle_unsupported_expression(expr)
+            if result is None
+            else self.map_constant(result)
+        )
+
+    map_bitwise_and = map_bitwise_or = map_bitwise_xor = map_bitwise_not = map_power
+
+    def map_left_shift(self, expr: Any) -> Aff | PwAff:
+        return self.rec(p.Product((expr.shiftee, p.Power(2, expr.shift))))
+
+    def map_right_shift(self, expr: Any) -> Aff | PwAff:
+        return self.rec(p.FloorDiv(expr.shiftee, p.Power(2, expr.shift)))
 
     def map_variable(self, expr: p.Variable) -> Aff | PwAff:
         space = self.space.get_space()
@@ -79,14 +103,20 @@ class _AffMaker(Mapper["Aff | PwAff", []]):
         return total
 
     def map_floor_div(self, expr: p.FloorDiv) -> Aff | PwAff:
-        return self.rec(expr.numerator).scale_down_val(_divisor(expr.denominator)).floor()
+        return self.rec(expr.numerator).scale_down_val(self._divisor(expr.denominator)).floor()
 
     map_trunc_quotient = map_floor_div
 
     def map_remainder(self, expr: p.Remainder) -> Aff | PwAff:
-        return self.rec(expr.numerator).mod_val(_divisor(expr.denominator))
+        return self.rec(expr.numerator).mod_val(self._divisor(expr.denominator))
 
     map_trunc_remainder = map_remainder
+
+    def _divisor(self, expr: Expr) -> isl.Val:
+        if not is_constant(expr):
+            value = self.rec(expr)
+            expr = _number(value) if _is_number(value) else expr
+        return _divisor(expr)
 
     def map_min(self, expr: p.Min) -> PwAff:
         best = as_pw_aff(self.rec(expr.children[0]))
@@ -104,6 +134,9 @@ class _AffMaker(Mapper["Aff | PwAff", []]):
         name = getattr(expr.function, "name", None)
         if name == "min":
             return self.map_min(p.Min(expr.parameters))
+        if name == "abs" and len(expr.parameters) == 1:
+            operand: Any = expr.parameters[0]
+            return self.map_max(p.Max((operand, p.Product((-1, operand)))))
         if name == "max":
             return self.map_max(p.Max(expr.parameters))
         raise _NotAffine(f"it calls '{to_text(expr.function)}'")
@@ -114,12 +147,22 @@ class _AffMaker(Mapper["Aff | PwAff", []]):
         return isl.PwAff.cond(holds, then, else_)
 
     def map_type_cast(self, expr: TypeCast) -> Aff | PwAff:
-        if not expr.type.is_integral():
+        if not expr.type.is_integral() or expr.type.itemsize < 4:
             raise _NotAffine(f"it converts to {expr.type}")
         return self.rec(expr.child)
 
     def map_typed_literal(self, expr: TypedLiteral) -> Aff | PwAff:
         return self.rec(expr.value)
+
+
+def _is_number(value: Aff | PwAff) -> bool:
+    return isinstance(value, isl.Aff) and bool(value.is_cst())
+
+
+def _number(value: Aff | PwAff) -> int:
+    """Return the value of a constant function."""
+    assert isinstance(value, isl.Aff)
+    return int(value.get_constant_val().to_python())
 
 
 def as_pw_aff(value: Aff | PwAff) -> PwAff:

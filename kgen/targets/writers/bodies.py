@@ -12,8 +12,8 @@ from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
 from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run
-from kgen.errors import CodegenError
-from kgen.ir.expr import Expr
+from kgen.errors import CodegenError, naming_place
+from kgen.ir.expr import Expr, to_text
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
@@ -165,7 +165,8 @@ class BodyEmitter:
         return integers.text(value, prec, wide=is_wide or integers.overflows(value))
 
     def _if(self, node: If, writer: ExpressionWriter) -> cgen.Generable:
-        condition = writer.condition(node.condition)
+        with naming_place(lambda: f"condition '{to_text(node.condition)}'"):
+            condition = writer.condition(node.condition)
         site = writer.divergent(writer.site, node.condition)
         body = self._body(node.body, writer, site.under(*conjuncts(node.condition)))
         orelse = None

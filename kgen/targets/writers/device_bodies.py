@@ -12,6 +12,7 @@ import cgen
 from kgen.analysis.footprints import Footprints
 from kgen.ast.nodes import DeviceFunction, For, If, Node, Run, runs_in, simd_loops_in
 from kgen.ast.tensors import count_meanwhile, loops_with_overlap
+from kgen.errors import naming_place
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.tags import CopyWaitTag, LookBackTag, TensorTag
 from kgen.ir.tree import Barrier, nodes_in
@@ -188,13 +189,14 @@ class _DeviceEmitter(BodyEmitter):
     ) -> Iterable[cgen.Generable]:
         insn = self.kernel.id_to_insn[node.insn_id]
         writer = writer.statement(site, insn.within_inames, node.values)
-        if node.insn_id in self.lanes:
-            assert isinstance(insn, Assignment)
-            value = writer.assigned(insn.expression, writer.typer(insn.assignee))
-            return [cgen.Assign(self.lanes[node.insn_id], value)]
-        if node.declares is None:
-            return statements_of(self.builder, writer, insn)
-        return declare_and_assign(self.builder, writer, insn, node.declares, node.is_only)
+        with naming_place(lambda: f"instruction '{insn}'"):
+            if node.insn_id in self.lanes:
+                assert isinstance(insn, Assignment)
+                value = writer.assigned(insn.expression, writer.typer(insn.assignee))
+                return [cgen.Assign(self.lanes[node.insn_id], value)]
+            if node.declares is None:
+                return statements_of(self.builder, writer, insn)
+            return declare_and_assign(self.builder, writer, insn, node.declares, node.is_only)
 
     def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
         if id(node) in self.with_overlap and self.overlapping is None:

@@ -42,6 +42,7 @@ from kgen.ir.expr import (
     substitute,
     to_text,
 )
+from kgen.ir.integer_values import integer_operands
 from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
@@ -382,17 +383,34 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     # -- arithmetic -----------------------------------------------------------------------
 
     def _number(self, expr: Expr, result: NumpyType) -> int | None:
-        """Return the value of an expression of Python integers only, computed as in Python.
+        """Return the value of an expression of Python integers that is computed as in Python.
 
-        Beside a real number, for example, ``1 // 3`` is 0.0.
+        Beside a real number, for example, ``1 // 3`` is 0.0; beside a uint8, ``300 - 50`` is 250.
         """
-        if result.is_integral() or not isinstance(self.typer.operand(expr), Literal):
+        operand = self.typer.operand(expr)
+        if not isinstance(operand, Literal):
             return None
-        value = evaluated(expr, {})
+        if result.is_integral() and self._fits(expr, result):
+            return None
+        value = operand.value if result.is_integral() else evaluated(expr, {})
         return value if isinstance(value, int) else None
+
+    def _fits(self, expr: Expr, dtype: NumpyType) -> bool:
+        """Tell whether *dtype* holds an expression of Python integers, and all its operands."""
+        operand = self.typer.operand(expr)
+        value = operand.value if isinstance(operand, Literal) else None
+        limits = np.iinfo(dtype.dtype)
+        if not isinstance(value, int):
+            return True
+        return limits.min <= value <= limits.max and all(
+            self._fits(part, dtype) for part in integer_operands(expr)
+        )
 
     def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        number = self._number(expr, result) if result.is_integral() else None
+        if number is not None:
+            return self._literal(number, result, enclosing_prec)
         index = self.indices.index(expr) if result == INT32 else None
         if index is not None:
             return self.integers.text(index, enclosing_prec)
@@ -403,6 +421,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        number = self._number(expr, result) if result.is_integral() else None
+        if number is not None:
+            return self._literal(number, result, enclosing_prec)
         index = self.indices.index(expr) if result == INT32 else None
         if index is not None:
             return self.integers.text(index, enclosing_prec)
@@ -437,6 +458,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_remainder(self, expr: p.Remainder, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        number = self._number(expr, result) if result.is_integral() else None
+        if number is not None:
+            return self._literal(number, result, enclosing_prec)
         return self._divided(expr, "%", "mod", enclosing_prec, result)
 
     def _divided(self, expr: Any, sign: str, helper: str, prec: int, result: NumpyType) -> str:
@@ -470,6 +494,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_power(self, expr: p.Power, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
+        number = self._number(expr, result) if result.is_integral() else None
+        if number is not None:
+            return self._literal(number, result, enclosing_prec)
         exponent: Any = expr.exponent
         if result.is_complex() and is_constant(exponent) and exponent == 0:
             return self.exact(1, result, enclosing_prec)

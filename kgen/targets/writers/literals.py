@@ -57,9 +57,12 @@ def table_entry(target: CFamilyLanguage, value: Any, dtype: NumpyType) -> str:
 def _integer(target: CFamilyLanguage, value: int, dtype: NumpyType) -> tuple[str, int]:
     limits = np.iinfo(dtype.dtype)
     if not limits.min <= value <= limits.max:
+        holds = "int64" if -(2**63) <= value < 2**63 else "uint64" if 0 <= value < 2**64 else None
         raise CodegenError(
-            f"the constant {value} is not a value of type {dtype.dtype}\n"
-            "  hint: give it a type of its own, such as numpy.int64"
+            f"the constant {value} is not a value of type {dtype.dtype}",
+            hint=f"give it a type of its own, such as numpy.{holds}"
+            if holds
+            else f"no type of integers holds it; write a real number: {float(value):g}",
         )
     if value in (-(2**31), -(2**63)):  # C negates the number without sign, which is too large
         return f"{integer_text(target, value + 1)} - 1", PREC_SUM

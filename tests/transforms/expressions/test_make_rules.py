@@ -108,7 +108,7 @@ def test_elements_that_are_not_assigned_before_are_refused(assigned: str, read: 
     data = [lp.GlobalArg("a, b, c", np.float64, shape="9"), ...]
     knl = lp.make_kernel(domains, [assigned, read], data)
     knl = lp.prioritize_loops(knl, "t,i")
-    with pytest.raises(lp.TransformError, match="is read before it is written|does not write"):
+    with pytest.raises(lp.TransformError, match=r"is read before it is written|does not write"):
         assignment_to_subst(knl, "a")
 
 
