@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from sys import float_info
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from pymbolic.mapper.evaluator import evaluate
@@ -18,6 +19,10 @@ from kgen.runtime.layouts import FreeLayout
 from kgen.targets.module import ArgumentInfo
 
 __all__ = ["CallChecker", "reject_masked", "reject_read_only"]
+
+
+#: The largest number that Python converts to a float.
+_LARGEST: Final = int(float_info.max)
 
 
 class CallChecker:
@@ -155,6 +160,12 @@ class CallChecker:
             self._reject_value(arg, wanted, value)
         if number.dtype.kind == "O" and not isinstance(value, int):
             self._reject_value(arg, wanted, value)
+        if number.dtype.kind == "O" and kind_of(arg.dtype) in "fc" and abs(value) > _LARGEST:
+            self.reject(
+                f"argument '{arg.name}' is an integer that is larger than every {arg.dtype}",
+                because=f"it has {value.bit_length()} bits",
+                hint="pass float('inf') for infinity",
+            )
         return int(value) if arg.dtype.kind in "biu" else value
 
     def _reject_value(self, arg: ArgumentInfo, wanted: str, value: Any) -> NoReturn:

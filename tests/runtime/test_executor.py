@@ -120,6 +120,14 @@ def test_a_number_that_numpy_has_no_type_for_is_refused() -> None:
         knl(a=np.ones(3), x=2**70)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_an_integer_that_is_no_real_number_is_refused(dtype: str) -> None:
+    args = [lp.GlobalArg("out", dtype, shape=3), lp.ValueArg("x", dtype)]
+    knl = lp.make_kernel("{ [i]: 0<=i<3 }", "out[i] = x", args, target=lp.ExecutableCTarget())
+    with pytest.raises(KgenError, match=f"'x' is an integer that is larger than every {dtype}"):
+        knl(x=10**400)
+
+
 def test_an_output_of_unknown_extent_is_missed_at_once() -> None:
     knl = lp.make_kernel(
         "{ [i]: 0 <= i < n }",
