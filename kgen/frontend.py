@@ -6,11 +6,12 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from kgen.analysis.overwrites import warn_of_overwrites
 from kgen.analysis.shapes import infer_argument_shapes, infer_constant_shapes
-from kgen.errors import KernelError, KgenError, near_names
+from kgen.errors import KernelError, KgenError, message, near_names
 from kgen.ir.checked import check_arguments
 from kgen.ir.construction.make import make_loop_kernel
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
@@ -222,12 +223,29 @@ def _make_checked(
         **own,
     )
     kernel = _with_duplicated_inames(kernel)
+    if kernel.loop_priority:
+        kernel = kernel.copy(loop_priority=_known_priorities(kernel))
     if fixed_parameters:
         kernel = fix_used_parameters(kernel, fixed_parameters)
     with isl_limit("finding the shapes of arguments", kernel, KernelError):
         kernel = infer_constant_shapes(infer_argument_shapes(kernel))
         warn_of_overwrites(kernel)
     return kernel
+
+
+def _known_priorities(kernel: LoopKernel) -> tuple[tuple[str, ...], ...]:
+    """Return the nestings without names that are no inames, of which the kernel warns."""
+    for name in dict.fromkeys(chain.from_iterable(kernel.loop_priority)):
+        if name not in kernel.inames:
+            text = message(
+                f"loop_priority has '{name}', which is no iname",
+                kernel=kernel.name,
+                because="a priority is advice, and holds for the other loops",
+                hint=near_names(name, kernel.inames),
+            )
+            kernel.warn(text, f"no_such_loop({name})")
+    known = (tuple(n for n in names if n in kernel.inames) for names in kernel.loop_priority)
+    return tuple(names for names in known if len(names) > 1)
 
 
 def _with_duplicated_inames(kernel: LoopKernel) -> LoopKernel:

@@ -9,6 +9,8 @@ from pytools.tag import Tag
 
 from kgen.errors import TransformError
 from kgen.ir.checked import checked
+from kgen.ir.construction.declare import check_written
+from kgen.ir.expr import variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import check_operands, read_expression
@@ -65,6 +67,10 @@ def map_instructions(
 ) -> LoopKernel:
     """Replace each matching instruction by the result of *f*.
 
+    What *f* raises is passed on. Raises :class:`TransformError` if *f* returns something else than
+    an instruction, or an instruction that uses a loop variable outside of its loop, and
+    :class:`KernelError` if the instruction assigns a loop variable or a parameter.
+
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
     >>> knl = map_instructions(knl, None, lambda insn: insn.copy(priority=7))
@@ -81,9 +87,30 @@ def map_instructions(
                 hint="return an instruction: insn.copy(...), or insn itself",
             )
         check_operands(new.expressions(), f"instruction '{new}'")
+        _check_loops(kernel, insn, new)
         return new
 
     return kernel.map_instructions(lambda insn: changed(insn) if test(insn) else insn)
+
+
+def _check_loops(kernel: LoopKernel, old: InstructionBase, new: InstructionBase) -> None:
+    """Reject a changed instruction that misuses loop variables or parameters."""
+    for name in set(new.assignee_var_names()) - set(old.assignee_var_names()):
+        if name not in kernel.array_vars:
+            check_written(kernel, new, name)
+    outside = _inames_outside(kernel, new) - _inames_outside(kernel, old)
+    if outside:
+        name = min(outside)
+        raise TransformError(
+            f"instruction '{new}' uses '{name}', and is not inside of this loop",
+            hint=f"insn.copy(within_inames=insn.within_inames | {{'{name}'}})",
+        )
+
+
+def _inames_outside(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+    """Return the inames that occur in an instruction, except those of its loops and reductions."""
+    used = frozenset(variable_names(*insn.expressions()))
+    return (used & kernel.inames.keys()) - insn.within_inames - insn.reduction_inames()
 
 
 @transform

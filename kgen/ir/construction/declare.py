@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Declared",
     "check_uses",
+    "check_written",
     "complete_arguments",
     "declare_temporaries",
     "parameter_names",
@@ -348,7 +349,7 @@ def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
         uses = list(found.ranks)
         for lhs in insn.assignees:
             name = assignee_name(lhs)
-            _check_written(kernel, insn, name)
+            check_written(kernel, insn, name)
             is_whole = isinstance(insn, CInstruction) and isinstance(lhs, p.Variable)
             if not is_whole:  # C code without subscripts writes all of an array
                 uses.append((name, -1 if isinstance(lhs, LinearSubscript) else len(index_of(lhs))))
@@ -414,7 +415,8 @@ def _check_assumptions(kernel: LoopKernel) -> None:
             )
 
 
-def _check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None:
+def check_written(kernel: LoopKernel, insn: InstructionBase, name: str) -> None:
+    """Reject an instruction that assigns *name*, which is no variable or is only read."""
     array = kernel.array_vars.get(name)
     hint = "assign to a temporary: <> name = ..."
     if name in kernel.inames:

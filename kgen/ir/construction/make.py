@@ -252,14 +252,15 @@ def _offset(given: Any) -> Any:
 
 def _priorities(given: Any) -> tuple[tuple[str, ...], ...]:
     """Read nestings: a text ``"i,j"``, or several nestings of names."""
-    if not given:
+    if given is None:
         return ()
     nestings = [given] if isinstance(given, str) else sorted(map(_names, given))
-    return tuple(_names(nesting) for nesting in nestings)
+    return tuple(filter(None, map(_names, nestings)))
 
 
 def _names(given: Any) -> tuple[str, ...]:
-    return tuple(n.strip() for n in (given.split(",") if isinstance(given, str) else given))
+    parts = given.split(",") if isinstance(given, str) else given
+    return tuple(name for part in parts if (name := part.strip()))
 
 
 def _words(given: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -551,6 +551,11 @@ def check_operands(expr: Expr, what: str) -> None:
     """
     n_open = 0  # ends that slices leave out
     for node in walk(expr):
+        if isinstance(node, p.Subscript) and is_constant(node.aggregate):
+            raise KernelError(
+                f"{node.aggregate!r} in {what} has subscripts, and is no array",
+                hint="an element is pymbolic.primitives.Variable('a')[i]",
+            )
         if isinstance(node, p.Slice):
             n_open += node.children.count(None)
         elif node is None and n_open:
