@@ -99,7 +99,7 @@ def _check_loops(kernel: LoopKernel, old: InstructionBase, new: InstructionBase)
         if name not in kernel.array_vars:
             check_written(kernel, new, name)
     outside = _inames_outside(kernel, new) - _inames_outside(kernel, old)
-    if outside:
+    if outside and new.within_inames <= kernel.inames.keys():
         name = min(outside)
         raise TransformError(
             f"instruction '{new}' uses '{name}', and is not inside of this loop",
