@@ -30,5 +30,7 @@ def test_casts_to_numbers_and_vectors(kind: Any) -> None:
 
 
 def test_inames_of_a_reduction_are_ordered_or_a_set() -> None:
-    total = lp.Reduction("sum", "k, j", parse("a"))
-    assert (total.inames, total.inames_set) == (("k", "j"), {"j", "k"})
+    names: Any = "k, j"
+    total = lp.Reduction(lp.parse_reduction_op("sum"), names, parse("a"))
+    assert total.inames == ("k", "j")
+    assert total.inames_set == {"j", "k"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_results_are_those_of_one_loop(
 @pytest.mark.parametrize(
     ("tags", "is_slow"), [({}, False), ({"inner_tag": "vec"}, False), ({"inner_tag": "unr"}, True)]
 )
-def test_other_loops_stay_vectorized(tags: dict[str, str], is_slow: bool) -> None:
+def test_other_loops_stay_vectorized(tags: dict[str, Any], is_slow: bool) -> None:
     knl = of(BODIES[0], lp.CTarget())
     knl = lp.split_iname(knl, "i", 16, **tags) if tags else knl
     assert (PRAGMA in lp.generate_code_v2(knl).device_code()) == is_slow
