@@ -75,10 +75,17 @@ def parallelize(
     for names, text in levels.items():
         clauses = _read_clauses(names, text)
         lengths = {level: n or default.get(level) for level, n in clauses.items()}
-        loops.append((require_inames(kernel, names), lengths))
+        loops.append((_require_loops(kernel, names), lengths))
     for inames, lengths in loops:
         kernel = _spread(kernel, inames, lengths)
     return kernel
+
+
+def _require_loops(kernel: LoopKernel, names: str | Iterable[str]) -> tuple[str, ...]:
+    loops = require_inames(kernel, names)
+    if not loops:
+        raise TransformError(f"{names!r} names no loop", hint=f"loops: {', '.join(kernel.inames)}")
+    return loops
 
 
 def _read_clauses(names: object, given: str | Iterable[str]) -> dict[str, int | None]:

@@ -179,6 +179,12 @@ def test_refusals(levels: str, lengths: dict[str, int], refusal: str) -> None:
     assert refusal in str(refused.value)
 
 
+@pytest.mark.parametrize("names", ["", ()])
+def test_levels_of_no_loop_are_refused(names: Any) -> None:
+    with pytest.raises(lp.TransformError, match="names no loop"):
+        lp.parallelize(vector(), {names: "gang"})
+
+
 def test_two_loops_on_one_level_are_refused() -> None:
     knl = lp.make_kernel("{ [i,j]: 0<=i,j<n }", "b[i,j] = 0")
     knl = lp.parallelize(knl, {"i": "gang", "j": "gang"}).copy(target=lp.OpenCLTarget())
