@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
+from kgen.analysis.owners import check_owners_kept
 from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg
@@ -119,7 +120,10 @@ def _split_domain(
     kernel: LoopKernel, subset: Any, within: Any, suffixes: tuple[str, str], in_launches: bool
 ) -> LoopKernel:
     split = Pieces(_without_idle_loops(kernel), subset, within, suffixes)
-    return split.with_launches() if in_launches else split.result
+    result = split.with_launches() if in_launches else split.result
+    loops = {new: old for piece in split.pieces for old, new in piece.inames.items()}
+    check_owners_kept(split.kernel, result, loops)
+    return result
 
 
 @transform_of(Meaning.CHANGED)

@@ -436,3 +436,17 @@ def test_what_another_loop_implies_is_still_said_of_instructions_outside_of_it()
     split = lp.split_domain(knl, "{ [i]: i < 2 or i > 4 }")
     for n in (0, 1, 3, 7):
         assert_same_results(knl, split, {"n": n})
+
+
+def test_parts_stay_on_the_work_items_that_have_their_private_values() -> None:
+    knl = make(
+        "{ [z, x]: 0 <= z < 8 and 0 <= x < 5 and z <= x + 3 }",
+        ["<> t[z % 2] = a[z, x] {id=t}", "out[z, x] = t[z % 2] + t[(z + 1) % 2] {dep=t}"],
+        a="8, 5",
+        out="8, 5",
+    )
+    knl = lp.tag_inames(knl, "x:l.0")
+    with pytest.raises(lp.TransformError, match="would run on other work-items") as rejected:
+        lp.split_domain(knl, "{ [z]: z != 3 }")
+    assert "'x_interior_0' begins at 1" in str(rejected.value)
+    lp.split_domain(knl, "{ [z]: z >= 2 }")
