@@ -24,7 +24,7 @@ from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, remember
 from kgen.runtime.faults import no_faults
 from kgen.runtime.guarded import Guarded, on_host
-from kgen.runtime.overlap import Extent, reject_overlap
+from kgen.runtime.overlap import extent_on_host, reject_overlap
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -399,7 +399,7 @@ class CWrapperBuilder(WrapperBuilder):
                 break
             one, other = ((name(_address(arg)), _end(arg)) for arg in pair)
             tests.append(all_of([compare(one[0], "<", other[1]), compare(other[0], "<", one[1])]))
-        closer = self.check_arrays("overlap", reject_overlap, self.host, _extent_of)
+        closer = self.check_arrays("overlap", reject_overlap, self.host, extent_on_host)
         return [if_(any_of(tests), [closer])] if tests else []
 
     def check_alignment(self, arrays: list[ArgumentInfo]) -> list[ast.stmt]:
@@ -446,11 +446,6 @@ def _address(arg: ArgumentInfo) -> str:
 def _end(arg: ArgumentInfo) -> ast.expr:
     """Return the expression of the end address of an array without gaps."""
     return ast.BinOp(name(_address(arg)), ast.Add(), from_expr(n_bytes_of(arg)))
-
-
-def _extent_of(array: np.ndarray[Any, Any]) -> Extent:
-    address: int = array.__array_interface__["data"][0]
-    return None, address, array.shape, array.strides, array.itemsize
 
 
 def find_address(reject: Callable[..., Any], array: Any, argument: str, is_written: bool) -> int:

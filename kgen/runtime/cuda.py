@@ -618,7 +618,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
     def go_through_host(self) -> list[ast.stmt]:
         """Leave calls with numpy arrays, or for numpy arrays, to the slow way."""
         device_array = self.known("GPUArray", GPUArray)
-        tests: list[ast.expr] = [name("out_host")]
+        tests: list[ast.expr] = [self.names_out_host]
         for arg in self.host.arrays:
             is_other = negate(call(builtin("isinstance"), name(arg.name), device_array))
             if not self.host.is_required_array(arg):

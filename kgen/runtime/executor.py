@@ -278,7 +278,7 @@ class ExecutorBase:
 
     def _choose(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the call with the code for its types, which the next call will try first."""
-        if self.positional and not args and kwargs.keys() >= {*self.positional}:
+        if self._names_positional(args, kwargs):
             args = tuple(kwargs.pop(name) for name in self.positional)
         foreign = self._foreign(kwargs)
         if foreign:
@@ -291,6 +291,14 @@ class ExecutorBase:
             if not entry.host.by_name[name].is_array:
                 kwargs[name] = dtype.type(kwargs[name])
         return entry.invoke(*args, **kwargs)
+
+    def _names_positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Tell whether a call passes its positional arguments by name, and none by position."""
+        return (
+            bool(self.positional)
+            and not any(arg is not None for arg in args)
+            and (kwargs.keys() >= {*self.positional})
+        )
 
     def _foreign(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the views of arguments that are arrays of other libraries."""
@@ -472,6 +480,12 @@ class ExecutorBase:
                 + (f", not {len(self.positional)}: {wanted}" if wanted else ""),
                 hint=f"pass the kernel's arguments by name: {names or 'it has none'}",
             )
+        for name in self.positional:
+            if name in kwargs:
+                self._reject(
+                    f"argument '{name}' is passed by position and by name",
+                    hint=f"leave out {name}=...",
+                )
         given = {n: v for n, v in kwargs.items() if v is not None and n not in self.optional}
         self.check_arguments(given)
         arguments = {arg.name: arg for arg in self._bundles.arguments}
@@ -499,10 +513,16 @@ class ExecutorBase:
             hint += ", or remove unused declarations: remove_unused_arguments(kernel)"
         self._reject(f"array argument '{arg.name}' is missing", hint=hint)
 
-    def _explain(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raise the error that explains a failed call, if its arguments are wrong."""
+    def _explain(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Raise the error that explains a failed call, if its arguments are wrong.
+
+        A call with its positional arguments by name is run.
+        """
+        if self._names_positional(args, kwargs):
+            return self._choose(**kwargs)
         self._check_call(args, kwargs)
         CallChecker(host).check({n: v for n, v in kwargs.items() if n not in self.optional})
+        return None
 
     def _recover(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Rerun a failed call if it has arrays of other libraries; else raise its error."""

@@ -1,4 +1,4 @@
-"""Detection of arguments that overlap in memory although the code assumes ``restrict``."""
+"""Detection of arguments, and of elements of an output, that overlap in memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import numpy as np
 
 from kgen.host.program import HostProgram
 
-__all__ = ["Extent", "reject_overlap"]
+__all__ = ["Extent", "extent_on_host", "reject_overlap", "reject_shared_elements"]
 
 #: Steps that the search for a common element may take, before bounds have to do.
 _MAX_WORK: Any = 1000
 
 #: The memory of an array, and its layout: an address, shape, strides, bytes of an element.
 Extent = tuple[Any, int, tuple[int, ...], tuple[int, ...], int]
+
+
+def extent_on_host(array: np.ndarray[Any, Any]) -> Extent:
+    """Return the memory and layout of a numpy array."""
+    address: int = array.__array_interface__["data"][0]
+    return None, address, array.shape, array.strides, array.itemsize
 
 
 def reject_overlap(
@@ -47,6 +53,53 @@ def reject_overlap(
             hint=f"pass {other.name}.copy(), or set_options(knl, restrict=False) if each element "
             "is read before it is written",
         )
+
+
+def reject_shared_elements(reject: Callable[..., Any], /, **arrays: Any) -> None:
+    """Reject a call in which two elements of an array that is written share memory."""
+    for name, array in arrays.items():
+        if _overlaps_itself(array.shape, array.strides, array.dtype.itemsize):
+            reject(
+                f"elements of argument '{name}' overlap in memory, and the kernel writes '{name}'",
+                because=f"its shape is {tuple(array.shape)} and its strides are {array.strides} "
+                f"bytes, for elements of {array.dtype.itemsize} bytes",
+                hint=f"pass {name}.copy()",
+            )
+
+
+def _overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Tell whether two elements of a layout have bytes in common."""
+    if 0 in shape:
+        return False
+    axes = sorted((abs(s), n) for s, n in zip(strides, shape, strict=False) if n > 1)
+    size = itemsize
+    for stride, extent in axes:
+        if stride < size:
+            break
+        size += (extent - 1) * stride
+    else:
+        return False
+    # Of two different elements, the first axis in which they differ separates them: into halves
+    # of the axis, or of one of its halves.
+    counts = [extent for _, extent in axes]
+    steps = tuple(stride for stride, _ in axes)
+    for axis, extent in enumerate(counts):
+        while extent > 1:
+            half = extent // 2
+            first, second = (
+                (
+                    None,
+                    start * steps[axis],
+                    (*counts[:axis], n, *counts[axis + 1 :]),
+                    steps,
+                    itemsize,
+                )
+                for start, n in ((0, half), (half, extent - half))
+            )
+            if _share(first, second):
+                return True
+            extent -= half
+    return False
 
 
 def _near(extents: Sequence[Extent]) -> list[tuple[int, int]]:

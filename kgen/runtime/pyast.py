@@ -166,11 +166,11 @@ def define(
     more: tuple[str, str],
     body: list[ast.stmt],
 ) -> ast.FunctionDef:
-    """``def function(positional=None, *more, optional=None, **more): body``."""
+    """``def function(positional=None, /, *more, optional=None, **more): body``."""
     leading, keywords = list(positional), list(optional)
     arguments = ast.arguments(
-        posonlyargs=[],
-        args=[ast.arg(text) for text in leading],
+        posonlyargs=[ast.arg(text) for text in leading],
+        args=[],
         vararg=ast.arg(more[0]),
         kwonlyargs=[ast.arg(text) for text in keywords],
         kw_defaults=[const(None) for _ in keywords],

@@ -174,7 +174,12 @@ class CallChecker:
             is_whole = arg.name in self.host.parameters or value == np.floor(value)
             hint = f"pass int({value!r})" if is_whole else _wider(arg, "float64")
         elif isinstance(value, complex | np.complexfloating):
-            hint = f"pass a part of it, such as {arg.name}.real, or {_wider(arg, 'complex128')}"
+            part = f"{arg.name}.real"
+            hint = (
+                f"pass a part of it, such as {f'int({part})' if arg.dtype.kind in 'biu' else part}"
+            )
+            if arg.name not in self.host.parameters:
+                hint += f", or {_wider(arg, 'complex128')}"
         self.reject(
             f"argument '{arg.name}' is {wanted}, not {reprlib.repr(value)}",
             because=f"its type is {arg.dtype}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -11,9 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kgen.host.program import HostProgram
-from kgen.runtime.pyast import call, name
+from kgen.ir.options import Options
+from kgen.runtime.overlap import extent_on_host, reject_overlap
+from kgen.runtime.pyast import all_of, call, compare, const, name
 from kgen.runtime.refusals import CallChecker, reject_masked, reject_read_only
-from kgen.runtime.wrapper import WrapperBuilder
+from kgen.runtime.wrapper import NONE, WrapperBuilder
 from kgen.targets.module import ArgumentInfo
 
 __all__ = ["DeviceWrapperBuilder", "Transfers", "call_through_host"]
@@ -44,7 +47,7 @@ def call_through_host(
     arguments: dict[str, Any],
     *,
     out_host: bool | None,
-    no_numpy: bool,
+    options: Options,
 ) -> Any:
     """Copy numpy arrays to the device, *invoke*, and copy what was written back.
 
@@ -55,22 +58,16 @@ def call_through_host(
     given = {arg.name: arguments[arg.name] for arg in host.arrays}
     on_host = [text for text, array in given.items() if isinstance(array, np.ndarray)]
     on_device = [t for t, array in given.items() if isinstance(array, transfers.array_class)]
-    for text, array in given.items():
-        is_known = text in on_host or text in on_device or isinstance(array, transfers.others)
-        if array is not None and not is_known:
-            wanted = f"{transfers.array_class.__module__}.{transfers.array_class.__name__}"
-            reject(
-                f"argument '{text}' is a {type(array).__module__}.{type(array).__name__}",
-                hint=f"pass a {wanted} or a numpy array",
-            )
-    reject_masked(reject, **given)
-    if on_host and no_numpy:
+    _reject_wrong(transfers, reject, given, out_host)
+    if host.restricted_pairs and not options.skip_arg_checks:
+        reject_overlap(reject, host, extent_on_host, **{text: given[text] for text in on_host})
+    if on_host and options.no_numpy:
         reject(
             f"argument '{on_host[0]}' is a numpy array, which the option no_numpy rejects",
             hint=f"copy '{on_host[0]}' to the device, or set_options(knl, no_numpy=False)",
         )
     names = [arg.name for arg in host.outputs]
-    filled = set() if out_host is False else set(on_host)
+    filled = set(on_host) if out_host is None or out_host else set()
     for text in names:
         if text in filled and not given[text].flags.writeable:
             reject_read_only(reject, text)
@@ -88,6 +85,27 @@ def call_through_host(
     return event, results if isinstance(outputs, dict) else tuple(results[t] for t in names)
 
 
+def _reject_wrong(
+    transfers: Transfers, reject: Callable[..., Any], given: Mapping[str, Any], out_host: Any
+) -> None:
+    """Reject a call with objects that are no arrays, masked arrays, or a wrong ``out_host``."""
+    for text, array in given.items():
+        is_known = isinstance(array, (np.ndarray, transfers.array_class, *transfers.others))
+        if array is not None and not is_known:
+            wanted = f"{transfers.array_class.__module__}.{transfers.array_class.__name__}"
+            reject(
+                f"argument '{text}' is a {type(array).__module__}.{type(array).__name__}",
+                hint=f"pass a {wanted} or a numpy array",
+            )
+    reject_masked(reject, **given)
+    if not (out_host is None or isinstance(out_host, bool | np.bool_)):
+        reject(
+            f"out_host is {reprlib.repr(out_host)}, which is neither a truth value nor None",
+            hint="pass out_host=True for results in numpy arrays, out_host=False for those of the "
+            "device",
+        )
+
+
 class DeviceWrapperBuilder(WrapperBuilder):
     """Builds wrappers that launch kernels on arrays of a device, or copy numpy arrays to it."""
 
@@ -100,6 +118,14 @@ class DeviceWrapperBuilder(WrapperBuilder):
     def transfers(allocator: Any, *positional: Any) -> Transfers:
         """Return how arrays get to the device of a call and back."""
         raise NotImplementedError
+
+    @property
+    def names_out_host(self) -> ast.expr:
+        """The test that a call asks for results on the host, or passes a wrong ``out_host``."""
+        out_host = name("out_host")
+        return all_of(
+            [compare(out_host, "is not", NONE), compare(out_host, "is not", const(False))]
+        )
 
     def leave_for_host(self) -> list[ast.stmt]:
         """Return the statement that runs a call with numpy arrays, or for numpy arrays."""
@@ -130,5 +156,5 @@ class DeviceWrapperBuilder(WrapperBuilder):
             lambda given: self.other(*positional, **own, out_host=False, **given),
             arguments,
             out_host=out_host,
-            no_numpy=self.options.no_numpy,
+            options=self.options,
         )

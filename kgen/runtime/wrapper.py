@@ -22,11 +22,12 @@ from kgen.host.program import (
     strides_fit,
     variable_extents,
 )
-from kgen.ir.expr import Expr, is_constant
+from kgen.ir.expr import Expr, is_constant, variable_names
 from kgen.ir.options import Options
 from kgen.ir.types import kind_of
 from kgen.ir.vector_values import numbers_of
 from kgen.runtime.faults import reject_faults
+from kgen.runtime.overlap import reject_shared_elements
 from kgen.runtime.pyast import (
     PREFIX,
     all_of,
@@ -96,9 +97,9 @@ class WrapperBuilder:
 
     The wrapper quickly checks that a call satisfies the host program. If not, it calls
     ``reject``, which finds the reason. Calls with other types go to ``other``, and calls with
-    other layouts to ``relayout``; both run the call. Unknown arguments go to ``explain``. If a
-    call fails, ``recover`` runs it again if it has arrays of other libraries, and raises
-    otherwise.
+    other layouts to ``relayout``; both run the call. Unknown arguments go to ``explain``, which
+    rejects them, except positional ones that are passed by name. If a call fails, ``recover``
+    runs it again if it has arrays of other libraries, and raises otherwise.
     """
 
     #: The wrapper's own parameters: those before the kernel's, and optional keywords.
@@ -215,9 +216,9 @@ class WrapperBuilder:
         return [return_(call(function, **_named(self.host.passed)))]
 
     def reject_more(self) -> ast.stmt:
-        """Return the test that rejects arguments that are none of the kernel's."""
+        """Return the test for arguments that are none of the kernel's, mostly rejected."""
         explained = self.call_with_all(self.own("explain", attrgetter("explain")))
-        return if_(any_of([name(MORE), name(UNKNOWN)]), [do(explained)])
+        return if_(any_of([name(MORE), name(UNKNOWN)]), [return_(explained)])
 
     def call_with_all(self, function: ast.expr) -> ast.expr:
         """Return the call of *function* with the arguments by position and a dict of the others."""
@@ -422,7 +423,29 @@ class WrapperBuilder:
             if (misfit := self.misfit(arg)) is not None
         ]
         rejected = [if_(any_of(misfits), self.call_relayout())] if misfits else []
-        return [*rejected, *self.allocate_missing(optional)]
+        return [*rejected, *self.allocate_missing(optional), *self.check_elements()]
+
+    def check_elements(self) -> list[ast.stmt]:
+        """Reject outputs with elements that share memory, if calls choose their strides.
+
+        Elements of a declared layout may: the kernel accesses other ones.
+        """
+        if self.options.skip_arg_checks:
+            return []
+        chosen = {
+            step.name
+            for step in self.host.size_steps
+            if any(source.attribute == "strides" for source in step.sources)
+        }
+        layouts = [
+            arg
+            for arg in self.host.outputs
+            if not chosen.isdisjoint(variable_names(*(arg.strides or ())))
+        ]
+        check = self.own(
+            "elements", lambda builder: partial(reject_shared_elements, builder.checker.reject)
+        )
+        return [do(call(check, **_named(layouts)))] if layouts else []
 
     def allocate_missing(self, arrays: tuple[ArgumentInfo, ...]) -> list[ast.stmt]:
         """Allocate those of *arrays* that were not passed."""

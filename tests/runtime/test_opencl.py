@@ -513,3 +513,32 @@ def test_an_allocator_is_a_function(opencl_queue: Any) -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 2*a[i]")
     with pytest.raises(lp.InvocationError, match="the allocator is 3, which cannot be called"):
         knl(opencl_queue, a=np.ones(4, np.float32), allocator=3)
+
+
+def test_a_queue_is_passed_once_by_position_or_by_name(opencl_queue: Any) -> None:
+    executor = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 2*a[i]").executor(opencl_queue)
+    for queue in (opencl_queue, 5) * 2:
+        with pytest.raises(lp.InvocationError, match="'queue' is passed by position and by name"):
+            executor(opencl_queue, queue=queue, a=A[:4])
+        _, (out,) = executor(queue=opencl_queue, a=A[:4])
+        np.testing.assert_array_equal(out, 2 * A[:4])
+
+
+@pytest.mark.parametrize("wrong", ["x", "", 0, 1, [], A, object()])
+def test_where_results_go_is_a_truth_value(wrong: Any, opencl_queue: Any, a: Any) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 2*a[i]")
+    for given in (A[:4], a[:4]) * 2:
+        with pytest.raises(lp.InvocationError, match=r"out_host is .* neither a truth value"):
+            knl(opencl_queue, a=given, out_host=wrong)
+        assert isinstance(knl(opencl_queue, a=given, out_host=np.bool_(1))[1][0], np.ndarray)
+        assert isinstance(knl(opencl_queue, a=given, out_host=False)[1][0], cla.Array)
+
+
+@pytest.mark.parametrize("value", [3 + 0j, np.complex64(3)])
+def test_a_complex_size_is_never_declared_complex(value: Any, opencl_queue: Any) -> None:
+    data = [lp.GlobalArg("out", np.float32, shape="n"), lp.ValueArg("n, k", np.int32)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = k", data)
+    with pytest.raises(lp.InvocationError, match=r"hint: pass a part of it, .*int\(n\.real\)$"):
+        knl(opencl_queue, n=value, k=2)
+    with pytest.raises(lp.InvocationError, match=r"int\(k\.real\), or declare .*'k', numpy.compl"):
+        knl(opencl_queue, n=3, k=value)

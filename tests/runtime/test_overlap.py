@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import kgen as lp
+from kgen.runtime.overlap import reject_shared_elements
 
 cl = pytest.importorskip("pyopencl")
 cla = pytest.importorskip("pyopencl.array")
@@ -97,3 +99,58 @@ def test_other_arrays_than_those_of_the_last_call_are_looked_at(opencl_queue: An
         knl(opencl_queue, a=2, x=x, y=x)
     with pytest.raises(lp.KgenError, match="overlap"):
         knl(opencl_queue, a=2, x=x[:4], y=x[2:6])
+
+
+@pytest.mark.parametrize("target", [lp.ExecutableCTarget(), lp.PyOpenCLTarget()])
+def test_numpy_arrays_overlap_on_all_targets(target: lp.TargetBase, opencl_queue: Any) -> None:
+    queue = [opencl_queue] if isinstance(target, lp.PyOpenCLTarget) else []
+    knl, x = doubled(target), np.ones(200)
+    for out in (x[:100], x[50:150]):
+        with pytest.raises(lp.InvocationError, match="'out' and 'a' overlap"):
+            knl(*queue, a=x[:100], b=np.ones(100), out=out)
+    knl(*queue, a=x[:100], b=x[:100], out=x[100:])
+    lp.set_options(knl, restrict=False)(*queue, a=x[:100], b=x[:100], out=x[:100])
+    assert (x == 3).all()
+
+
+@pytest.mark.parametrize("target", [lp.ExecutableCTarget(), lp.PyOpenCLTarget()])
+@pytest.mark.parametrize("strides", [None, "s, t"])
+@pytest.mark.parametrize("wrong", [(0, 4), (4, 4), (8, 4), (4, 0)])
+def test_written_elements_do_not_overlap(
+    target: lp.TargetBase, strides: str | None, wrong: tuple[int, int], opencl_queue: Any
+) -> None:
+    queue = [opencl_queue] if isinstance(target, lp.PyOpenCLTarget) else []
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i < 3 and 0 <= j < 4 }",
+        "out[i, j] = 2*a[i, j]",
+        [lp.GlobalArg("a, out", np.float32, shape=(3, 4), strides=strides), "..."],
+        target=target,
+    )
+    x = as_strided(np.arange(12, dtype=np.float32), (3, 4), wrong)
+    for _ in range(2):
+        with pytest.raises(lp.InvocationError, match=r"elements of argument 'out' overlap"):
+            knl(*queue, a=np.ones((3, 4), np.float32), out=x)
+    _, (out,) = knl(*queue, a=x, out=np.zeros((4, 3), np.float32).T)  # inputs may
+    assert (out == 2 * x).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_overlap_of_elements_is_decided_exactly(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        shape = tuple(map(int, rng.integers(0, 5, rng.integers(1, 4))))
+        strides = tuple(map(int, 4 * rng.integers(-9, 10, len(shape))))
+        places = sum(s * k for s, k in zip(strides, np.indices(shape), strict=True))
+        refused: list[str] = []
+        memory = np.ndarray(shape, np.float32, bytes(1000), 500, strides)
+        reject_shared_elements(lambda what, refused=refused, **_: refused.append(what), x=memory)
+        assert bool(refused) == (np.unique(places).size < np.prod(shape)), (shape, strides)
+
+
+def test_padding_of_a_declared_layout_may_overlap() -> None:
+    data = [lp.GlobalArg("out", np.float64, shape=(3, 4), strides=(2, 1)), "..."]
+    text = "out[i, j] = 10*i + j"
+    domain = "{ [i, j]: 0 <= i < 3 and 0 <= j < 2 }"
+    knl = lp.make_kernel(domain, text, data, target=lp.ExecutableCTarget())
+    _, (out,) = knl()
+    assert out[:, :2].tolist() == [[0, 1], [10, 11], [20, 21]]

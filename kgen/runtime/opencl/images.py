@@ -48,7 +48,11 @@ def with_images(
 ) -> Callable[..., Any]:
     """Return a function that makes images of the arguments *names*, and calls *invoke*."""
 
-    def call(queue: cl.CommandQueue, /, **kwargs: Any) -> Any:
+    def call(queue: Any = None, /, *more: Any, **kwargs: Any) -> Any:
+        if queue is None and not more:
+            queue = kwargs.pop("queue", None)
+        if more or not isinstance(queue, cl.CommandQueue):
+            return invoke(queue, *more, **kwargs)  # rejects them
         given = dict(kwargs)
         for name in sorted(names & kwargs.keys()):
             if kwargs[name] is not None:

@@ -96,7 +96,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         seen = [item(name(SEEN), at) for at in range(len(arrays) + len(sizes))]
         known = all_of(
             [
-                negate(name("out_host")),
+                negate(self.names_out_host),
                 *(self.is_none(arg.name) for arg in self.host.values if not arg.is_temporary),
                 *(
                     compare(call(reference), "is", name(text), "is not", NONE)
@@ -200,7 +200,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         Their offset must be one that the kernel's code supports.
         """
         leave = self.leave_for_host()
-        body: list[ast.stmt] = [if_(name("out_host"), list(leave))]
+        body: list[ast.stmt] = [if_(self.names_out_host, list(leave))]
         tests = [self.has_unfit_offset(arg) for arg in self.host.arrays]
         if tests:
             no_device_array = ast.ExceptHandler(builtin("AttributeError"), None, leave)
