@@ -6,11 +6,9 @@ import ast
 import ctypes
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -49,6 +47,7 @@ from kgen.runtime.toolchain import (
     find_c_compiler,
     knows,
     openmp_flags,
+    temporary_folder,
 )
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
 from kgen.targets.c import OPENMP, CCompiler, CTarget, ExecutableCTarget
@@ -242,10 +241,9 @@ def load_library(
             return ctypes.CDLL(loadable(path))
         except OSError:  # removed since, or a file system that allows no execution
             pass
-    # Windows removes no library that is loaded
-    with tempfile.TemporaryDirectory(prefix="kgen-", ignore_cleanup_errors=True) as folder:
-        library = Path(folder, f"kernel{library_suffix()}")
-        code = Path(folder, "kernel.c")
+    with temporary_folder(kernel) as folder:
+        library = folder / f"kernel{library_suffix()}"
+        code = folder / "kernel.c"
         compile_source(command, source, code, library, libraries=libraries, kernel=kernel)
         path = disk.store(key, library.read_bytes())
         try:

@@ -74,7 +74,8 @@ class DiskCache:
     be written, nothing is stored.
 
     What is in the folder is run, so nobody else may write there: it is made for its user only.
-    A folder or an entry that another user owns, or that others may write, is not used.
+    A folder, a folder in it or an entry that another user owns, or that others may write, is not
+    used.
 
     *folder* is by default ``$KGEN_CACHE_DIR``, else the user's cache folder for kgen. The entries
     have at most ``$KGEN_CACHE_SIZE`` MiB, by default 1024; those that have not been used for the
@@ -106,7 +107,7 @@ class DiskCache:
             return None
         path = self.path_of(key)
         try:
-            if not self._is_own(self.folder):
+            if not (self._is_own(self.folder) and self._is_own(path.parent)):
                 return None
             with open(path, "rb") as file:
                 if not self._is_own(path, os.fstat(file.fileno())):
@@ -136,6 +137,8 @@ class DiskCache:
             if not self._is_own(self.folder):
                 return None
             path.parent.mkdir(mode=0o700, exist_ok=True)
+            if not self._is_own(path.parent):
+                return None
             self._sweep()
             handle, partial = tempfile.mkstemp(prefix=_PARTIAL_PREFIX, dir=self.folder)
         except OSError:
@@ -241,7 +244,7 @@ def _entries(folder: Path) -> Iterator[tuple[int, int, str]]:
 
 def size_limit() -> int:
     """Return the maximum size of a folder's entries in bytes; rejects invalid settings."""
-    text = os.environ.get("KGEN_CACHE_SIZE", str(_DEFAULT_SIZE_MIB))
+    text = os.environ.get("KGEN_CACHE_SIZE") or str(_DEFAULT_SIZE_MIB)
     try:
         size = float(text)
     except ValueError:

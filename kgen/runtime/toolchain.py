@@ -38,6 +38,7 @@ __all__ = [
     "knows",
     "openmp_flags",
     "run_compiler",
+    "temporary_folder",
 ]
 
 NVCC_FLAGS: Final = ("-O3",)
@@ -98,12 +99,13 @@ def knows(
     compiler: tuple[str, ...], flags: tuple[str, ...], code: str = "int f(void) { return 0; }\n"
 ) -> bool:
     """Tell whether a C compiler makes a library of *code* with some flags."""
-    with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
-        path = Path(folder, "f.c")
-        path.write_text(code, encoding="utf-8")
-        product = Path(folder, f"f{library_suffix()}")
+    with temporary_folder() as folder:
+        path = folder / "f.c"
+        with _writing(None):
+            path.write_text(code, encoding="utf-8")
+        product = folder / f"f{library_suffix()}"
         words = [*compiler, "-shared", "-fPIC", "-o", str(product), str(path), *flags]
-        return run_compiler(words, Path(folder)).returncode == 0
+        return run_compiler(words, folder).returncode == 0
 
 
 def run_compiler(
@@ -167,11 +169,12 @@ def compile_source(
     kernel: str,
 ) -> None:
     """Write *source* to the file *code* and compile it to *product*; reject code with errors."""
-    code.write_text(source, encoding="utf-8")
+    with _writing(kernel):
+        code.write_text(source, encoding="utf-8")
     words = [*command, "-o", str(product), str(code), *libraries]
     result = run_compiler(words, code.parent)
     if result.returncode:
-        kept = keep_source(source, code.name)
+        kept = keep_source(source, code.name, kernel)
         output = (result.stderr or result.stdout).strip()
         raise CompilationError(
             f"the compiler rejects the generated code ({kept})",
@@ -188,16 +191,41 @@ def compile_cubin(disk: DiskCache, source: str, flags: tuple[str, ...], kernel: 
     key = content_key("cuda", source, compiler_version(command), *words)
     cubin = disk.load(key)
     if cubin is None:
-        with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
-            product = Path(folder, "kernel.cubin")
-            compile_source(words, source, Path(folder, "kernel.cu"), product, kernel=kernel)
+        with temporary_folder(kernel) as folder:
+            product = folder / "kernel.cubin"
+            compile_source(words, source, folder / "kernel.cu", product, kernel=kernel)
             cubin = product.read_bytes()
         disk.store(key, cubin)
     return cubin
 
 
-def keep_source(source: str, name: str) -> Path:
+def keep_source(source: str, name: str, kernel: str) -> Path:
     """Write code that does not compile to a file for inspection."""
-    kept = Path(tempfile.mkdtemp(prefix="kgen-failed-"), name)
-    kept.write_text(source, encoding="utf-8")
+    with _writing(kernel):
+        kept = Path(tempfile.mkdtemp(prefix="kgen-failed-"), name)
+        kept.write_text(source, encoding="utf-8")
     return kept
+
+
+@contextlib.contextmanager
+def temporary_folder(kernel: str | None = None) -> Iterator[Path]:
+    """Create a folder for a compiler, and remove it at the end of the block."""
+    with _writing(kernel):
+        # Windows removes no library that is loaded
+        made = tempfile.TemporaryDirectory(prefix="kgen-", ignore_cleanup_errors=True)
+    with made as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def _writing(kernel: str | None) -> Iterator[None]:
+    """Raise a :class:`CompilationError` where temporary files cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise CompilationError(
+            "the code for the compiler cannot be written to the folder for temporary files",
+            kernel=kernel,
+            because=str(error),
+            hint="free space there, or set the environment variable TMPDIR to another folder",
+        ) from None

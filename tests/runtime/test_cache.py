@@ -167,31 +167,31 @@ def test_the_folder_is_its_users_alone(tmp_path: Path) -> None:
     assert not path.stat().st_mode & 0o077
 
 
-@pytest.mark.parametrize("what", ["folder", "entry"])
+@pytest.mark.parametrize("what", ["folder", "inner", "entry"])
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
 def test_what_others_may_write_is_not_used(tmp_path: Path, what: str, mode: int) -> None:
     path = DiskCache(tmp_path).store(KEY, b"content")
     assert path is not None
-    (tmp_path if what == "folder" else path).chmod(mode)
+    {"folder": tmp_path, "inner": path.parent, "entry": path}[what].chmod(mode)
     cache = DiskCache(tmp_path)
     with pytest.warns(KgenWarning, match="others may write to it"):
         assert cache.load(KEY) is None
     assert cache.find(KEY) is None
-    if what == "folder":
+    if what != "entry":
         assert cache.store(KEY, b"other") is None
     else:  # replaced by one of ours
         cache.store(KEY, b"other")
         assert cache.load(KEY) == b"other"
 
 
-@pytest.mark.parametrize("what", ["folder", "entry"])
+@pytest.mark.parametrize("what", ["folder", "inner", "entry"])
 def test_what_another_user_owns_is_not_used(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = DiskCache(tmp_path).store(KEY, b"content")
     assert path is not None
     if os.geteuid() == 0:
-        os.chown(tmp_path if what == "folder" else path, 12345, -1)
+        os.chown({"folder": tmp_path, "inner": path.parent, "entry": path}[what], 12345, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.warns(KgenWarning, match="another user owns it"):
@@ -228,6 +228,8 @@ def test_a_loaded_library_outlives_its_entry(
 def test_a_size_that_is_no_number_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("KGEN_CACHE_SIZE", "")  # as if it were not set
+    assert DiskCache(tmp_path).store(KEY, b"content") is not None
     for text in ("much", "-1", "nan", "inf"):
         monkeypatch.setenv("KGEN_CACHE_SIZE", text)
         with pytest.raises(KgenError, match=f"KGEN_CACHE_SIZE is '{text}'"):

@@ -189,3 +189,44 @@ def test_compilers_of_targets_are_checked_and_kept() -> None:
     knl = tripled(lp.CCompiler(cflags=["-O1"]))
     assert pickle.loads(pickle.dumps(knl)).target == knl.target != lp.ExecutableCTarget()  # noqa: S301
     assert lp.ExecutableCTarget() == lp.ExecutableCTarget(None)
+
+
+FULL_DISK = """
+import resource
+import numpy as np
+import kgen as lp
+knl = lp.make_kernel("{ [i]: 0 <= i < 3 }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
+resource.setrlimit(resource.RLIMIT_FSIZE, (%d, %d))
+try:
+    knl(a=np.zeros(3))
+except lp.CompilationError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "message"), [(20, "cannot be written"), (5000, "compiler rejects")]
+)
+def test_a_full_disk_is_an_error_of_the_compilation(
+    size: int, message: str, tmp_path: Path
+) -> None:
+    folders = {"KGEN_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    script = FULL_DISK % (size, size)
+    shown = subprocess.run(
+        [sys.executable, "-B", "-c", script],
+        check=False,
+        env={**os.environ, **folders},
+        capture_output=True,
+        text=True,
+    )
+    assert (shown.returncode, message in shown.stdout) == (0, True), shown
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith("partial-")]
+
+
+def test_a_folder_for_temporary_files_that_is_missing(
+    nvcc: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NVCC", nvcc)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(CompilationError, match=r"temporary files(.|\n)*variable TMPDIR"):
+        compile_cubin(DiskCache(tmp_path), KERNEL + "// new", ("-arch=sm_90",), "f")

@@ -63,7 +63,7 @@ def _build(context: cl.Context, source: str, flags: tuple[str, ...], kernel: str
         program: cl.Program = cl.Program(context, source).build(list(flags))
         return program
     except cl.RuntimeError as error:
-        kept = keep_source(source, "kernel.cl")
+        kept = keep_source(source, "kernel.cl", kernel)
         raise CompilationError(
             f"the OpenCL compiler rejects the generated code ({kept})",
             kernel=kernel,
