@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+import numpy as np
 from constantdict import constantdict
 
 from kgen.errors import InvocationError, KgenError, near_names
@@ -130,6 +131,10 @@ class TargetBase(metaclass=_TargetMeta):
     def known_callables(self) -> Mapping[str, Any]:
         """The functions that this target adds or overrides, as ScalarCallables."""
         return {}
+
+    def structure_name(self, dtype: np.dtype[Any]) -> str | None:
+        """Return the name of a structure in the target's language, if it has structures."""
+        return None
 
     def load_runtime(self) -> Any:
         """Import and return the module that runs this target's code, or raise an error."""

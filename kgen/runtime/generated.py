@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +22,7 @@ from kgen.ir.digest import canonical
 from kgen.ir.expr import Reduction, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation, ReductionOperation
+from kgen.ir.types import NumpyType
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.lowering import generate_module
 from kgen.runtime.cache import DiskCache, ProcessCaches, content_key
@@ -81,7 +82,8 @@ class GeneratedCode:
         """
         if not _is_kgen_alone(unit):
             return Generated(module=generate_module(unit, entrypoint, dtypes, for_calls=True))
-        key = "\n".join((unit.code_digest(), entrypoint, canonical(dict(dtypes))))
+        names = _structure_names(unit, dtypes)
+        key = "\n".join((unit.code_digest(), entrypoint, canonical(dict(dtypes)), names))
         with self._lock:
             found = self._found.get(key)
         if found is None:
@@ -114,6 +116,26 @@ def code_of(caches: ProcessCaches) -> GeneratedCode:
         found = _code.setdefault(caches, GeneratedCode())
         caches.in_memory.add(found)
     return found
+
+
+def _structure_names(unit: TranslationUnit, dtypes: Mapping[str, np.dtype[Any]]) -> str:
+    """Return the names that the target has for structures: a registry of the process has some."""
+    arrays = (a for k in unit.kernels() for a in (*k.args, *k.temporary_variables.values()))
+    declared = (array.dtype.numpy_dtype for array in arrays if isinstance(array.dtype, NumpyType))
+    return canonical(
+        [
+            unit.target.structure_name(dtype)
+            for dtype in _with_fields((*declared, *(dtypes[name] for name in sorted(dtypes))))
+        ]
+    )
+
+
+def _with_fields(dtypes: Iterable[np.dtype[Any]]) -> Iterator[np.dtype[Any]]:
+    """Yield the structures among some types, and those of their fields."""
+    for dtype in dtypes:
+        if dtype.fields is not None:
+            yield dtype
+            yield from _with_fields(entry[0] for entry in dtype.fields.values())
 
 
 def _from_disk(disk: DiskCache, key: str) -> Generated | None:

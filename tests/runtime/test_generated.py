@@ -169,3 +169,32 @@ def test_processes_share_the_disk(tmp_path: Path) -> None:
         )
         found.append(done.stdout.strip())
     assert found == ["1", "0"]
+
+
+REGISTERED = """
+import sys
+import numpy as np
+import pyopencl as cl
+import pyopencl.tools
+import kgen as lp
+point = np.dtype([("x", np.float32), ("y", np.float64)], align=True)
+queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+if sys.argv[1:]:
+    cl.tools.get_or_register_dtype(sys.argv[1], point)
+preambles = [("10_point", "typedef struct { float x; double y; } A;")] * len(sys.argv[2:])
+data = [lp.GlobalArg("a, out", point, shape=4)]
+knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = a[i]", data, preambles=preambles)
+a = np.zeros(4, point)
+a["x"] = range(4)
+print(knl(queue, a=a)[1][0]["x"].tolist())
+"""
+
+
+def test_names_of_structures_are_part_of_the_content(opencl_queue: Any, tmp_path: Path) -> None:
+    environment = {**os.environ, "KGEN_CACHE_DIR": str(tmp_path)}
+    for words, works in ((["A"], False), ([], True), (["A", "declared"], True)):
+        command = [sys.executable, "-c", REGISTERED, *words]
+        shown = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (shown.stdout == "[0.0, 1.0, 2.0, 3.0]\n") == works, shown.stderr
