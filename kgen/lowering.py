@@ -81,6 +81,17 @@ def prepare(kernel: LoopKernel, dtypes: Mapping[str, Any] | None = None) -> Prep
     return PreparedKernel(_prepare(kernel, dtypes, None))
 
 
+def prepare_open(kernel: LoopKernel) -> PreparedKernel:
+    """Prepare a kernel for scheduling; types stay unknown, unless reductions need them.
+
+    Raises :class:`TypeInferenceFailure` if there is a reduction of an unknown type.
+    """
+    prepared = _prepare(kernel, None, None, complete=False)
+    if any(insn.has_reductions for insn in prepared.instructions):
+        return prepare(kernel)
+    return PreparedKernel(prepared)
+
+
 @limited("the preparation of code", CodegenError)
 def _prepare(
     kernel: LoopKernel,

@@ -23,7 +23,7 @@ from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
-from kgen.lowering import prepare, schedule_prepared
+from kgen.lowering import prepare_open, schedule_prepared
 from kgen.schedule.host import on_device
 from kgen.schedule.liveness import Liveness, box_over, conditions_in, launch_axes
 from kgen.schedule.threads import has_item_loops
@@ -42,7 +42,8 @@ def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = Non
     per work-item (per work-group, if it is local) that writes it. It is saved in launches that
     write it, and reloaded in those that need it; a launch that overwrites only a part of
     the slot reloads the rest first. Launches in a host loop are followed by those of the
-    next iteration. The kernel is prepared first, as for scheduling.
+    next iteration. The kernel is prepared first, as for scheduling; types that calls determine
+    stay open, unless it has reductions of them.
 
     ::
 
@@ -80,7 +81,7 @@ def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = Non
     """
     if entrypoint is not None and kernel.name != entrypoint:
         raise NoSuchNameError(kernel.name, "kernel", entrypoint, (kernel.name,))
-    prepared = prepare(kernel)
+    prepared = prepare_open(kernel)
     sequential = has_item_loops(prepared)
     prepared, schedule = schedule_prepared(prepared, has_axes=not sequential)
     if len(schedule.launches) < 2:

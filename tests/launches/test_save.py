@@ -190,6 +190,38 @@ def test_what_is_moved(name: str) -> None:
     assert moves(make()) == wanted
 
 
+def without_types(program: Any) -> Any:
+    """Leave the types of arrays to calls."""
+    knl = program.default_entrypoint
+    given = {n: t.copy(dtype=None) for n, t in knl.temporary_variables.items()}
+    args = [arg.copy(dtype=None) if isinstance(arg, lp.GlobalArg) else arg for arg in knl.args]
+    return program.with_kernel(knl.copy(args=tuple(args), temporary_variables=given))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_types_can_be_open(name: str) -> None:
+    typed = CASES[name][0]()
+    saved, wanted = map(lp.save_and_reload_temporaries, (without_types(typed), typed))
+    shown, expected = (list(map(str, p.default_entrypoint.instructions)) for p in (saved, wanted))
+    assert shown == expected
+
+
+def test_types_of_saved_values_come_from_a_call(opencl_queue: Any) -> None:
+    knl = lp.save_and_reload_temporaries(without_types(rotate()))
+    for dtype in (np.float32, np.int64):
+        a = np.arange(12, dtype=dtype)
+        knl(opencl_queue, a=a)
+        np.testing.assert_array_equal(a, np.roll(np.arange(12), 1))
+
+
+def test_a_kernel_of_one_launch_needs_no_types() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<n }", "<> t = a[i]\no[i] = 2*t")
+    assert lp.save_and_reload_temporaries(knl) is knl
+    knl = lp.make_kernel("{ [i, j]: 0<=i<n and 0<=j<9 }", "o[i] = sum(j, a[j])")
+    with pytest.raises(lp.TypeInferenceFailure, match="the type of 'a' is not known"):
+        lp.save_and_reload_temporaries(knl)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_results_on_a_device(name: str, device: Any) -> None:
     make, shape, expected, _ = CASES[name]
