@@ -49,8 +49,9 @@ class SearchSpace:
         restrictions: Restriction | Iterable[Restriction] = (),
     ) -> None:
         self.tune_params = _checked(tune_params)
-        given = [restrictions] if isinstance(restrictions, str) else restrictions
-        self.restrictions = tuple([given] if callable(given) else given)
+        if isinstance(restrictions, str) or not isinstance(restrictions, Iterable):
+            restrictions = [restrictions]
+        self.restrictions = tuple(restrictions)
         conditions = [c for r in self.restrictions for c in conditions_of(r, self.names)]
         self._set_rows(restricted_product(self.tune_params, conditions))
 

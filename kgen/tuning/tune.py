@@ -13,7 +13,7 @@ import numpy as np
 
 from kgen.errors import KgenError, near_names
 from kgen.ir.checked import checked
-from kgen.ir.types import read_type
+from kgen.ir.types import KgenType, read_type
 from kgen.performance.device import Device
 from kgen.runtime.system import require_posix
 from kgen.targets.opencl import PyOpenCLTarget
@@ -40,6 +40,8 @@ _EVALUATIONS = 200
 _FIRST, _STARTS = 16, 5
 #: The number of random rows from which the strategy `heuristic` measures the best one.
 _COMPARED = 32
+#: The most seconds that a process waits, and the most workers: more than any has.
+_LARGEST = 10**9
 _METRICS = ("time", "energy", "registers")
 
 
@@ -359,11 +361,16 @@ def _problems(sizes: Any, types: Any) -> Iterator[Problem]:
     """Yield all pairs of sizes and types."""
     for numbers in _listed(sizes, "sizes", {"n": 1024}):
         for dtypes in _listed(types, "types", {"a": "float32"}):
-            names = {
-                name: read_type(dtype, f"types['{name}']").numpy_dtype.name
-                for name, dtype in dtypes.items()
-            }
+            names = {name: _type_name(name, dtype) for name, dtype in dtypes.items()}
             yield Problem({n: plain_number(v) for n, v in numbers.items()}, names)
+
+
+def _type_name(name: str, given: Any) -> str:
+    """Return the name of the type of an argument, or reject what is none."""
+    dtype = read_type(given, f"types['{name}']")
+    if not isinstance(dtype, KgenType):
+        raise KgenError(f"types['{name}'] is {given!r}, not a type", hint="'float32', numpy.int64")
+    return str(dtype.numpy_dtype.name)
 
 
 def plain_number(value: Any) -> Any:
@@ -398,8 +405,8 @@ def _check_running(executor: Any, workers: int | None, timeout: float) -> None:
             hint="ProcessPoolExecutor(2), client.get_executor() of dask, MPIPoolExecutor()",
         )
     for name, number in (("workers", workers), ("timeout", timeout)):
-        if number is not None and not number > 0:
-            raise KgenError(f"{name}= is a positive number, not {number!r}")
+        if number is not None and not 0 < number <= _LARGEST:
+            raise KgenError(f"{name}= is a positive number of at most {_LARGEST}, not {number!r}")
 
 
 def _devices(device: Any) -> list[str | None]:

@@ -270,7 +270,11 @@ def test_difference_knows_nan_and_unwritten_elements() -> None:
         ({"executor": "dask"}, "executor= is a concurrent.futures.Executor"),
         ({"executor": threading.Lock()}, "get_executor"),
         ({"workers": 0}, "workers= is a positive number"),
+        ({"timeout": 10**30}, "timeout= is a positive number of at most 1000000000"),
+        ({"timeout": float("nan")}, "timeout= is a positive number"),
+        ({"restrictions": float("nan")}, "restriction nan is neither text nor a function"),
         ({"types": {"a": "float33"}}, "float33"),
+        ({"types": {"a": None}}, r"types\['a'\] is None, not a type"),
         ({"arguments": {"a": threading.Lock()}}, "cannot be built in another process"),
     ],
 )

@@ -304,7 +304,7 @@ def extract_subst(
         a[i] = sin(2*b[i]) + sin(2*i)   =>   f(x) := sin(2*x)
                                              a[i] = f(b[i]) + f(i)
 
-    Raises :class:`TransformError` if nothing matches the template.
+    Raises :class:`TransformError` if nothing matches the template, or if it is only a parameter.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = sin(2*b[i]) + sin(2*i)")
@@ -317,6 +317,12 @@ def extract_subst(
     unused = [name for name in arguments if name not in mentions_of(pattern).variables]
     if unused:
         raise TransformError(f"parameter '{unused[0]}' is not in the template '{to_text(pattern)}'")
+    if isinstance(pattern, p.Variable) and arguments:
+        raise TransformError(
+            f"the template '{pattern.name}' is only a parameter, which matches every expression",
+            hint=f"a template has operations, such as '2*{pattern.name}'; a variable is found "
+            "without parameters",
+        )
     rule = SubstitutionRule(subst_name, arguments, pattern)
     extractor = _Extractor(rule)
     test = matcher(kernel, within)

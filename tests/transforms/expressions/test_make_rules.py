@@ -269,3 +269,9 @@ def test_sums_over_a_triangle_stay_in_their_loop() -> None:
         other = lp.make_kernel(domain, [text[0], text[1] % ("k", index)])
         with pytest.raises(lp.TransformError, match=rf"'t\[{index}\]' in .*\n.*\n.* depend on 'i'"):
             lp.assignment_to_subst(other, "t")
+
+
+@pytest.mark.parametrize("name", ["x", "i", "b"])
+def test_a_template_is_more_than_a_parameter(name: str) -> None:
+    with pytest.raises(lp.TransformError, match=f"'{name}' is only a parameter, which matches"):
+        extract_subst(waves(), "f", name, [name])
