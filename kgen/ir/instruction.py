@@ -105,7 +105,8 @@ class InstructionBase(Taggable):
     * ``depends_on``: ids that run before; ``depends_on_is_final`` switches off the
       single-writer heuristic
     * ``no_sync_with``: pairs ``(id, scope)``, scope in local, global, any
-    * ``predicates``: conditions, all of which must hold
+    * ``predicates``: conditions, all of which must hold; numbers hold unless they are 0, and
+      ``None`` is no condition
     * ``conflicts_with_groups``, ``groups``: sets of instructions that must not interleave
 
     >>> insn = Assignment("out[i]", "a[i] + t", depends_on="load", predicates=["i > 0"])

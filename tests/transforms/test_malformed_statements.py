@@ -50,3 +50,18 @@ def test_a_priority_of_a_loop_that_does_not_exist_warns(priority: Any) -> None:
 @pytest.mark.parametrize("priority", ["", ",", [[]], [""]])
 def test_an_empty_priority_is_none(priority: Any) -> None:
     assert two_loops(loop_priority=priority)["knl"].loop_priority == ()
+
+
+@pytest.mark.parametrize(("predicates", "runs"), [(None, 1), ([5], 1), ([2.5], 1), ([5, 0], 0)])
+def test_numbers_are_conditions(predicates: Any, runs: int) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 3 }", "out[i] = 1", target=lp.ExecutableCTarget())
+    knl = lp.map_instructions(knl, None, lambda insn: insn.copy(predicates=predicates))
+    _, (out,) = knl()
+    assert out.tolist() == [runs] * 3
+
+
+@pytest.mark.parametrize("predicate", [None, object(), b"x", (), ""])
+def test_other_objects_are_no_conditions(predicate: Any) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 3 }", "out[i] = 1")
+    with pytest.raises(lp.KgenError, match=r"condition of an instruction|expected an expression"):
+        lp.map_instructions(knl, None, lambda insn: insn.copy(predicates=[predicate]))
