@@ -8,21 +8,33 @@ import pymbolic.primitives as p
 from constantdict import constantdict
 
 from kgen.analysis.intervals import AXIS_TAGS, IntervalFinder, assumed_of
-from kgen.errors import ExpressionToAffineConversionError
+from kgen.analysis.typing import ExpressionTyper
+from kgen.errors import ExpressionToAffineConversionError, KgenError
+from kgen.ir.analyses import Analysis
 from kgen.ir.data import ArrayBase, ValueArg
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
     LinearSubscript,
     LocalHardwareAxisIndex,
+    TypeCast,
+    TypedLiteral,
+    walk,
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import from_named, has_param
 from kgen.ir.sets.domain import constant_bounds
 from kgen.ir.sets.interval import ANYTHING, Interval, range_of_type
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
+from kgen.ir.types import NumpyType
 
 __all__ = ["Signs"]
+
+#: Operations whose results are truncated to 8 and 16 bits if the operands have no more.
+_TRUNCATED = (p.Sum, p.Product, p.Call, p.Power, p.LeftShift, p.FloorDiv, p.BitwiseNot)
+_IS_NARROW = Analysis[bool](
+    LoopKernel, "instructions", "args", "temporary_variables", "substitutions"
+)
 
 
 class Signs(IntervalFinder):
@@ -37,6 +49,22 @@ class Signs(IntervalFinder):
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel)
         self._assumed = assumed_of(kernel, (p.Variable,))
+        is_narrow = kernel.analyses.answer(_IS_NARROW, None, lambda: _has_narrow(kernel))
+        self._typer = ExpressionTyper(kernel) if is_narrow else None
+
+    def interval(self, expr: Expr) -> Interval:
+        """Return bounds on *expr*, wherever it is evaluated."""
+        found = super().interval(expr)
+        if self._typer is None or not isinstance(expr, _TRUNCATED):
+            return found
+        try:
+            dtype = self._typer.operand(expr)
+        except KgenError:  # of something that has no type yet
+            return found
+        if not isinstance(dtype, NumpyType) or not _is_narrow(dtype):
+            return found
+        of_type = range_of_type(dtype.numpy_dtype)
+        return found if found.is_inside(of_type) else of_type
 
     def under(self, *conditions: Expr) -> Signs:
         """Return this with the constraints of *conditions* on hardware axes: ``lid(0) < 8``."""
@@ -93,6 +121,23 @@ class Signs(IntervalFinder):
     def axis(self, expr: GroupHardwareAxisIndex | LocalHardwareAxisIndex) -> Interval:
         """Return bounds of the index along a hardware axis, under enclosing conditions."""
         return self.axes.get(expr) or super().axis(expr)
+
+
+def _has_narrow(kernel: LoopKernel) -> bool:
+    """Tell whether the kernel may compute with integers of 8 or 16 bits."""
+    declared = (*kernel.args, *kernel.temporary_variables.values())
+    if any(_is_narrow(one.dtype) for one in declared if isinstance(one.dtype, NumpyType)):
+        return True
+    bodies = [rule.expression for rule in kernel.substitutions.values()]
+    exprs = (expr for insn in kernel.instructions for expr in insn.expressions())
+    return any(
+        isinstance(node, TypeCast | TypedLiteral) and _is_narrow(node.type)
+        for node in walk(*exprs, *bodies)
+    )
+
+
+def _is_narrow(dtype: NumpyType) -> bool:
+    return dtype.kind in "iu" and dtype.itemsize < 4
 
 
 def _of_data(declared: ArrayBase | ValueArg | None) -> Interval:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
+import numpy as np
 import pymbolic.primitives as p
 
 from kgen.errors import KgenError, TypeInferenceFailure, counted, message, near_names
@@ -28,7 +29,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.functions import FUNCTIONS, Function, find_function, known_function_names
 from kgen.ir.instruction import InstructionBase
-from kgen.ir.integer_values import integer_value
+from kgen.ir.integer_values import integer_operands, integer_value
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import (
     UNDECIDED,
@@ -336,7 +337,7 @@ class ExpressionTyper:
 
     def _integer_fraction(self, expr: Any) -> _Result:
         top, bottom = (self.operand(part) for part in (expr.numerator, expr.denominator))
-        is_zero = isinstance(bottom, Literal) and bottom.value == 0 and _is_integer(bottom)
+        is_zero = _is_integer(bottom) and self._constant(expr.denominator) == 0
         if is_zero and (_is_integer(top) or top == BOOL8):
             raise self.failure(
                 f"in '{to_text(expr)}': an integer is divided by zero",
@@ -393,21 +394,46 @@ class ExpressionTyper:
             return result
         return UINT64 if widest is None else self.operand(operands[widest])
 
+    def _constant(self, expr: Expr) -> int | None:
+        """Return the value of an integer constant, of any type: ``cast(int32, 2) - 2l``."""
+        dtype = self.operand(expr)
+        if isinstance(dtype, Literal):
+            return dtype.value if isinstance(dtype.value, int) else None
+        if dtype.kind not in "iu":
+            return None
+        value: int | None = None
+        if isinstance(expr, np.integer):
+            value = int(expr)
+        elif isinstance(expr, TypedLiteral):
+            value = int(expr.value)
+        elif isinstance(expr, TypeCast):
+            value = self._constant(expr.child)
+        elif parts := integer_operands(expr):
+            values = [self._constant(part) for part in parts]
+            known = [each for each in values if each is not None]
+            is_natural = not isinstance(expr, p.Power | p.LeftShift | p.RightShift)
+            if len(known) == len(values) and (is_natural or known[-1] >= 0):
+                with contextlib.suppress(ZeroDivisionError):
+                    value = integer_value(expr, known)
+        if value is None:
+            return None
+        bits = 8 * dtype.itemsize
+        wrapped = value % 2**bits
+        return wrapped - 2**bits if dtype.kind == "i" and wrapped >= 2 ** (bits - 1) else wrapped
+
     def _check_shift(self, expr: p.LeftShift | p.RightShift) -> None:
         """Reject a shift by a constant for which the result is undefined in C."""
-        count, bits = self.operand(expr.shift), self.operand(expr.shiftee)
-        if not isinstance(count, Literal) or not isinstance(count.value, int):
+        count, bits = self._constant(expr.shift), self.operand(expr.shiftee)
+        if count is None:
             return
         width = None if isinstance(bits, Literal) else max(32, 8 * bits.itemsize)
-        if count.value < 0 or (width is not None and count.value >= width):
+        if count < 0 or (width is not None and count >= width):
             limits = "a number of bits that is not negative"
             if width is not None:
                 limits = (
                     f"a number of bits from 0 to {width - 1}, or cast '{to_text(expr.shiftee)}'"
                 )
-            raise self.failure(
-                f"'{to_text(expr)}' shifts by {count.value} bits", f"shift by {limits}"
-            )
+            raise self.failure(f"'{to_text(expr)}' shifts by {count} bits", f"shift by {limits}")
 
     def _truth(self, expr: Expr) -> _Result:
         return BOOL8

@@ -142,14 +142,25 @@ def test_a_scalar_with_an_empty_subscript(target: Any) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("text", ["i // 0", "5 % 0", "a[i] // (3 - 3)", "7u // 0", "i % (1 & 2)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("i // 0", "5 % 0", "a[i] // (3 - 3)", "7u // 0", "i % (1 & 2)"),
+        *("5 // cast(np.int32, 0)", "i % 0l", "i // (cast(np.int32, 3) - 3)"),
+        *("i // cast(np.int8, 256)", "a[i] % (cast(np.uint8, 255) + cast(np.uint8, 1))"),
+    ],
+)
 def test_integers_are_not_divided_by_zero(text: str, target: Any) -> None:
     with pytest.raises(TypeInferenceFailure, match=r"divided by zero(.|\n)*where: instruction"):
         code_of(f"out[i] = {text}", target, a="int32")
 
 
 @pytest.mark.parametrize(
-    ("shift", "count"), [("1 << -1", -1), ("i << 32", 32), ("a[i] >> 64", 64), ("b[i] << 40", 40)]
+    ("shift", "count"),
+    [
+        *(("1 << -1", -1), ("i << 32", 32), ("a[i] >> 64", 64), ("b[i] << 40", 40)),
+        *(("i << 32l", 32), ("i >> cast(np.int32, -1)", -1)),
+    ],
 )
 def test_shifts_by_more_bits_than_there_are_are_refused(shift: str, count: int) -> None:
     with pytest.raises(

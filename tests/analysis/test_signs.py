@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from pymbolic import parse
 
+from kgen import ExecutableCTarget, make_kernel, remove_unused_arguments
 from kgen.analysis.signs import Signs
 from kgen.ir.data import GlobalArg, Iname, ValueArg
 from kgen.ir.expr import LocalHardwareAxisIndex
@@ -85,3 +89,37 @@ def test_bounds_of_loops_around_hold_where_they_were_found() -> None:
     below = outer.inside("x", 5).inside("z", parse("y"))
     assert below.interval(parse("x")) == Interval(5, 5)
     assert below.interval(parse("z")) == Interval(1, 20)
+
+
+#: Expressions of integers of few bits that overflow, and what numpy computes.
+OVERFLOWS: dict[str, Callable[..., Any]] = {
+    "abs(a[i])": lambda a, b, one: np.abs(a),
+    "abs(a[i]) + ONE": lambda a, b, one: np.abs(a) + one,
+    "min(abs(a[i]), abs(b[i]))": lambda a, b, one: np.minimum(np.abs(a), np.abs(b)),
+    "max(a[i], ONE) + max(b[i], ONE)": lambda a, b, one: np.maximum(a, one) + np.maximum(b, one),
+    "max(a[i], ONE)*max(b[i], ONE)": lambda a, b, one: np.maximum(a, one) * np.maximum(b, one),
+    "max(a[i], ONE)**2": lambda a, b, one: np.maximum(a, one) ** 2,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+@pytest.mark.parametrize("text", OVERFLOWS)
+@pytest.mark.parametrize("operation", ["//", "%"])
+def test_results_of_few_bits_may_be_negative_where_they_overflow(
+    dtype: type[np.signedinteger[Any]], text: str, operation: str
+) -> None:
+    info = np.iinfo(dtype)
+    a = np.array([info.min, info.max, info.max - 1, -1, 5, 77], dtype)
+    knl = make_kernel(
+        "{ [i]: 0<=i<6 }",
+        f"out[i] = ({text}) {operation} 3".replace("ONE", f"cast(np.{info.dtype}, 1)"),
+        [GlobalArg("a, b", dtype, 6), GlobalArg("out", dtype, 6)],
+        target=ExecutableCTarget(),
+    )
+    knl = remove_unused_arguments(knl)
+    given = {"a": a, "b": a[::-1].copy()}
+    used = [name for name in given if f"{name}[" in text]
+    _, (out,) = knl(**{name: given[name] for name in used})
+    with np.errstate(over="ignore"):
+        value = OVERFLOWS[text](a, a[::-1], dtype(1))
+    assert np.array_equal(out, value // 3 if operation == "//" else value % 3)
