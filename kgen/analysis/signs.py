@@ -126,7 +126,7 @@ class Signs(IntervalFinder):
 def _has_narrow(kernel: LoopKernel) -> bool:
     """Tell whether the kernel may compute with integers of 8 or 16 bits."""
     declared = (*kernel.args, *kernel.temporary_variables.values())
-    if any(_is_narrow(one.dtype) for one in declared if isinstance(one.dtype, NumpyType)):
+    if any(_is_narrow(one.dtype) for one in declared):
         return True
     bodies = [rule.expression for rule in kernel.substitutions.values()]
     exprs = (expr for insn in kernel.instructions for expr in insn.expressions())
@@ -136,8 +136,8 @@ def _has_narrow(kernel: LoopKernel) -> bool:
     )
 
 
-def _is_narrow(dtype: NumpyType) -> bool:
-    return dtype.kind in "iu" and dtype.itemsize < 4
+def _is_narrow(dtype: object) -> bool:
+    return isinstance(dtype, NumpyType) and dtype.kind in "iu" and dtype.itemsize < 4
 
 
 def _of_data(declared: ArrayBase | ValueArg | None) -> Interval:

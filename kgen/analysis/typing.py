@@ -417,9 +417,9 @@ class ExpressionTyper:
                     value = integer_value(expr, known)
         if value is None:
             return None
-        bits = 8 * dtype.itemsize
-        wrapped = value % 2**bits
-        return wrapped - 2**bits if dtype.kind == "i" and wrapped >= 2 ** (bits - 1) else wrapped
+        bits: int = 8 * dtype.itemsize
+        wrapped = value % (1 << bits)
+        return wrapped - (1 << bits) if dtype.kind == "i" and wrapped >> (bits - 1) else wrapped
 
     def _check_shift(self, expr: p.LeftShift | p.RightShift) -> None:
         """Reject a shift by a constant for which the result is undefined in C."""
