@@ -19,6 +19,7 @@ from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.sets.dims import BasicSet, Set, dim_names
 from kgen.ir.unit import CallableKernel, TranslationUnit, kernel_of
 from kgen.transforms.expressions.variables import substitute_everywhere
@@ -338,12 +339,32 @@ def _joined_arg(
     if first.dtype is None or second.dtype is None:
         dtype = first.dtype or second.dtype
         first, second = first.copy(dtype=dtype), second.copy(dtype=dtype)
+    if isinstance(first, ArrayArg) and isinstance(second, ArrayArg):
+        first, second = _with_known_shape(first, second), _with_known_shape(second, first)
     if first != second:
         raise TransformError(
             f"argument '{arg.name}' is declared differently in '{one.name}' and '{two.name}'",
             because=f"{arg}; {other}",
         )
     return first
+
+
+def _with_known_shape(array: ArrayArg, other: ArrayArg) -> ArrayArg:
+    """Return a declaration with the shape of the *other* one, if it has none itself.
+
+    An array of unknown shape, ``b[p[i]]``, has one axis, whose elements are next to each other.
+    """
+    is_known = array.shape is not None or not isinstance(other.shape, tuple)
+    if is_known or not (_has_one_axis(array) and _has_one_axis(other)):
+        return array
+    return array.copy(shape=other.shape, dim_tags=other.dim_tags)
+
+
+def _has_one_axis(array: ArrayArg) -> bool:
+    match array.dim_tags:
+        case None | (FixedStrideArrayDimTag(stride=1),):
+            return True
+    return False
 
 
 def _joined(

@@ -157,3 +157,23 @@ def test_functions_are_those_of_all_kernels() -> None:
     double = lp.CallMangleInfo("my_double", (np.dtype("float64"),), (np.dtype("float64"),))
     knl = lp.register_callable(second(), "double", double)
     assert "double" in kernel_of(lp.fuse_kernels([first(), knl])).functions
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("shape", ["8", "n"])
+def test_a_known_shape_is_that_of_an_array_with_data_in_subscripts(
+    shape: str, is_first: bool
+) -> None:
+    data = [lp.GlobalArg("b", np.float64, shape=shape), ...]
+    one = lp.make_kernel(f"{{ [i]: 0<=i<{shape} }}", "b[i] = 2*a[i]", data, name="one")
+    two = lp.make_kernel("{ [k]: 0<=k<5 }", "c[k] = b[p[k]]", name="two")
+    unit = lp.fuse_kernels([one, two][:: 1 if is_first else -1])
+    assert kernel_of(unit).arg_dict["b"].shape == kernel_of(one).arg_dict["b"].shape
+
+
+def test_an_array_of_two_axes_is_not_one_with_data_in_its_only_subscript() -> None:
+    data = [lp.GlobalArg("b", np.float64, shape="8, 2"), ...]
+    one = lp.make_kernel("{ [i]: 0<=i<8 }", "b[i, 0] = i", data, name="one")
+    two = lp.make_kernel("{ [k]: 0<=k<5 }", "c[k] = b[p[k]]", name="two")
+    with pytest.raises(lp.TransformError, match="'b' is declared differently"):
+        lp.fuse_kernels([one, two])
