@@ -54,6 +54,7 @@ from kgen.transforms.loops.auto_axes import assign_auto_axes
 from kgen.transforms.programs.inline import inline_all_calls, inlined_kernel
 from kgen.transforms.reductions.realize import realize_for_code
 from kgen.transforms.storage.async_copies import begin_products_first
+from kgen.transforms.storage.linear import subscript_axes
 from kgen.transforms.storage.privatize import privatize_for_ilp
 from kgen.transforms.storage.strides import name_open_strides
 from kgen.transforms.sync import add_barrier
@@ -108,6 +109,7 @@ def _prepare(
         ("shapes of arguments", infer_argument_shapes),
         ("open strides", name_open_strides),
         ("positions", expand_positions),
+        ("linear subscripts", subscript_axes),
         ("types", lambda k: infer_types(k, dtypes, complete=complete)),
         ("operands", check_operands),
         ("bounds", check_bounds),
