@@ -72,7 +72,7 @@ def test_arguments_may_have_names_of_builtins() -> None:
 
 def test_text_is_the_function() -> None:
     tree = define("f", ["a"], ["b"], ("more", "rest"), [assign("a", const(3)), return_(name("b"))])
-    text = "def f(a=None, *more, b=None, **rest):\n    a = 3\n    return b"
+    text = "def f(a=None, /, *more, b=None, **rest):\n    a = 3\n    return b"
     assert to_text(tree) == text
     assert ast.dump(ast.parse(text).body[0]) == ast.dump(ast.parse(to_text(tree)).body[0])
     assert to_function(tree)(1, b=7) == 7
