@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kgen.analysis.address_space import infer_address_spaces
+from kgen.analysis.axes import has_axes
 from kgen.analysis.bounds import check_bounds, check_loops_bounded
 from kgen.analysis.held import check_held
 from kgen.analysis.infer import infer_types
@@ -40,7 +41,7 @@ from kgen.schedule.host import on_device
 from kgen.schedule.liveness import check_launch_values_defined
 from kgen.schedule.nesting import LoopNesting
 from kgen.schedule.place import schedule_kernel
-from kgen.schedule.threads import check_values_stay, has_axes, items_as_loops
+from kgen.schedule.threads import check_values_stay, items_as_loops
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
 from kgen.targets.limits import check_device_limits

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from kgen.analysis.axes import has_axes
 from kgen.analysis.bounds import check_access
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.ordering import find_unordered, unordered_error
@@ -43,7 +44,7 @@ from kgen.schedule.host import on_device
 from kgen.schedule.nesting import LoopNesting
 from kgen.schedule.races import find_races, race_text
 from kgen.schedule.separation import find_unsynchronized, unsynchronized_error
-from kgen.schedule.threads import has_axes, items_as_loops
+from kgen.schedule.threads import items_as_loops
 from kgen.schedule.tree import Schedule
 from kgen.schedule.undefined import find_undefined
 from kgen.targets.base import Target

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from kgen.analysis.axes import has_axes
 from kgen.errors import KgenError, KgenWarning, MissingBarrierError, VectorizationWarning
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.effort import STEP, answer
@@ -14,7 +15,6 @@ from kgen.lowering import Lowered, generate_module, lower
 from kgen.origin import Comparison, compare_with_origin
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.races import find_races
-from kgen.schedule.threads import has_axes
 from kgen.transforms.programs.inline import inlined_kernel
 
 __all__ = ["Prover"]

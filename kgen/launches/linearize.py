@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import Any
 
+from kgen.analysis.axes import has_axes
 from kgen.errors import CodegenError, KernelError, ScheduleError
 from kgen.ir.checked import checked
 from kgen.ir.construction.dependencies import ancestors
@@ -23,7 +24,6 @@ from kgen.ir.tree import Barrier as BarrierNode
 from kgen.ir.tree import children_of
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.lowering import prepare, schedule_prepared
-from kgen.schedule.threads import has_axes
 from kgen.schedule.tree import HostLoop, Loop, Node, Run, Step
 from kgen.targets.base import Target
 from kgen.transforms.programs.inline import inline_all_calls

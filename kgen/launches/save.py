@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
+from kgen.analysis.axes import has_item_loops
 from kgen.analysis.instances import axis_name, element_name
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
@@ -26,7 +27,6 @@ from kgen.ir.types import AddressSpace
 from kgen.lowering import prepare_open, schedule_prepared
 from kgen.schedule.host import on_device
 from kgen.schedule.liveness import Liveness, box_over, conditions_in, launch_axes
-from kgen.schedule.threads import has_item_loops
 from kgen.schedule.tree import Schedule, insn_ids
 from kgen.transforms.select import NoSuchNameError, transform
 

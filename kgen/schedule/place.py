@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
+from kgen.analysis.axes import has_item_loops
 from kgen.analysis.instances import hint_for_axis
 from kgen.errors import ScheduleError
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
@@ -29,7 +30,7 @@ from kgen.schedule.order import GlobalBarrier, Item, LaunchLoop, order_kernel
 from kgen.schedule.races import check_copies_independent
 from kgen.schedule.storage import check_storage
 from kgen.schedule.sync import insert_barriers
-from kgen.schedule.threads import has_item_loops, items_as_loops
+from kgen.schedule.threads import items_as_loops
 from kgen.schedule.tree import (
     Bind,
     HostLoop,

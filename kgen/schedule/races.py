@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access
+from kgen.analysis.axes import has_item_loops
 from kgen.analysis.dependences import (
     by_priority,
     describe_violation,
@@ -40,7 +41,6 @@ from kgen.ir.types import AddressSpace
 from kgen.schedule.conflicts import Conflicts
 from kgen.schedule.interchange import has_order
 from kgen.schedule.nesting import LoopNesting
-from kgen.schedule.threads import has_item_loops
 
 __all__ = [
     "Race",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection
 
+from kgen.analysis.axes import has_axes, has_item_loops
 from kgen.errors import ScheduleError
 from kgen.ir.data import Iname
 from kgen.ir.instruction import InstructionBase
@@ -15,26 +16,8 @@ from kgen.ir.types import AddressSpace
 
 __all__ = [
     "check_values_stay",
-    "has_axes",
-    "has_item_loops",
     "items_as_loops",
 ]
-
-
-def has_axes(kernel: LoopKernel) -> bool:
-    """Tell whether loops of the kernel run on hardware axes; otherwise, they are ordinary loops.
-
-    If there are work-groups but no work-items, this requires a loop on a group axis.
-    """
-    if not kernel.target.has_hardware_axes:
-        return False
-    has_groups = any(kernel.has_tag(name, GroupInameTag) for name in kernel.inames)
-    return has_groups or not has_item_loops(kernel)
-
-
-def has_item_loops(kernel: LoopKernel) -> bool:
-    """Tell whether work-items are loops on the kernel's target."""
-    return not kernel.target.has_work_items
 
 
 def items_as_loops(kernel: PreparedKernel) -> PreparedKernel:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgen.analysis.access import Place
+from kgen.analysis.axes import has_axes
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import dims_to_params
@@ -13,7 +14,6 @@ from kgen.ir.tags import GroupInameTag
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import is_cooperative, schedule_prepared
-from kgen.schedule.threads import has_axes
 from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Step
 from kgen.statistics.countmap import Keys, ToCountPolynomialMap
 from kgen.statistics.descriptors import CountGranularity, Sync

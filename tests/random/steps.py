@@ -82,8 +82,8 @@ _THREADS = CTarget(threads=None)
 #: Warnings of races of work-items.
 _RACES = r".*(from several work-items|based on local IDs)"
 
-#: Warnings of loops of their own for instructions that need each other's iterations.
-_CHANGED = r".*which (may )?change results"
+#: Warnings that iterations which depend on each other may be separated or reordered.
+_CHANGED = r".*(which (may )?change results|dependent iterations may be reordered)"
 
 #: Transformations that store values ahead.
 STORING = frozenset(("add_prefetch", "precompute", "buffer_array", "pipeline", "async_copy"))

@@ -446,6 +446,9 @@ def test_parts_stay_on_the_work_items_that_have_their_private_values() -> None:
         out="8, 5",
     )
     knl = lp.tag_inames(knl, "x:l.0")
+    with pytest.raises(lp.TransformError, match="with one 't'"):
+        lp.split_domain(knl, "{ [z]: z != 3 }")
+    knl = knl.copy(target=lp.CudaTarget())
     with pytest.raises(lp.TransformError, match="would run on other work-items") as rejected:
         lp.split_domain(knl, "{ [z]: z != 3 }")
     assert "'x_interior_0' begins at 1" in str(rejected.value)
