@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgen.analysis.access import Access, collect_accesses
+from kgen.analysis.access import Access
 from kgen.analysis.dependences import (
     by_priority,
     in_lexicographic_order,
@@ -27,7 +27,7 @@ __all__ = ["describe_other_value"]
 
 
 def describe_other_value(
-    kernel: LoopKernel, writer: Assignment, reader: InstructionBase
+    kernel: LoopKernel, writer: Assignment, reader: InstructionBase, accesses: Sequence[Access]
 ) -> str | None:
     """Describe where *reader* may read another value than the one that *writer* assigned.
 
@@ -35,20 +35,19 @@ def describe_other_value(
     subscripts are distinct loop variables. The value meant is that of the instance in the same
     iteration of these loops, but for those in the subscripts: they have the values that the
     reader's subscripts have. *None* means that all reads are of that value.
+
+    :arg accesses: all accesses to the array
     """
-    accesses = list(collect_accesses(kernel))
-    of_array = [access for access in accesses if access.array == writer.assignee_name]
+    writes = [access for access in accesses if access.is_write]
+    write = next(access for access in writes if access.insn_id == writer.id)
     before = ancestors(kernel, reader)
-    write = next(a for a in of_array if a.is_write and a.insn_id == writer.id)
-    for read in of_array:
+    for read in accesses:
         if read.is_write or read.insn_id != reader.id:
             continue
         is_same = read.index == write.index and writer.within_inames.issubset(read.place.inames)
         if is_same and writer.id in before:
             continue
-        found = _Reaching(kernel, writer.expression, write, read).find(
-            [a for a in of_array if a.is_write]
-        )
+        found = _Reaching(kernel, writer.expression, write, read).find(writes)
         if found is not None:
             return found
     return None

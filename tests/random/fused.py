@@ -49,10 +49,8 @@ class FusedProgram(Program):
         )
         named = _words(*lines, *(size for array in arrays for size in array.shape))
         parameters = tuple(sorted({"n", "m"} & named - _words(*self.domains)))
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(Program)}
-        return Program(
-            **{**fields, "lines": lines, "arrays": arrays, "parameters": parameters, "steps": ()}
-        )
+        changed = {"lines": lines, "arrays": arrays, "parameters": parameters, "steps": ()}
+        return Program(**{**_fields(self), **changed})
 
     def __str__(self) -> str:
         first, second = self._parts()
@@ -90,9 +88,9 @@ def _fused(
     flow = tuple(sorted(_written(first) & _words(*later)))
     only_read = [a for a in program.arrays if a.name in {*flow} - _written(later)]
     later = tuple(_with_other_reads(draw, text, only_read) for text in later)
-    fields = {f.name: getattr(program, f.name) for f in dataclasses.fields(Program)}
-    fields["model"] = _one_after_another(program, rules, first, later)
-    return FusedProgram(**{**fields, "lines": (*rules, *first)}, later=(*rules, *later), flow=flow)
+    model = _one_after_another(program, rules, first, later)
+    changed = {"lines": (*rules, *first), "model": model}
+    return FusedProgram(**{**_fields(program), **changed}, later=(*rules, *later), flow=flow)
 
 
 def _one_after_another(
@@ -124,6 +122,11 @@ def _with_other_reads(draw: Draw, text: str, arrays: Sequence[ArrayDecl]) -> str
         index = ["0" if end == "first" else f"{size} - 1" for size in array.shape]
         right = right[:start] + ", ".join(index) + rest
     return left + sign + right
+
+
+def _fields(program: Program) -> dict[str, Any]:
+    """Return the fields of a program that is not fused with another one."""
+    return {field.name: getattr(program, field.name) for field in dataclasses.fields(Program)}
 
 
 def _words(*texts: str) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pymbolic.primitives as p
 from pymbolic.mapper.unifier import UnidirectionalUnifier
 
-from kgen.analysis.access import collect_accesses
+from kgen.analysis.access import Access, collect_accesses, collect_accesses_to
 from kgen.analysis.dependences import by_priority, in_lexicographic_order, loops_with_order
 from kgen.analysis.instances import Instances, in_same_iteration
 from kgen.analysis.reaching import describe_other_value
@@ -65,7 +65,8 @@ def assignment_to_subst(
         b[i] = t[i] + 1               b[i] = t_subst(i) + 1
 
     Raises :class:`TransformError` for an assignment that is conditional or reads what it
-    writes, and if variables that it reads may have changed when the variable is read.
+    writes, for a read that another write, or none, may reach, with its iteration, and if
+    variables that the assignment reads may have changed when the variable is read.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["<> t[i] = 2*a[i]", "b[i] = t[i] + 1"])
@@ -82,6 +83,7 @@ def assignment_to_subst(
     test = matcher(kernel, within)
     rules: dict[str, SubstitutionRule] = {}
     changed: dict[str, InstructionBase] = {}
+    accesses = collect_accesses_to(kernel, lhs_name)
     for insn_id in kernel.readers.get(lhs_name, ()):
         insn = kernel.id_to_insn[insn_id]
         if lhs_name not in insn.read_dependency_names() or not test(insn):
@@ -91,7 +93,7 @@ def assignment_to_subst(
         if rule is None:
             rule = _rule_of(kernel, writer, names(f"{lhs_name}_subst"), extra)
             rules[str(writer.id)] = rule
-        _check_use(kernel, writer, insn, rule)
+        _check_use(kernel, writer, insn, rule, accesses)
         depends_on = insn.depends_on | (writer.depends_on - {insn_id})
         changed[insn_id] = _use_rule(kernel, insn, lhs_name, rule).copy(depends_on=depends_on)
     result = kernel.copy(
@@ -158,9 +160,16 @@ def _rule_of(
 
 
 def _check_use(
-    kernel: LoopKernel, writer: Assignment, reader: InstructionBase, rule: SubstitutionRule
+    kernel: LoopKernel,
+    writer: Assignment,
+    reader: InstructionBase,
+    rule: SubstitutionRule,
+    accesses: Sequence[Access],
 ) -> None:
-    """Reject a use where the rule would not have the assigned value."""
+    """Reject a use where the rule would not have the assigned value.
+
+    :arg accesses: all accesses to the variable
+    """
     value = expand_expression(kernel, rule.expression)
     read = mentions_of(value).variables.keys() - set(rule.arguments)
     missing = sorted((read & kernel.inames.keys()) - reader.within_inames)
@@ -171,7 +180,7 @@ def _check_use(
             where=str(writer),
         )
     _check_reductions(kernel, writer, reader, rule)
-    other_value = describe_other_value(kernel, writer, reader)
+    other_value = describe_other_value(kernel, writer, reader, accesses)
     if other_value is not None:
         raise TransformError(
             f"'{reader.id}' may read another value of '{writer.assignee_name}' than the one that "

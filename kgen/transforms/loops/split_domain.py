@@ -69,8 +69,9 @@ def split_domain(
     the pieces need each other's values in both directions, there is a :class:`TransformError` that
     names two iterations; if that cannot be determined, as for ``a[b[i]]``, there is a
     warning. There are errors, too, for a set that contains all or none of the iterations, for
-    instructions in some but not all of its loops, and for kernels that would have to run in a
-    certain order.
+    instructions in some but not all of its loops, for kernels that would have to run in a certain
+    order, and for pieces that would lose private values: of other work-items, or of iterations
+    that share one private array.
 
     Source: M. Griebl, P. Feautrier, C. Lengauer, Index Set Splitting, International Journal of
     Parallel Programming 28 (2000), for the term; the pieces are those of set difference.
