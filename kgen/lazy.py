@@ -27,6 +27,7 @@ def public_names(
     stub = pkgutil.get_data(package, "__init__.pyi") or b""  # also from a zipped package
     places = _imports(stub.decode())
     origins = {name: place for name, place in places.items() if place[0] != package}
+    unlisted: set[str] = set()  # looked up in *more*
 
     def get(name: str) -> Any:
         if name in origins:
@@ -45,12 +46,13 @@ def public_names(
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}", name=name, obj=module
             )
+        unlisted.add(name)
         return getattr(found, name)
 
     def names() -> list[str]:
         modules = (found.name for found in pkgutil.iter_modules(module.__path__))
         public = (name for name in modules if not name.startswith("_"))
-        return sorted({*vars(module), *origins, *public})
+        return sorted({*vars(module), *origins, *public} - unlisted)
 
     return get, names, list(origins)
 

@@ -51,6 +51,13 @@ def test_what_few_need_is_not_imported_with_all_names() -> None:
     assert OPTIONAL.isdisjoint(found["packages"])
 
 
+def test_a_name_of_loopy_is_not_listed_after_its_use() -> None:
+    found = in_fresh_process(
+        'kgen.set_array_dim_names; assert "set_array_dim_names" not in dir(kgen)'
+    )
+    assert "kgen.compat.loopy" in found["modules"]
+
+
 def test_a_kernel_needs_no_generator_before_its_code() -> None:
     found = in_fresh_process('kgen.make_kernel("{[i]: 0<=i<8}", "a[i] = i")')
     assert not {"kgen.lowering", "kgen.tuning", "kgen.statistics"} & set(found["modules"])
