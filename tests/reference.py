@@ -8,7 +8,7 @@ copy per iteration of the loops that all its users share.
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Any
@@ -49,7 +49,9 @@ class Points:
         self.domains = domains
         self.parameters = parameters
         self.home = {n: k for k, domain in enumerate(domains) for n in dim_names(domain)}
-        self.of_domain = cache(self._of_domain)
+        self.nested = self._nested()
+        self.extensions = cache(self._extensions)
+        self.wanted = cache(self._wanted)
 
     def closure(self, inames: Iterable[str]) -> tuple[str, ...]:
         """Add the loops that bound *inames*, outer domains first."""
@@ -60,7 +62,7 @@ class Points:
                 if name in self.home and name not in found:
                     found.add(name)
                     stack.append(name)
-        order = [n for k in self._nested() for n in dim_names(self.domains[k])]
+        order = [n for k in self.nested for n in dim_names(self.domains[k])]
         return tuple(name for name in order if name in found)
 
     def _nested(self) -> list[int]:
@@ -75,25 +77,41 @@ class Points:
 
     def over(self, inames: Iterable[str], given: Values) -> list[dict[str, int]]:
         """Enumerate the values of *inames*, some of which may be *given*."""
-        wanted = self.closure(inames)
         partial = [dict(given)]
-        for index in self._nested():
-            names = tuple(n for n in dim_names(self.domains[index]) if n in wanted)
-            if names:
-                partial = [{**v, **more} for v in partial for more in self._extend(index, names, v)]
+        for index, names in self.wanted(tuple(inames)):
+            partial = [{**v, **more} for v in partial for more in self._extend(index, names, v)]
         return partial
 
-    def _extend(
-        self, index: int, names: tuple[str, ...], given: Values
-    ) -> Iterator[dict[str, int]]:
+    def _wanted(self, inames: tuple[str, ...]) -> list[tuple[int, tuple[str, ...]]]:
+        """Return the domains on which the values of *inames* depend, with the loops of each."""
+        wanted = self.closure(inames)
+        loops = (
+            (k, tuple(n for n in dim_names(self.domains[k]) if n in wanted)) for k in self.nested
+        )
+        return [(index, names) for index, names in loops if names]
+
+    def _extend(self, index: int, names: tuple[str, ...], given: Values) -> list[dict[str, int]]:
         outer = tuple(
             (name, given[name] if name in given else self.parameters[name])
             for name in param_names(self.domains[index])
         )
-        for point in self.of_domain(index, names, outer):
+        known = tuple(name for name in names if name in given)
+        found = self.extensions(index, names, outer, known)
+        return found.get(tuple(given[name] for name in known), [])
+
+    def _extensions(
+        self,
+        index: int,
+        names: tuple[str, ...],
+        outer: tuple[tuple[str, int], ...],
+        known: tuple[str, ...],
+    ) -> dict[Point, list[dict[str, int]]]:
+        """Return the values of *names* in a domain, by those of the names that are *known*."""
+        result = defaultdict[Point, list[dict[str, int]]](list)
+        for point in self._of_domain(index, names, outer):
             values = dict(zip(names, point, strict=True))
-            if all(given.get(name, value) == value for name, value in values.items()):
-                yield values
+            result[tuple(values[name] for name in known)].append(values)
+        return result
 
     def _of_domain(
         self, index: int, names: tuple[str, ...], outer: tuple[tuple[str, int], ...]
