@@ -1,4 +1,4 @@
-"""Whether work-items must be distinguished where a thread runs a whole group."""
+"""Whether hardware axes must be distinguished from loops where a thread runs a whole group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kgen.errors import KgenError, ScheduleError
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import LocalInameTagBase
+from kgen.ir.tags import GroupInameTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace
 from kgen.schedule.order import order_kernel
 from kgen.schedule.place import have_barriers
@@ -19,37 +19,51 @@ __all__ = ["with_work_items"]
 
 
 def with_work_items(kernel: LoopKernel) -> LoopKernel:
-    """Return a typed kernel for a target on which its axes of work-items are right.
+    """Return a typed kernel for a target on which its hardware axes are right.
 
     Where a thread runs all work-items of a group, each axis of them is a loop like others, if that
     is the same: if no work-item waits for others, or has values of its own behind that loop, and if
-    the loops can be nested. Otherwise the target is one that tells work-items apart.
+    the loops can be nested. So are the axes of groups if one thread runs all of them. Otherwise the
+    target is one that tells work-items, and groups, apart.
     """
     items = frozenset(name for name in kernel.inames if kernel.has_tag(name, LocalInameTagBase))
-    target = kernel.target.with_work_items() if items and not kernel.target.has_work_items else None
+    groups = frozenset[str]()
+    if not kernel.target.has_hardware_axes:
+        groups = frozenset(name for name in kernel.inames if kernel.has_tag(name, GroupInameTag))
+    has_loops = bool(items | groups) and not kernel.target.has_work_items
+    target = kernel.target.with_work_items() if has_loops else None
     if target is None:
         return kernel
     apart = kernel.copy(target=target)
-    return apart if _differs(kernel, apart, items) else kernel
+    return apart if _differs(kernel, apart, items, groups) else kernel
 
 
-def _differs(kernel: LoopKernel, apart: LoopKernel, items: frozenset[str]) -> bool:
+def _differs(
+    kernel: LoopKernel, apart: LoopKernel, items: frozenset[str], groups: frozenset[str]
+) -> bool:
     silenced = (*apart.silenced_warnings, "write_race*")  # there are warnings where code is made
     on_axes = infer_address_spaces(assign_auto_axes(apart.copy(silenced_warnings=silenced)))
-    if _keeps_values(on_axes, items):
+    if _keeps_values(on_axes, items) or any(_passes_on(on_axes, name, groups) for name in groups):
         return True
+    return (bool(items) and _waits(on_axes)) or not _can_be_nested(kernel)
+
+
+def _waits(kernel: LoopKernel) -> bool:
+    """Tell whether work-items wait for each other, or may do so."""
     try:
-        if have_barriers(on_axes):
-            return True
+        return have_barriers(kernel)
     except KgenError:
-        if _shares_memory(on_axes):
-            return True
+        return _shares_memory(kernel)
+
+
+def _can_be_nested(kernel: LoopKernel) -> bool:
+    """Tell whether the loops on axes can be plain loops."""
     try:
         loops = items_as_loops(PreparedKernel(_with_sums(kernel)))
         order_kernel(loops, sequential_axes=not kernel.target.has_hardware_axes)
     except ScheduleError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _with_sums(kernel: LoopKernel) -> LoopKernel:
@@ -81,6 +95,35 @@ def _keeps_values(kernel: LoopKernel, items: frozenset[str]) -> bool:
         around = frozenset[str]().union(*(insn.within_inames & items for insn in writers))
         if not all(around <= insn.within_inames for insn in users):
             return True
+    return False
+
+
+def _passes_on(kernel: LoopKernel, iname: str, groups: frozenset[str]) -> bool:
+    """Tell whether values set in a loop over groups get into another loop on the same axis.
+
+    Each group has its own: in plain loops, the other loop would find those of the last group.
+    """
+    tags = kernel.iname_tags_of_type(iname, GroupInameTag)
+    others = {
+        name for name in groups - {iname} if kernel.iname_tags_of_type(name, GroupInameTag) == tags
+    }
+    if not others:
+        return False
+    own = {
+        name: temporary
+        for name, temporary in kernel.temporary_variables.items()
+        if temporary.address_space != AddressSpace.GLOBAL
+    }
+    users = users_of(kernel, own)
+    reached = [insn for insn in kernel.instructions if iname in insn.within_inames]
+    seen: set[str] = set()
+    while reached:
+        names = own.keys() & frozenset(reached.pop().assignee_var_names()) - seen
+        seen |= names
+        outside = [i for name in names for i in users.get(name, ()) if iname not in i.within_inames]
+        if any(others & insn.within_inames for insn in outside):
+            return True
+        reached += outside
     return False
 
 

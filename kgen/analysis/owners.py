@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kgen.analysis.address_space import infer_address_spaces
@@ -16,40 +16,29 @@ from kgen.ir.types import AddressSpace
 __all__ = ["check_owners_kept"]
 
 
-def check_owners_kept(
-    before: LoopKernel,
-    after: LoopKernel,
-    loops: Mapping[str, str],
-    *,
-    is_plain: Callable[[str], bool],
-) -> None:
-    """Reject parts of loops whose iterations lose the private values of the whole loop.
+def check_owners_kept(before: LoopKernel, after: LoopKernel, loops: Mapping[str, str]) -> None:
+    """Reject parts of loops that begin at another work-item than the whole loop.
 
     A loop on a hardware axis begins at index 0. If a part of it begins at a later iteration, its
     iterations run on other work-items, which do not have the private values that other
-    instructions wrote for them. Iterations of a plain loop share one private array, so that a part
-    of it finds the values of the last iteration of another part.
+    instructions wrote for them.
 
     :arg loops: for each new loop, the loop of *before* that it is a part of
-    :arg is_plain: tells whether a loop with the tag of an axis is a plain loop on the target
     """
     shifts = {
         name: minus(axis.first, before.axes[loops.get(name, name)].first)
         for name, axis in after.axes.items()
         if loops.get(name, name) in before.axes
     }
-    if len(set(shifts.values())) < 2 and not any(map(is_plain, after.axes)):
+    if len(set(shifts.values())) < 2:
         return
     for name, space in _spaces(after):
         for writer in after.writers.get(name, ()):
             for reader in after.readers.get(name, ()):
                 for one, other, tag in _loops_on_one_axis(after, writer, reader, shifts):
-                    if space == AddressSpace.LOCAL and not isinstance(tag, GroupInameTag):
-                        continue
-                    part = one if loops.get(one, one) != one else other
-                    if one != other and is_plain(part):
-                        raise _shared(after, name, writer, reader, (one, other))
-                    if shifts[one] != shifts[other]:
+                    is_own = space != AddressSpace.LOCAL or isinstance(tag, GroupInameTag)
+                    if is_own and shifts[one] != shifts[other]:
+                        part = one if loops.get(one, one) != one else other
                         raise _moved(after, name, writer, reader, part, after.axes[part].first)
 
 
@@ -83,17 +72,4 @@ def _moved(
         because=f"'{loop}' begins at {to_text(first)}, and work-items count from there",
         hint=f"split the domain before '{name}' is made, or move it to other memory: "
         f"set_temporary_address_space(kernel, '{name}', 'global')",
-    )
-
-
-def _shared(
-    kernel: LoopKernel, name: str, writer: str, reader: str, loops: tuple[str, str]
-) -> TransformError:
-    return TransformError(
-        f"all iterations of '{loops[0]}' would run before those of '{loops[1]}', with one '{name}'",
-        kernel=kernel.name,
-        where=f"'{writer}' writes '{name}', and '{reader}' reads it",
-        because="loops on axes are plain loops on this target, and each iteration needs a value of "
-        "its own",
-        hint=f"split the domain before '{name}' is made, or for a target with work-items",
     )

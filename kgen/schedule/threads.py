@@ -75,5 +75,5 @@ def _carried(
         because=f"threads run the iterations at the same time, each with its own '{name}', which "
         f"'{outer.id}' sets",
         hint=f"put '{outer.id}' into the loop if '{name}' starts anew there; else "
-        "untag_inames(...), ExecutableCTarget(threads=1), or a reduction or scan: sum(...)",
+        "untag_inames(...), or a reduction or scan: sum(...)",
     )

@@ -117,21 +117,56 @@ def test_barriers_in_a_loop() -> None:
         np.testing.assert_allclose(knl(a=a, steps=steps)[1][0], expected)
 
 
-def test_values_pass_between_loops_on_one_axis() -> None:
-    code = """
+@pytest.mark.parametrize("target", [ONE, ALL])
+@pytest.mark.parametrize("tags", ["g:g.0, i:l.0, j:l.0", "g:l.0, i:g.0, j:g.0"])
+@pytest.mark.parametrize("way", ["", "<> y = x {id=y, dep=x}"])
+def test_values_pass_between_loops_on_one_axis(way: str, tags: str, target: Any) -> None:
+    last = "y" if way else "x"
+    code = f"""
     for g
-        <> x = 2*a[g, i] {id=x}
-        out[g, j] = x {dep=x}
+        <> x = 2*a[g, i] {{id=x}}
+        {way}
+        out[g, j] = {last} {{dep={last}}}
     end
     """
-    domain = "{ [g, i, j]: 0 <= g < n and 0 <= i, j < 16 }"
-    arrays = lp.GlobalArg("a, out", np.float64, shape="n, 16")
+    domain = "{ [g, i, j]: 0 <= g < 3 and 0 <= i, j < 16 }"
+    arrays = lp.GlobalArg("a, out", np.float64, shape="3, 16")
     knl = lp.make_kernel(
-        domain, code, [arrays, "..."], target=ALL, silenced_warnings="overwritten(x)"
+        domain, code, [arrays, "..."], target=target, silenced_warnings="overwritten(x)"
     )
-    knl = lp.tag_inames(knl, "g:g.0, i:l.0, j:l.0")
+    knl = lp.tag_inames(knl, tags)
     a = RANDOM.random((3, 16))
     np.testing.assert_array_equal(knl(a=a)[1][0], 2 * a)
+
+
+@pytest.mark.parametrize("target", [ONE, ALL])
+def test_groups_have_local_memory_of_their_own_in_several_loops(target: Any) -> None:
+    code = """
+    t[i] = a[g, i] {id=t, inames=g:i}
+    out[h, j] = t[j] {dep=t, inames=h:j}
+    """
+    tile = lp.TemporaryVariable("t", np.float64, shape=16, address_space="local")
+    arrays = lp.GlobalArg("a, out", np.float64, shape="3, 16")
+    domain = "{ [g, h, i, j]: 0 <= g, h < 3 and 0 <= i, j < 16 }"
+    knl = lp.make_kernel(
+        domain, code, [arrays, tile], target=target, silenced_warnings="overwritten(t)"
+    )
+    knl = lp.tag_inames(knl, "g:g.0, h:g.0, i:l.0, j:l.0")
+    a = RANDOM.random((3, 16))
+    np.testing.assert_array_equal(knl(a=a)[1][0], a)
+
+
+@pytest.mark.parametrize("target", [ONE, ALL])
+def test_an_instruction_between_those_of_a_group_runs_in_every_group(target: Any) -> None:
+    code = """
+    <> x = a[0, g] {id=x}
+    <> s = a[0, 0] {id=s, dep=x, inames=}
+    out[0, g] = x + s {dep=x:s, inames=g}
+    """
+    arrays = lp.GlobalArg("a, out", np.float64, shape="1, 16")
+    knl = lp.make_kernel("{ [g]: 0 <= g < 16 }", code, [arrays, "..."], target=target)
+    a = RANDOM.random((1, 16))
+    np.testing.assert_array_equal(lp.tag_inames(knl, "g:g.0")(a=a)[1][0], a + a[0, 0])
 
 
 def test_what_is_the_same_for_all_work_items_is_computed_once() -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import Any, Literal
 
-from kgen.analysis.axes import has_axes, has_item_loops
 from kgen.analysis.owners import check_owners_kept
 from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import GroupInameTag
 from kgen.ir.unit import CallableKernel, TranslationUnit, kernel_of
 from kgen.transforms.loops.inames import remove_unused_inames
 from kgen.transforms.loops.pieces import Pieces
@@ -126,15 +123,8 @@ def _split_domain(
     split = Pieces(_without_idle_loops(kernel), subset, within, suffixes)
     result = split.with_launches() if in_launches else split.result
     loops = {new: old for piece in split.pieces for old, new in piece.inames.items()}
-    is_plain = partial(_is_plain, result, has_axes(result))
-    check_owners_kept(split.kernel, result, loops, is_plain=is_plain)
+    check_owners_kept(split.kernel, result, loops)
     return result
-
-
-def _is_plain(kernel: LoopKernel, are_groups_axes: bool, name: str) -> bool:
-    """Tell whether a loop with the tag of an axis is a plain loop on the kernel's target."""
-    is_group = kernel.has_tag(name, GroupInameTag)
-    return not are_groups_axes or (has_item_loops(kernel) and not is_group)
 
 
 @transform_of(Meaning.CHANGED)

@@ -446,10 +446,21 @@ def test_parts_stay_on_the_work_items_that_have_their_private_values() -> None:
         out="8, 5",
     )
     knl = lp.tag_inames(knl, "x:l.0")
-    with pytest.raises(lp.TransformError, match="with one 't'"):
-        lp.split_domain(knl, "{ [z]: z != 3 }")
-    knl = knl.copy(target=lp.CudaTarget())
     with pytest.raises(lp.TransformError, match="would run on other work-items") as rejected:
         lp.split_domain(knl, "{ [z]: z != 3 }")
     assert "'x_interior_0' begins at 1" in str(rejected.value)
     lp.split_domain(knl, "{ [z]: z >= 2 }")
+
+
+def test_parts_of_a_loop_over_groups_have_its_private_values_on_one_thread() -> None:
+    knl = make(
+        "{ [z, x]: 0 <= z < 8 and 0 <= x < 5 }",
+        "v[z, x] = u[z, x] + u[z + 2, x]",
+        u="10, 5",
+        v="8, 5",
+    )
+    knl = lp.tag_inames(knl.copy(target=lp.ExecutableCTarget(threads=1)), "x:g.0")
+    whole = lp.add_prefetch(knl, "u", (), window="z", default_tag=None)
+    split = lp.split_domain(whole, "{ [z]: z != 3 }")
+    assert len(split.default_entrypoint.axes) == 4
+    assert_same_results(whole, split, {"u": np.random.default_rng(0).random((10, 5))})
