@@ -356,7 +356,23 @@ class ExpressionTyper:
         return self._fraction(expr)
 
     def _power(self, expr: p.Power) -> _Result:
+        parts = (self.operand(expr.base), self.operand(expr.exponent))
+        if not all(isinstance(part, Literal) for part in parts):
+            self._check_exponent(expr, expr.base, expr.exponent)
         return self._combined(arithmetic, expr, (expr.base, expr.exponent))
+
+    def _check_exponent(self, expr: Expr, base: Expr, exponent: Expr) -> None:
+        """Reject a negative power of an integer, whose fraction would be lost."""
+        dtype = self.operand(base)
+        if not (_is_integer(dtype) or dtype == BOOL8) or not _is_integer(self.operand(exponent)):
+            return
+        value = self._constant(exponent)
+        if value is not None and value < 0:
+            text = to_text(base)
+            raise self.failure(
+                f"'{to_text(expr)}' is a negative power of an integer, which would be truncated",
+                f"cast it: cast(float64, {text})**({value})",
+            )
 
     def _shift(self, expr: p.LeftShift | p.RightShift) -> _Result:
         return self._integers(expr, (expr.shiftee, expr.shift), widest=0)
@@ -480,6 +496,8 @@ class ExpressionTyper:
         operands = [self.operand(argument) for argument in expr.parameters]
         if type(function) is Function and name in FUNCTIONS:
             self._reject_vectors(expr, expr.parameters)
+            if name == "pow" and len(operands) == 2:
+                self._check_exponent(expr, *expr.parameters)
         try:
             return _result_of(function, operands)
         except TypeInferenceFailure as err:

@@ -155,6 +155,12 @@ def test_integers_are_not_divided_by_zero(text: str, target: Any) -> None:
         code_of(f"out[i] = {text}", target, a="int32")
 
 
+@pytest.mark.parametrize("text", ["a[i]**(-1)", "i**(1 - 3)", "pow(a[i], -2)", "0.5*2l**(-1)"])
+def test_integers_have_no_negative_powers(text: str) -> None:
+    with pytest.raises(TypeInferenceFailure, match=r"negative power of an(.|\n)*instruction 'out"):
+        code_of(f"out[i] = {text}", a="int32")
+
+
 @pytest.mark.parametrize(
     ("shift", "count"),
     [
