@@ -23,7 +23,7 @@ from kgen.ir.types import INT64, AddressSpace, NumpyType
 from kgen.targets.ispc.variability import Variability
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import parenthesized
-from kgen.targets.writers.site import EmissionSite
+from kgen.targets.writers.site import EmissionSite, HardwareIndices
 
 __all__ = ["ISPCExpressionWriter"]
 
@@ -43,10 +43,11 @@ class ISPCExpressionWriter(ExpressionWriter):
     _is_condition = False
 
     def for_function(self, function: DeviceFunction | None) -> Self:
-        writer = self.at(self.site)
-        writer.variability = Variability(self.kernel, function)
-        if not writer.variability.has_lanes:
-            writer.integers.local_index = ("0", "0", "0")
+        variability = Variability(self.kernel, function)
+        local = self.target.local_index if variability.has_lanes else ("0", "0", "0")
+        indices = HardwareIndices(self.target.group_index, local)
+        writer = self.at(self.site._replace(indices=indices))
+        writer.variability = variability
         for name in () if function is None else function.temporaries:
             temporary = self.kernel.temporary_variables[name]
             if temporary.base_storage is not None:

@@ -27,7 +27,7 @@ from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import INT64, AddressSpace, auto
 from kgen.targets.writers.indices import IntegerWriter
-from kgen.targets.writers.site import EmissionSite
+from kgen.targets.writers.site import EmissionSite, HardwareIndices
 
 __all__ = ["AccessWriter", "has_division", "is_pointer", "offset_names", "within_storage"]
 
@@ -92,8 +92,8 @@ class AccessWriter:
         self.separate = _separate_arrays(kernel)
         self.images = {arg.name: arg for arg in kernel.args if isinstance(arg, ImageArg)}
         integers.long_names.update(self.offsets.values())
-        #: For statements, by the known facts of hardware axes around them.
-        self._kept: dict[frozenset[tuple[Expr, Interval]], _Kept] = {}
+        #: For statements, by the known facts of hardware axes around them, and their indices.
+        self._kept: dict[tuple[frozenset[tuple[Expr, Interval]], HardwareIndices], _Kept] = {}
         #: By id of the access, which is kept alive, and the loops around it; with its text if no
         #: loop variable has its own value.
         self._elements, self._texts = self._kept_at(site)
@@ -111,7 +111,7 @@ class AccessWriter:
         """Return the writer for another site, which shares cached facts of accesses."""
         writer = AccessWriter.__new__(AccessWriter)
         writer.__dict__.update(self.__dict__, site=site, integers=integers, _index_texts={})
-        if site.signs is not self.site.signs:
+        if site.signs is not self.site.signs or site.indices is not self.site.indices:
             writer._elements, writer._texts = self._kept_at(site)
         return writer
 
@@ -119,7 +119,8 @@ class AccessWriter:
         """Return the cached accesses; those of bounds and conditions are separate for each site."""
         if site.signs.scope is not None:
             return {}, {}
-        return self._kept.setdefault(frozenset(site.signs.axes.items()), ({}, {}))
+        key = frozenset(site.signs.axes.items()), site.indices
+        return self._kept.setdefault(key, ({}, {}))
 
     def element(self, access: p.Subscript | LinearSubscript) -> str:
         """Write an access."""

@@ -118,8 +118,8 @@ def _emit_function(
     own = writer.for_function(function)
     start: list[cgen.Generable] = []
     if arrays := published_arrays(kernel, function):
-        own = builder.get_expression_to_code_mapper(kernel, writer.preamble)
-        own.integers.group_index = GROUP_NUMBERS
+        numbered = own.site.indices._replace(group=GROUP_NUMBERS)
+        own = own.at(own.site._replace(indices=numbered))
         start = list(number_groups(own, function, arrays[0]))
     block = cgen.Block([*start, *body_of(builder, own, function, written)])
     head = declare_function(builder, own, function)

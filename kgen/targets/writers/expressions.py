@@ -58,7 +58,7 @@ from kgen.targets.writers.constants import decided, evaluated, integer_constant
 from kgen.targets.writers.index_parts import IndexParts
 from kgen.targets.writers.indices import IntegerWriter, parenthesized, signed_terms
 from kgen.targets.writers.literals import digits_type, literal, typed_integer
-from kgen.targets.writers.site import EmissionSite
+from kgen.targets.writers.site import EmissionSite, HardwareIndices
 
 __all__ = ["ExpressionWriter"]
 
@@ -88,7 +88,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         self.target = target
         self.preamble = preamble
         self.typer = ExpressionTyper(kernel)
-        self.site = EmissionSite(Signs(kernel), Sizes.of(kernel))
+        indices = HardwareIndices(target.group_index, target.local_index)
+        self.site = EmissionSite(Signs(kernel), Sizes.of(kernel), indices)
         ranges = Ranges.of(kernel)
         self.integers = IntegerWriter(target, self.site, ranges, preamble, self._plain, self.typer)
         self.accesses = AccessWriter(kernel, self.integers, self.site)

@@ -150,16 +150,18 @@ class IntegerWriter:
         #: Loop variables and sizes, which may be int32.
         self.whole_names = ranges.kernel.all_inames() | ranges.kernel.all_params()
         self._are_int32: dict[str, bool] = {}
-        #: The text of the work-item's index along each axis.
-        self.local_index = target.local_index
-        #: The text of the work-group's index along each axis.
-        self.group_index = target.group_index
+        self.indices = site.indices
         self._texts: dict[str, str] = {}
 
     def at(self, site: EmissionSite, fallback: Fallback) -> IntegerWriter:
         """Return the same writer for another site."""
         writer = IntegerWriter.__new__(IntegerWriter)
-        writer.__dict__.update(self.__dict__, signs=site.signs, sizes=site.sizes)
+        writer.__dict__.update(
+            self.__dict__,
+            signs=site.signs,
+            sizes=site.sizes,
+            indices=site.indices,
+        )
         writer._fallback = WeakMethod(fallback)
         return writer
 
@@ -384,15 +386,15 @@ class IntegerWriter:
         return self.type_of(expr).itemsize > 4
 
     def _group(self, expr: GroupHardwareAxisIndex, prec: int, wide: bool) -> str:
-        if self.group_index is self.target.group_index:
+        if self.indices.group == self.target.group_index:
             self.preamble.add(*self.target.group_needs)
         wide = wide and not self._has_long_name(expr)
-        return self._axis("g", self.group_index, expr.axis, prec, wide)
+        return self._axis("g", self.indices.group, expr.axis, prec, wide)
 
     def _local(self, expr: LocalHardwareAxisIndex, prec: int, wide: bool) -> str:
-        if self.local_index is self.target.local_index:
+        if self.indices.local == self.target.local_index:
             self.preamble.add(*self.target.local_needs)
-        return self._axis("l", self.local_index, expr.axis, prec, wide)
+        return self._axis("l", self.indices.local, expr.axis, prec, wide)
 
     def _axis(self, kind: str, names: tuple[str, ...], axis: int, prec: int, wide: bool) -> str:
         if axis >= len(names):

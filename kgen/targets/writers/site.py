@@ -11,24 +11,32 @@ from kgen.analysis.range import Sizes
 from kgen.analysis.signs import Signs
 from kgen.ir.expr import Expr
 
-__all__ = ["EmissionSite"]
+__all__ = ["EmissionSite", "HardwareIndices"]
 
 _NO_VALUES: Mapping[str, Expr] = constantdict()
 _NO_TEXTS: Mapping[Expr, str] = constantdict()
+
+
+class HardwareIndices(NamedTuple):
+    """The texts of the indices of the work-group and of the work-item, along each axis."""
+
+    group: tuple[str, ...]
+    local: tuple[str, ...]
 
 
 class EmissionSite(NamedTuple):
     """A place in the code: a statement, or the bounds and conditions of loops around it.
 
     ``signs`` has the facts from loops and conditions around, ``sizes`` the maximum values if no
-    parameter is negative. Statements have ``inames``, the loops
-    around them, and ``values`` of these; ``texts`` replace elements whose values have another
-    name. ``is_divergent``: only some of the work-items may be there. ``in_lanes``: the
-    compiler should vectorize the code.
+    parameter is negative. ``indices`` are those of work-groups and work-items. Statements have
+    ``inames``, the loops around them, and ``values`` of these; ``texts`` replace elements whose
+    values have another name. ``is_divergent``: only some of the work-items may be there.
+    ``in_lanes``: the compiler should vectorize the code.
     """
 
     signs: Signs
     sizes: Sizes
+    indices: HardwareIndices
     inames: frozenset[str] = frozenset()
     values: Mapping[str, Expr] = _NO_VALUES
     texts: Mapping[Expr, str] = _NO_TEXTS
@@ -38,8 +46,8 @@ class EmissionSite(NamedTuple):
     def statement(self, inames: frozenset[str]) -> EmissionSite:
         """Return the site of a statement, inside the domains of its loops."""
         signs, sizes = self.signs.within(None), self.sizes.within(None)
-        return EmissionSite(
-            signs, sizes, inames, is_divergent=self.is_divergent, in_lanes=self.in_lanes
+        return self._replace(
+            signs=signs, sizes=sizes, inames=inames, values=_NO_VALUES, texts=_NO_TEXTS
         )
 
     def with_values(self, values: Mapping[str, Expr]) -> EmissionSite:

@@ -308,6 +308,14 @@ def two_launches() -> Program:
     return Program(lanes(lanes(knl), "j"), {"a": a, "b": zeros(40), "n": 40}, {"c": 2 * a[::-1]})
 
 
+def lanes_after_none() -> Program:
+    a = draw(40)
+    code = "b[i] = 2*a[i] {id=b}\n... gbarrier {id=g, dep=b}\nc[j] = b[n - 1 - j] {dep=g}"
+    knl = make("{ [i, j]: 0 <= i, j < n }", code, *arrays(a=F4, b=F4, c=F4))
+    knl = lanes(lp.tag_inames(knl, "i:g.0"), "j")
+    return Program(knl, {"a": a, "b": zeros(40), "n": 40}, {"c": 2 * a[::-1]})
+
+
 def functions() -> Program:
     a = draw(33, F8, 0.1, 3)
     code = """
@@ -504,7 +512,8 @@ def time_steps() -> Program:
 
 PROGRAMS = [
     elementwise, without_lanes, sequential_in_lanes, bounds_of_lanes, strides_of_lanes,
-    reduction_over_lanes, prefetched, transposed, two_launches, functions, special_numbers,
+    reduction_over_lanes, prefetched, transposed, two_launches, lanes_after_none,
+    functions, special_numbers,
     integers, mixed_types, truth, conditions, histogram, streamed, tables, groups_of_one, scanned,
     time_steps,
 ]  # fmt: skip
