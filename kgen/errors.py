@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
-from typing import NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 __all__ = [
     "AutomaticTestFailure",
@@ -130,22 +130,28 @@ class KgenError(RuntimeError):
             self.args = ("\n".join(lines),)
 
 
-@contextlib.contextmanager
-def naming_place(where: Callable[[], str]) -> Iterator[None]:
-    """Add the place to errors of a block that name none.
+class naming_place:  # noqa: N801  (used like a function)
+    """A context that adds the place to errors without one: its *kind*, and the text of *what*.
 
-    >>> with naming_place(lambda: "instruction 'a[i] = 300'"):
+    >>> with naming_place("instruction", "a[i] = 300"):
     ...     raise CodegenError("the constant 300 is no uint8")
     Traceback (most recent call last):
         ...
     kgen.errors.CodegenError: the constant 300 is no uint8
       where: instruction 'a[i] = 300'
     """
-    try:
-        yield
-    except KgenError as error:
-        error.name_place(where())
-        raise
+
+    __slots__ = ("kind", "show", "what")
+
+    def __init__(self, kind: str, what: object, show: Callable[[Any], str] = str) -> None:
+        self.kind, self.what, self.show = kind, what, show
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, *traceback: object) -> None:
+        if isinstance(error, KgenError):
+            error.name_place(f"{self.kind} '{self.show(self.what)}'")
 
 
 @contextlib.contextmanager

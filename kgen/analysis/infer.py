@@ -10,7 +10,7 @@ from pytools.graph import compute_sccs
 
 from kgen.analysis.access import subscript_names
 from kgen.analysis.typing import ExpressionTyper, UnknownType
-from kgen.errors import TypeInferenceFailure, counted, near_names
+from kgen.errors import TypeInferenceFailure, counted, naming_place, near_names
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, is_constant, variable_names
@@ -226,14 +226,14 @@ class _Inference:
         """Return the types of the values that are written to a variable."""
         found = []
         for insn, position in self.writers[name]:
-            self.typer.insn = insn
-            result = self.typer.result(insn.expression)
-            results = result if isinstance(result, tuple) else (result,)
-            if len(results) != len(insn.assignees):
-                raise self.typer.failure(
-                    f"{counted(len(results), 'value')} are assigned to {len(insn.assignees)} "
-                    f"variables"
-                )
+            with naming_place("instruction", insn):
+                result = self.typer.result(insn.expression)
+                results = result if isinstance(result, tuple) else (result,)
+                if len(results) != len(insn.assignees):
+                    raise self.typer.failure(
+                        f"{counted(len(results), 'value')} are assigned to {len(insn.assignees)} "
+                        f"variables"
+                    )
             found.append(results[position])
         return found
 
@@ -250,10 +250,11 @@ class _Inference:
             else "no instruction determines it"
         )
         uses = (i for i in self.kernel.instructions if name in i.read_dependency_names())
-        self.typer.insn = next(uses, None)
-        return self.typer.failure(
+        return TypeInferenceFailure(
             f"the type of '{name}' is not known: {why}",
-            f"add_dtypes(kernel, {{'{name}': numpy.float64}}), or declare it: "
+            kernel=self.kernel.name,
+            where=next((f"instruction '{use}'" for use in uses), None),
+            hint=f"add_dtypes(kernel, {{'{name}': numpy.float64}}), or declare it: "
             f"{kind}('{name}', dtype=...)",
         )
 
@@ -310,7 +311,6 @@ def _types_passed(
     typer = ExpressionTyper(caller, {}, _finder(unit, record))
     for insn in caller.instructions:
         if isinstance(insn, MultiAssignmentBase):
-            typer.insn = insn
             with suppress(TypeInferenceFailure):  # a call may have no result
                 typer.result(insn.expression)
     return found

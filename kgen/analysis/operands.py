@@ -11,7 +11,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.analysis.typing import ExpressionTyper, UnknownType
-from kgen.errors import KgenIndexError, TypeInferenceFailure
+from kgen.errors import KgenIndexError, TypeInferenceFailure, naming_place
 from kgen.ir.expr import Expr, LinearSubscript, Reduction, TypeCast, WalkMapper, to_text, walk
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -32,11 +32,11 @@ def check_operands(kernel: LoopKernel) -> LoopKernel:
     checker = _Checker(kernel)
     opaque = _OpaqueUses(checker)
     for insn in kernel.instructions:
-        checker.typer.insn = insn
-        if opaque.names:
-            opaque.reject(*insn.expressions())
-        with contextlib.suppress(UnknownType):  # checked before code generation, when known
-            checker.check_instruction(insn)
+        with naming_place("instruction", insn):
+            if opaque.names:
+                opaque.reject(*insn.expressions())
+            with contextlib.suppress(UnknownType):  # checked before code generation, when known
+                checker.check_instruction(insn)
     checker.typer.leave_to(kernel)
     return kernel
 
@@ -94,7 +94,6 @@ class _Checker:
             text = to_text(index)
             raise KgenIndexError(
                 f"the subscript '{text}' of '{to_text(access)}' is not an integer: it is {dtype}",
-                where=f"instruction '{self.typer.insn}'",
                 hint=f"write 'i // 2' for the quotient of integers, or cast(int32, {text}) to "
                 "drop the fraction",
             )

@@ -28,7 +28,6 @@ from kgen.ir.expr import (
     to_text,
 )
 from kgen.ir.functions import FUNCTIONS, Function, find_function, known_function_names
-from kgen.ir.instruction import InstructionBase
 from kgen.ir.integer_values import integer_operands, integer_value
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import (
@@ -98,8 +97,6 @@ class ExpressionTyper:
         self.kernel = kernel
         self.types: Mapping[str, Operand] = {} if types is None else types
         self.find = find
-        #: The current instruction, for messages.
-        self.insn: InstructionBase | None = None
         self._declared = _declared_types(kernel)
         # By id, since Product((2, a)) == Product((2.0, a)); the expression is kept alive.
         self._known: dict[int, tuple[Expr, _Result]] = {}
@@ -168,12 +165,11 @@ class ExpressionTyper:
         return result
 
     def failure(self, what: str, hint: str | None = None) -> TypeInferenceFailure:
-        """Make an error that names the kernel and the instruction."""
+        """Make an error that names the kernel; callers add the instruction."""
         return TypeInferenceFailure(self._message(what, hint))
 
     def _message(self, what: str, hint: str | None) -> str:
-        where = None if self.insn is None else f"instruction '{self.insn}'"
-        return message(what, kernel=self.kernel.name, where=where, hint=hint)
+        return message(what, kernel=self.kernel.name, hint=hint)
 
     def _combined(
         self, combine: Callable[..., Operand], expr: Expr, operands: tuple[Expr, ...]

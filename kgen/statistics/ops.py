@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Place, PlaceMapper
 from kgen.analysis.typing import ExpressionTyper
+from kgen.errors import naming_place
 from kgen.ir.checked import checked
 from kgen.ir.expr import (
     Expr,
@@ -92,7 +93,8 @@ def count_ops(
     )
     for insn in find_instructions(kernel, within):
         if not insn.tags_of_type(LookBackTag):  # a few per group, depending on when groups run
-            finder.look_into(insn)
+            with naming_place("instruction", insn):
+                finder.look_into(insn)
     counts = [
         (Op(dtype, name, granularity, kernel.name), runs.at(place, granularity, number))
         for place, ops in finder.found.items()
@@ -120,7 +122,6 @@ class _OpFinder(PlaceMapper):
 
     def look_into(self, insn: InstructionBase) -> None:
         """Find the operations of an instruction: conditions, values, subscripts."""
-        self.typer.insn = insn
         place = self.visit_predicates(insn)
         for expr in insn.read_exprs():
             self.rec(expr, place)

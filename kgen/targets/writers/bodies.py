@@ -165,7 +165,7 @@ class BodyEmitter:
         return integers.text(value, prec, wide=is_wide or integers.overflows(value))
 
     def _if(self, node: If, writer: ExpressionWriter) -> cgen.Generable:
-        with naming_place(lambda: f"condition '{to_text(node.condition)}'"):
+        with naming_place("condition", node.condition, to_text):
             condition = writer.condition(node.condition)
         site = writer.divergent(writer.site, node.condition)
         body = self._body(node.body, writer, site.under(*conjuncts(node.condition)))

@@ -189,7 +189,7 @@ class _DeviceEmitter(BodyEmitter):
     ) -> Iterable[cgen.Generable]:
         insn = self.kernel.id_to_insn[node.insn_id]
         writer = writer.statement(site, insn.within_inames, node.values)
-        with naming_place(lambda: f"instruction '{insn}'"):
+        with naming_place("instruction", insn):
             if node.insn_id in self.lanes:
                 assert isinstance(insn, Assignment)
                 value = writer.assigned(insn.expression, writer.typer(insn.assignee))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from kgen.analysis.typing import ExpressionTyper, UnknownType
-from kgen.errors import TransformError
+from kgen.errors import TransformError, naming_place
 from kgen.ir.data import is_auto
 from kgen.ir.expr import Reduction, walk
 from kgen.ir.instruction import InstructionBase
@@ -195,11 +195,11 @@ def _typed(kernel: LoopKernel, insns: list[InstructionBase]) -> list[Instruction
 
 def _is_typed(typer: ExpressionTyper, insn: InstructionBase) -> bool:
     """Tell whether the types of all reductions of *insn* are known."""
-    typer.insn = insn
     try:
-        for node in walk(*insn.expressions()):
-            if isinstance(node, Reduction):
-                typer(node)
+        with naming_place("instruction", insn):
+            for node in walk(*insn.expressions()):
+                if isinstance(node, Reduction):
+                    typer(node)
     except UnknownType:
         return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError, counted
+from kgen.errors import TransformError, counted, naming_place
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
@@ -50,7 +50,10 @@ class Realizer:
 
     def realize(self, insn: InstructionBase) -> list[InstructionBase]:
         """Return the instructions that replace *insn*; the last ones write what it wrote."""
-        self.builder.typer.insn = insn
+        with naming_place("instruction", insn):
+            return self._realize(insn)
+
+    def _realize(self, insn: InstructionBase) -> list[InstructionBase]:
         plain = frozenset(c for c in insn.predicates if not contains_reduction(c))
         site = Site(
             insn,
