@@ -269,13 +269,18 @@ def examples() -> Iterator[Any]:
 
 
 def compare(example: Any, rounds: int) -> dict[str, float]:
-    """Return the seconds of an example by its schedule, by autoschedule, and in PyTorch."""
+    """Return the seconds of an example by its schedule, by autoschedule, and in PyTorch.
+
+    ``autoschedule, stated`` is told what the example states about its data.
+    """
     plain = example.kernel(example.size, lp.PyCudaTarget())
     programs = {"kgen": example.schedule(plain)}
     capability = drv.Context.get_device().compute_capability()
     known = example.kernel(example.size, lp.PyCudaTarget(capability=capability))
     if len(found := lp.find_schedule(known)):
         programs["autoschedule"] = found(known)
+    if example.stated:
+        programs["autoschedule, stated"] = lp.autoschedule(known, **example.stated)
     worst = example.error_of_small(lp.PyCudaTarget())
     if not worst <= example.tolerance:
         raise SystemExit(f"{example.title}, {example.small}: wrong by {worst}")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class Case:
     compared: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] = lambda found: found
     #: the result's name
     result: str = "out"
+    #: what autoschedule is told about the data
+    stated: Mapping[str, Any] = field(default_factory=dict)
     #: the same in PyTorch, with the arrays as tensors
     peer: Callable[[Any, Mapping[str, Any]], Callable[[], object]] | None = None
 

@@ -122,6 +122,7 @@ CASES = (
         work=lambda n: n * n * (5 * 8 + 4 + 8),
         size=2048,
         small=32,
+        stated={"trips": {"k": 5}},
         peer=_cusparse,
     ),
     Case(
@@ -134,6 +135,7 @@ CASES = (
         size=2**22,
         small=300,
         tolerance=1e-3,  # the longest row is a sum of 670,000 numbers
+        stated={"ascending": "starts"},
         peer=_cusparse,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from kgen.analysis.infer import infer_types
 from kgen.autoscheduler.items import OnItems
 from kgen.autoscheduler.machine import Kind, Machine, machine_of
 from kgen.autoscheduler.planner import Planner, Recipe
+from kgen.autoscheduler.stated import Stated, read_statements
 from kgen.autoscheduler.steps import Schedule
 from kgen.autoscheduler.threads import on_threads
 from kgen.errors import KgenError
@@ -25,7 +27,13 @@ _GUESSES = (np.float64, np.int32)
 
 
 @checked
-def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUnit:
+def autoschedule(
+    program: TranslationUnit,
+    device: Any = None,
+    *,
+    ascending: str | Iterable[str] = (),
+    trips: Mapping[str, int] | None = None,
+) -> TranslationUnit:
     """Return a program with a schedule found by analysis, without measurements.
 
     Loops are distributed over threads or work-items if their iterations are proved independent.
@@ -36,12 +44,18 @@ def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUni
     :arg device: the device to schedule for: ``None`` for the target of the program; a target,
         which the result then has; a ``pyopencl.Device``; or a description,
         :class:`kgen.Device`, where a bandwidth of local memory means a GPU
+    :arg ascending: arrays whose elements ascend, such as the row starts of a sparse matrix: with
+        them, work-items share the entries of all rows evenly (:func:`balance`). This is assumed,
+        not checked; results are wrong if an element is less than the one before
+    :arg trips: mean trip counts of loops whose length is known only in calls, ``{"k": 16}``
 
     ::
 
         for i                     =>    for i_outer: g.0
           a[i] = 2*a[i]                   for i_inner
         end i                               a[16384*i_outer + i_inner] = ...
+
+    Raises :class:`KernelError` if *ascending* or *trips* name no array or loop of the program.
 
     :func:`find_schedule` returns the same schedule as steps that you can print and change.
 
@@ -53,15 +67,21 @@ def autoschedule(program: TranslationUnit, device: Any = None) -> TranslationUni
     """
     target, _ = machine_of(program.target, device)
     moved = program if target == program.target else program.copy(target=target)
-    return find_schedule(moved, device)(moved)
+    return find_schedule(moved, device, ascending=ascending, trips=trips)(moved)
 
 
 @checked
-def find_schedule(program: TranslationUnit, device: Any = None) -> Schedule:
+def find_schedule(
+    program: TranslationUnit,
+    device: Any = None,
+    *,
+    ascending: str | Iterable[str] = (),
+    trips: Mapping[str, int] | None = None,
+) -> Schedule:
     """Return the transformations of :func:`autoschedule`, as calls that a user could write.
 
     ``print(...)`` prints them for a program called ``knl``; calling the result with a program
-    applies them.
+    applies them. The arguments are those of :func:`autoschedule`.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "a[i] = 2*a[i]", target=lp.ExecutableCTarget())
@@ -71,10 +91,11 @@ def find_schedule(program: TranslationUnit, device: Any = None) -> Schedule:
     target, machine = machine_of(program.target, device)
     if target != program.target:
         program = program.copy(target=target)
+    stated = read_statements(program, ascending, trips)
     steps = Schedule()
     for name in sorted(program.entrypoints):
         one = steps(program).with_entrypoints(name)
-        steps += make_planner(one, name).plan(recipe_for(machine))
+        steps += make_planner(one, name, stated).plan(recipe_for(machine))
     return steps
 
 
@@ -84,9 +105,9 @@ def recipe_for(machine: Machine) -> Recipe:
     return recipes.get(machine.kind, lambda planner, nest: iter(()))
 
 
-def make_planner(program: TranslationUnit, name: str) -> Planner:
+def make_planner(program: TranslationUnit, name: str, stated: Stated) -> Planner:
     """Return a planner for one entry point, with types for its arguments if they have none."""
-    planners = (Planner(program, name, types) for types in _types(program[name]))
+    planners = (Planner(program, name, types, stated) for types in _types(program[name]))
     first = next(planners)
     return (
         first if first.prover.original else next((p for p in planners if p.prover.original), first)

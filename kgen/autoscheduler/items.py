@@ -12,6 +12,7 @@ from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items
+from kgen.autoscheduler.rows import balanced_rows
 from kgen.autoscheduler.steps import InVectors, Step, step
 from kgen.autoscheduler.tensors import product_on_tensor_cores
 from kgen.autoscheduler.vectors import lanes_of, stencil_in_vectors
@@ -64,6 +65,7 @@ class OnItems:
         if not loops:
             yield from self.sum_in_groups(nest)
             return
+        yield from balanced_rows(self.machine, planner.stated, nest, loops)
         for recipe in (
             self.running_sums,
             self.batches,
@@ -161,23 +163,39 @@ class OnItems:
             )
 
     def sums_of_rows(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-        """Yield the schedule of sums along adjacent elements: a row for the work-items in step."""
-        if len(nest.inner) != 1 or nest.inner[0] not in nest.reduced:
+        """Yield the schedule of sums of rows: a row for work-items in step.
+
+        Rows of known length are contiguous; others are of a length that data decide.
+        """
+        sums = nest.inside
+        lanes = self._lanes_of_sums(nest)
+        if lanes == 1 or not nest.reduced.issuperset(sums) or not all(map(nest.is_free, sums)):
             return
-        (k,) = nest.inner
-        reads = [a for a in nest.accesses if not a.is_write and not nest.is_uniform(a, k)]
-        is_along = any(nest.is_unit(a, k) for a in reads)
-        if not is_along or any(nest.is_unit(a, n) for a in reads for n in loops):
+        reads = [a for a in nest.accesses if not a.is_write]
+        reads = [a for a in reads if any(not nest.is_uniform(a, k) for k in nest.inner)]
+        is_along = any(nest.is_unit(a, k) for a in reads for k in sums)
+        if any(nest.is_unit(a, n) for a in reads for n in loops):
             return
-        if not nest.is_free(k) or nest.is_data(k) or (nest.trips(k) or self.warp) < self.warp:
+        if not is_along and not any(map(nest.is_data, sums)):
             return
         *outer, rows = sorted(loops, key=lambda name: (nest.trips(name) is None, name))
-        steps = [
-            step(split_iname, rows, self.rows, outer_tag="g.0", inner_tag="l.1"),
-            step(split_iname, k, self.warp, inner_tag="l.0"),
-        ]
-        steps += [step(tag_inames, f"{n}:g.{axis}") for axis, n in enumerate(outer[:2], start=1)]
-        yield steps
+        yield (
+            step(split_iname, rows, self.items // lanes, outer_tag="g.0", inner_tag="l.1"),
+            *(step(split_iname, k, lanes, inner_tag="l.0") for k in sums),
+            *(step(tag_inames, f"{n}:g.{axis}") for axis, n in enumerate(outer[:2], start=1)),
+        )
+
+    def _lanes_of_sums(self, nest: Nest) -> int:
+        """Return how many work-items add up a row: at most as many as it has terms on average.
+
+        Several sums of known lengths are for groups.
+        """
+        sums = nest.inside
+        if sums and all(map(nest.is_data, sums)):
+            terms = max(nest.expected_trips([k]) for k in sums)
+            return min(self.warp, 1 << terms.bit_length() - 1)
+        is_long = len(sums) == 1 and (nest.trips(sums[0]) or self.warp) >= self.warp
+        return self.warp if is_long and not nest.is_data(sums[0]) else 1
 
     def rows_of_groups(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedule of sums over rows and of what is made of them, as in a softmax.

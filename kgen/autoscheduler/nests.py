@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -52,7 +52,7 @@ class Nest:
 
     ``given`` is the kernel as it was given, ``kernel`` the one that was prepared of it: with the
     loops and instructions of reductions. ``around`` are the loops that the nest is in, ``before``
-    and ``after`` the instructions on both sides of it there.
+    and ``after`` the instructions on both sides of it there. ``means`` are stated mean trip counts.
     """
 
     given: LoopKernel
@@ -62,6 +62,7 @@ class Nest:
     around: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    means: Mapping[str, int] = field(default_factory=dict)
     _strides: dict[tuple[Access, str], Expr] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -84,6 +85,11 @@ class Nest:
     def inames(self) -> tuple[str, ...]:
         """All loops of the nest that the kernel has as it was given."""
         return tuple(name for name in (*self.band, *self.inner) if name in self.given.inames)
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The loops inside of the band that the kernel has as it was given."""
+        return tuple(name for name in self.inames if name not in self.band)
 
     @cached_property
     def reduced(self) -> frozenset[str]:
@@ -127,7 +133,8 @@ class Nest:
         return math.prod(self._expected(name) for name in inames)
 
     def _expected(self, iname: str) -> int:
-        return self.trips(iname) or (DATA_TRIPS if self.is_data(iname) else OPEN_TRIPS)
+        usual = DATA_TRIPS if self.is_data(iname) else OPEN_TRIPS
+        return self.means.get(iname) or self.trips(iname) or usual
 
     def divides(self, length: int, iname: str) -> bool:
         """Tell whether a loop is proved to have a multiple of so many iterations."""
@@ -323,7 +330,8 @@ class Nest:
 
     def deeper(self) -> Iterator[Nest]:
         """Yield the nests inside of the band."""
-        yield from _nests(self.given, self.kernel, self.body, (*self.around, *self.band))
+        around = (*self.around, *self.band)
+        yield from _nests(self.given, self.kernel, self.body, around, self.means)
 
 
 def _are_one_row(found: Sequence[tuple[Expr, ...]], inner: Sequence[str]) -> bool:
@@ -344,14 +352,20 @@ def _is_shifted(one: Access, other: Access, iname: str) -> bool:
     return is_along and all(map(is_constant, by))
 
 
-def find_nests(given: LoopKernel, kernel: PreparedKernel, schedule: Schedule) -> Iterator[Nest]:
-    """Yield the outermost nests of a kernel in order."""
+def find_nests(
+    given: LoopKernel, kernel: PreparedKernel, schedule: Schedule, means: Mapping[str, int]
+) -> Iterator[Nest]:
+    """Yield the outermost nests of a kernel in order; *means* are mean trip counts of loops."""
     for launch, around in schedule.launches_in_loops:
-        yield from _nests(given, kernel, launch.body, around)
+        yield from _nests(given, kernel, launch.body, around, means)
 
 
 def _nests(
-    given: LoopKernel, kernel: PreparedKernel, node: Node, around: tuple[str, ...]
+    given: LoopKernel,
+    kernel: PreparedKernel,
+    node: Node,
+    around: tuple[str, ...],
+    means: Mapping[str, int],
 ) -> Iterator[Nest]:
     children = node.children if isinstance(node, InOrder) else (node,)
     for k, child in enumerate(children):
@@ -362,7 +376,7 @@ def _nests(
             tuple(n for other in some for n in insn_ids(other) if n in given.id_to_insn)
             for some in (children[:k], children[k + 1 :])
         )
-        yield Nest(given, kernel, band, body, around, next(sides), next(sides))
+        yield Nest(given, kernel, band, body, around, next(sides), next(sides), means)
 
 
 def _band(loop: Loop) -> tuple[tuple[str, ...], Node]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from kgen.autoscheduler.nests import Nest, find_nests
 from kgen.autoscheduler.proof import Prover
+from kgen.autoscheduler.stated import Stated
 from kgen.autoscheduler.steps import InVectors, Schedule, Step, step
 from kgen.errors import KgenError
 from kgen.ir.unit import TranslationUnit, kernels_of
@@ -29,9 +30,12 @@ class Recipe(Protocol):
 class Planner:
     """Adds steps to the schedule of a program, nest by nest."""
 
-    def __init__(self, program: TranslationUnit, kernel: str, types: Mapping[str, Any]) -> None:
+    def __init__(
+        self, program: TranslationUnit, kernel: str, types: Mapping[str, Any], stated: Stated
+    ) -> None:
         self.program = program
         self.kernel = kernel
+        self.stated = stated
         self.prover = Prover(program, types)
         self.schedule = Schedule()
         self._parallel: dict[tuple[tuple[str, ...], str], Schedule | None] = {}
@@ -49,7 +53,7 @@ class Planner:
         given = self.program[self.kernel]
         if original is None or any(insn.no_sync_with for insn in given.instructions):
             return ()
-        return tuple(find_nests(given, original.whole, original.schedule))
+        return tuple(find_nests(given, original.whole, original.schedule, self.stated.trips))
 
     def plan_nest(self, recipe: Recipe, nest: Nest, depth: int = _DEPTH) -> None:
         """Add the first steps of a recipe that are proved correct, for a nest or nests in it."""

@@ -15,6 +15,7 @@ from kgen.autoscheduler.machine import Kind, Machine, machine_of
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items, product_on_threads
+from kgen.autoscheduler.stated import Stated
 from kgen.autoscheduler.steps import Schedule
 from kgen.autoscheduler.tensors import product_on_tensor_cores
 from kgen.errors import KernelError, KgenError, TransformError, near_names
@@ -110,7 +111,7 @@ class AutoSpace:
         return found
 
     def _new_planner(self) -> Planner:
-        return make_planner(self.program, self.program.default_entrypoint.name)
+        return make_planner(self.program, self.program.default_entrypoint.name, Stated())
 
     @cached_property
     def _nests(self) -> Sequence[Nest]:

@@ -72,7 +72,8 @@ def _fit_lengths(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
             data = " and ".join(loop.trips.data)
             yield (
                 f"the trip count of '{loop.iname}' follows from {data}: where that is less than "
-                f"the {launch.locals[0]} lanes take at once, some are idle; compare shorter vectors"
+                f"the {launch.locals[0]} lanes take at once, some are idle; compare shorter "
+                "vectors; if the starts of rows ascend, balance the rows"
             )
 
 

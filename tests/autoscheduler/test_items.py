@@ -13,6 +13,7 @@ from tests.autoscheduler.test_threads import KERNELS, pasted, tags
 from tests.cuda_host import HostCuda
 
 GPU = lp.Device(name="gpu", bandwidth=1e12, cache_bandwidth=1e13, local_bandwidth=1e13)
+CUDA = lp.CudaTarget()
 CPU = lp.Device(name="cpu", bandwidth=1e10, cache_bandwidth=1e11)
 ON_GPU = ("transposition", "rows", "fixed product", "scan", "two nests", "batch")
 
@@ -183,3 +184,66 @@ def test_terms_of_all_pairs_come_in_tiles(n: int, width: int, opencl_queue: Any)
     _, (out,) = fast(opencl_queue, p=p, w=w)
     found = out.get() if hasattr(out, "get") else out
     np.testing.assert_allclose(found, ((p[:, None] - p) ** 2).sum(2) @ w, rtol=1e-12)
+
+
+#: Rows of any lengths, the next of which may begin anywhere: the last one begins first.
+FIRST = np.array([9, 90, 5, 5, 50, 100, 0], np.int32)
+COUNT = np.array([70, 1, 0, 5, 33, 400, 3], np.int32)
+
+
+def sums_of_rows(target: Any, *, follow: bool = False) -> lp.TranslationUnit:
+    count = "first[i + 1] - first[i]" if follow else "count[i]"
+    length = "n + 1" if follow else "n"
+    return lp.make_kernel(
+        ["{ [i]: 0 <= i < n }", "{ [k]: 0 <= k < length }"],
+        f"<> at = first[i] {{id=at}}\n <> length = {count} {{id=n}}\n"
+        "out[i] = sum(k, a[at + k]) + length {dep=at:n}",
+        [
+            lp.GlobalArg("first, count"[: 5 if follow else None], np.int32, shape=length),
+            lp.GlobalArg("a", np.float64, shape="m"),
+            lp.GlobalArg("out", np.float64, shape="n"),
+            lp.ValueArg("m", np.int32),
+            ...,
+        ],
+        target=target,
+    )
+
+
+@pytest.mark.parametrize(("trips", "lanes"), [(None, 8), ({"k": 100}, 32), ({"k": 1}, 1)])
+def test_rows_whose_lengths_are_data_have_lanes(trips: Any, lanes: int, opencl_queue: Any) -> None:
+    knl = sums_of_rows(lp.PyOpenCLTarget())
+    schedule = lp.find_schedule(knl, GPU, trips=trips)
+    assert (f"'k', {lanes}, inner_tag='l.0'" in str(schedule)) == (lanes > 1)
+    a = np.random.default_rng(0).random(500)
+    _, (out,) = schedule(knl)(opencl_queue, first=FIRST, count=COUNT, a=a)
+    sums = [a[k : k + n].sum() + n for k, n in zip(FIRST, COUNT, strict=True)]
+    np.testing.assert_allclose(out, sums)
+
+
+@pytest.mark.parametrize("ascending", [(), ("first",)])
+def test_warps_add_up_rows_of_any_length(ascending: Any, tmp_path: Path) -> None:
+    schedule = lp.find_schedule(knl := sums_of_rows(CUDA, follow=True), ascending=ascending)
+    assert ("balance" in str(schedule)) == bool(ascending)
+    assert pasted(knl, str(schedule)) == lp.autoschedule(knl, ascending=ascending)
+    first = np.concatenate([[0], np.cumsum(COUNT)]).astype(np.int32)
+    a, out = np.random.default_rng(0).random(first[-1]), np.zeros(len(COUNT))
+    arrays = {"first": first, "a": a, "out": out, "m": len(a), "n": len(COUNT)}
+    assert HostCuda(schedule(knl), tmp_path)(arrays, order="any")
+    sums = [a[k : k + n].sum() + n for k, n in zip(first[:-1], COUNT, strict=True)]
+    np.testing.assert_allclose(out, sums)
+
+
+def test_a_race_that_the_user_silenced_is_no_proof() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }", "b[p[i]] = i", silenced_warnings="write_race*", target=CUDA
+    )
+    assert not lp.find_schedule(knl)
+
+
+def test_statements_name_arrays_and_loops() -> None:
+    knl = sums_of_rows(CUDA)
+    for options, name in (({"ascending": "fist"}, "'first'"), ({"trips": {"kk": 3}}, "'k'")):
+        with pytest.raises(lp.KernelError, match=f"did you mean {name}"):
+            lp.autoschedule(knl, **options)
+    with pytest.raises(lp.KernelError, match="mean trip count"):
+        lp.autoschedule(knl, trips={"k": 0})

@@ -67,7 +67,8 @@ spmv, CUDA C++:
     bytes of a work-item: 24 (acc_j_turn_j_vector 8, first 4, last 4, other_j_turn_j_vector 8)
   to try
     - the trip count of 'j_turn' follows from first and last: where that is less than the 32 \
-lanes take at once, some are idle; compare shorter vectors"""
+lanes take at once, some are idle; compare shorter vectors; if the starts of rows ascend, \
+balance the rows"""
 
 
 def test_rows_over_workers_and_vectors() -> None:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest.mock import patch
 
-from kgen.autoscheduler import items, nests, threads, vectors
+from kgen.autoscheduler import items, nests, rows, threads, vectors
 from kgen.ir.unit import TranslationUnit
 from kgen.targets.opencl import OpenCLTarget
 from tests.random import choices
 from tests.random.checks import check_threads, check_work_items
 from tests.random.choices import Draw
 from tests.random.program import Program, Step
+from tests.random.rows import draw_balanced_program
 from tests.random.steps import (
     global_programs,
     host_programs,
@@ -50,6 +51,7 @@ _FINE: Mapping[object, Mapping[str, Any]] = {
     },
     items: {"GROUPS": 2, "BLOCK": 2, "MANY": 0},
     nests: {"LONG": 2},
+    rows: {"GROUP": 4},
     vectors: {"BUSY": 0, "FULL": 1 << 10},
 }
 _KINDS: tuple[Callable[[Draw], Program], ...] = (
@@ -82,8 +84,9 @@ def thread_schedules(draw: Draw) -> Program:
 
 def item_schedules(draw: Draw) -> Program:
     """Draw a program that is scheduled for work-items."""
-    program: Program = draw(choices.sampled_from(_KINDS))(draw)
-    steps = (Step("autoschedule"),)
+    program: Program = draw(choices.sampled_from((*_KINDS, draw_balanced_program)))(draw)
+    follow = any(step.function == "balance" for step in program.steps)
+    steps = (Step("autoschedule", (), (("ascending", "starts"),) if follow else ()),)
     return dataclasses.replace(program, steps=steps, refused=(), target="OpenCLTarget")
 
 
