@@ -10,7 +10,7 @@ import numpy as np
 
 from kgen.analysis.infer import infer_types
 from kgen.autoscheduler.items import OnItems
-from kgen.autoscheduler.machine import Kind, Machine, machine_of
+from kgen.autoscheduler.machine import Machine, machine_of
 from kgen.autoscheduler.planner import Planner, Recipe
 from kgen.autoscheduler.stated import Stated, read_statements
 from kgen.autoscheduler.steps import Schedule
@@ -18,6 +18,7 @@ from kgen.autoscheduler.threads import on_threads
 from kgen.errors import KgenError
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.target import Execution
 from kgen.ir.unit import TranslationUnit
 
 __all__ = ["autoschedule", "find_schedule", "make_planner", "recipe_for"]
@@ -101,7 +102,10 @@ def find_schedule(
 
 def recipe_for(machine: Machine) -> Recipe:
     """Return the recipe that proposes schedules for nests on a device."""
-    recipes: dict[Kind, Recipe] = {Kind.THREADS: on_threads, Kind.ITEMS: OnItems(machine)}
+    recipes: dict[Execution, Recipe] = {
+        Execution.THREADS: on_threads,
+        Execution.ITEMS: OnItems(machine),
+    }
     return recipes.get(machine.kind, lambda planner, nest: iter(()))
 
 

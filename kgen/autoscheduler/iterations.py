@@ -16,10 +16,11 @@ from kgen.autoscheduler.choices import (
     most_items,
     powers,
 )
-from kgen.autoscheduler.machine import Kind, Machine
+from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.steps import Step, step
 from kgen.ir.expr import variable_names
+from kgen.ir.target import Execution
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.storage.declarations import set_options
@@ -36,7 +37,7 @@ def sum_of_all(machine: Machine, nest: Nest) -> Choices | None:
     (i, *others), inner = nest.band, nest.inner
     if i not in nest.reduced or others or inner or not nest.is_free(i):
         return None
-    return _sum_on_items(machine, i) if machine.kind is Kind.ITEMS else _sum_on_threads(i)
+    return _sum_on_items(machine, i) if machine.kind is Execution.ITEMS else _sum_on_threads(i)
 
 
 def _sum_on_threads(i: str) -> Choices:

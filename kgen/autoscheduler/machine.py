@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any
+from typing import Any, Final
 
-from kgen.errors import InvocationError, KernelError
-from kgen.ir.target import WARP_SIZE, TargetBase
+from kgen.errors import KernelError
+from kgen.ir.target import WARP_SIZE, Execution, TargetBase
 from kgen.performance.device import Device
 from kgen.targets.base import Target
-from kgen.targets.c import CTarget
-from kgen.targets.ispc.target import ISPCTarget
 from kgen.targets.limits import DeviceLimits
-from kgen.targets.opencl import PyOpenCLTarget
+from kgen.targets.opencl import PyOpenCLTarget, limits_of_device
 
-__all__ = ["Kind", "Machine", "machine_of"]
+__all__ = ["Machine", "machine_of"]
 
 #: The bit of an OpenCL device's type that a processor has.
-_CPU = 2
-
-
-class Kind(Enum):
-    """How a device runs work-groups."""
-
-    #: no work-groups: a plain function
-    SERIAL = "one thread"
-    #: a thread for each work-group
-    THREADS = "threads"
-    #: many work-items for each work-group, which run in step
-    ITEMS = "work-items"
+_CPU: Final = 2
+#: The local memory of a work-group on CUDA devices, by compute capability, and on most others.
+_LOCAL_MEMORY: Final = {(7, 5): 65536, (8, 0): 166912, (9, 0): 232448, (10, 0): 232448}
+_USUAL: Final = 98304
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """A device, as far as a schedule depends on it."""
 
-    kind: Kind
+    kind: Execution
     #: so many work-items run in step
     warp: int = WARP_SIZE
     limits: DeviceLimits | None = None
@@ -56,6 +45,11 @@ class Machine:
         """The bytes that a work-group shares."""
         return 32768 if self.limits is None else self.limits.local_memory
 
+    @property
+    def usual_local_memory(self) -> int:
+        """The bytes that a work-group shares on the device, or on most if that is not known."""
+        return min(self.local_memory, _LOCAL_MEMORY.get(self.capability or (0, 0), _USUAL))
+
 
 def machine_of(target: TargetBase, device: Any) -> tuple[TargetBase, Machine]:
     """Return the target of a schedule for *device*, and what kind of device that is.
@@ -68,43 +62,29 @@ def machine_of(target: TargetBase, device: Any) -> tuple[TargetBase, Machine]:
     if device is None:
         return target, _of_target(target)
     if isinstance(device, Device):
-        kind = Kind.THREADS if device.local_bandwidth is None else Kind.ITEMS
+        kind = Execution.THREADS if device.local_bandwidth is None else Execution.ITEMS
         own = _of_target(target)
-        return target, own if own.kind is Kind.SERIAL else Machine(kind=kind, limits=own.limits)
+        return target, own if own.kind is Execution.SERIAL else Machine(
+            kind=kind, limits=own.limits
+        )
     if not hasattr(device, "max_work_group_size"):
         raise KernelError(
             f"a schedule cannot be made for {device!r}, which is not a device",
             hint="pass a target, a Device, a pyopencl.Device (queue.device), or None for the "
             "target of the kernel",
         )
-    own_target = target if isinstance(target, PyOpenCLTarget) else PyOpenCLTarget(device)
+    own_target = target if target.runs_in_queue else PyOpenCLTarget(device)
     return own_target, _of_opencl_device(device)
 
 
 def _of_target(target: TargetBase) -> Machine:
-    if isinstance(target, ISPCTarget):
-        return Machine(kind=Kind.SERIAL)
-    if isinstance(target, CTarget):
-        return Machine(kind=Kind.SERIAL if target.threads == 1 else Kind.THREADS)
-    if isinstance(target, PyOpenCLTarget):
-        return _of_opencl(target)
+    device = target.find_device()
+    if device is not None:
+        return _of_opencl_device(device)
     limits = target.limits() if isinstance(target, Target) else None
-    has_axes = target.has_hardware_axes
-    return Machine(kind=Kind.ITEMS if has_axes else Kind.SERIAL, limits=limits)
-
-
-def _of_opencl(target: PyOpenCLTarget) -> Machine:
-    """Return the device of a target, else that which calls would choose here, else a GPU."""
-    if target.device is not None:
-        return _of_opencl_device(target.device)
-    limits = target.device_limits
-    try:
-        (queue,) = target.load_runtime().open_device()
-    except InvocationError:
-        return Machine(kind=Kind.ITEMS, limits=limits)
-    return _of_opencl_device(queue.device)
+    return Machine(kind=target.execution, limits=limits)
 
 
 def _of_opencl_device(device: Any) -> Machine:
-    kind = Kind.THREADS if device.type & _CPU else Kind.ITEMS
-    return Machine(kind=kind, limits=PyOpenCLTarget(device).device_limits)
+    kind = Execution.THREADS if device.type & _CPU else Execution.ITEMS
+    return Machine(kind=kind, limits=limits_of_device(device))

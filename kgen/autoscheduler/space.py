@@ -11,7 +11,7 @@ from typing import Any
 from kgen.autoscheduler.choices import Choices
 from kgen.autoscheduler.find import make_planner, recipe_for
 from kgen.autoscheduler.iterations import iterations_on_items, iterations_on_threads, sum_of_all
-from kgen.autoscheduler.machine import Kind, Machine, machine_of
+from kgen.autoscheduler.machine import Machine, machine_of
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items, product_on_threads
@@ -20,6 +20,7 @@ from kgen.autoscheduler.steps import Schedule
 from kgen.autoscheduler.tensors import product_on_tensor_cores
 from kgen.errors import KernelError, KgenError, TransformError, near_names
 from kgen.ir.checked import checked
+from kgen.ir.target import Execution
 from kgen.ir.unit import TranslationUnit
 from kgen.tuning.space import SearchSpace
 
@@ -142,7 +143,7 @@ class AutoSpace:
 
 def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | None:
     """Return the family of schedules for a nest with parallel *loops*; ``None`` for no choice."""
-    on_items = machine.kind is Kind.ITEMS
+    on_items = machine.kind is Execution.ITEMS
     found = nest.find_product(loops)
     product = None
     if found is not None and on_items:
@@ -151,7 +152,7 @@ def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | No
         )
     elif found is not None:
         product = product_on_threads(nest, *found)
-    if product is not None or machine.kind is Kind.SERIAL:
+    if product is not None or machine.kind is Execution.SERIAL:
         return product
     if not loops:
         return sum_of_all(machine, nest)

@@ -45,9 +45,6 @@ _COLUMN: Final = 128
 _RADII: Final = 4
 #: Work-items of a tile along the rows, and stages of its pipeline: the fastest first.
 _TILES: Final = ((16, 5), (16, 3), (8, 3), (8, 2), (4, 2))
-#: The local memory of a work-group on CUDA devices, by compute capability, and on most others.
-_LOCAL_MEMORY: Final = {(7, 5): 65536, (8, 0): 166912, (9, 0): 232448, (10, 0): 232448}
-_USUAL: Final = 98304
 #: The largest radius of a stencil.
 _FAR: Final = 8
 
@@ -382,8 +379,7 @@ class _Stencil:
         low, high = one.ends(planes)
         if (one.center or (0,))[one.loops.index(self.lane)] % self.lanes:
             return
-        usual = _LOCAL_MEMORY.get(self.machine.capability or (0, 0), _USUAL)
-        most = min(self.machine.local_memory, usual)
+        most = self.machine.usual_local_memory
         for height, stages in _TILES:
             side = height * _ROWS
             are_whole = self.nest.divides(self.width, self.lane) and self.nest.divides(side, rows)

@@ -35,12 +35,12 @@ __all__ = [
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-#: By name: the class of all targets for a language, what generates code for it, what runs it.
-_TARGETS: dict[str, tuple[type[TargetBase], TargetBase, TargetBase | None]] = {
-    "c": (CTarget, CTarget(), ExecutableCTarget()),
-    "opencl": (OpenCLTarget, OpenCLTarget(), PyOpenCLTarget()),
-    "cuda": (CudaTarget, CudaTarget(), PyCudaTarget()),
-    "ispc": (ISPCTarget, ISPCTarget(), None),
+#: By family: the target that generates code, and the one that runs it.
+_TARGETS: dict[str, tuple[TargetBase, TargetBase | None]] = {
+    "c": (CTarget(), ExecutableCTarget()),
+    "opencl": (OpenCLTarget(), PyOpenCLTarget()),
+    "cuda": (CudaTarget(), PyCudaTarget()),
+    "ispc": (ISPCTarget(), None),
 }
 
 
@@ -73,8 +73,7 @@ class Selection:
             return self._chosen(program, None).program  # which schedule is for the device to say
         target = _target_of(program)
         if self.target is not None:
-            family, generating, _ = _TARGETS[self.target]
-            target = target if isinstance(target, family) else generating
+            target = target if target.family == self.target else _TARGETS[self.target][0]
         return self._finished(_with_target(program, target))
 
     def entry_point(self, name: str) -> TranslationUnit:
@@ -90,16 +89,16 @@ class Selection:
         """Return the target for what a function builds; ``None`` for its own."""
         if self.entry is not None or self.device_type is not None:
             raise click.UsageError("--entry and --device-type choose from programs, not functions")
-        _, generating, running = _TARGETS.get(self.target or "", (None, None, None))
+        generating, running = _TARGETS.get(self.target or "", (None, None))
         return running or generating
 
     def _chosen(self, program: Program, device: str | None) -> Chosen:
         target = _target_of(program)
-        for key, (family, _, running) in _TARGETS.items():
-            wanted = key == self.target if self.target else isinstance(target, family)
-            can_run = isinstance(target, family) and target.runtime_module is not None
-            if wanted and running is not None and not can_run:
-                target = running
+        wanted = self.target or target.family
+        _, running = _TARGETS.get(wanted, (None, None))
+        can_run = target.family == wanted and target.runtime_module is not None
+        if running is not None and not can_run:
+            target = running
         leading = target.load_runtime().open_device(device)
         return Chosen(
             program=self._finished(_with_target(program, target), leading), leading=leading

@@ -17,7 +17,8 @@ from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
-from kgen.targets.c import CTarget, CWithGNULibcTarget, ExecutableCTarget
+from kgen.targets.base import Target
+from kgen.targets.c import CTarget
 from kgen.targets.cuda import CudaTarget
 from kgen.targets.module import ArgumentInfo, Module
 from kgen.targets.opencl import OpenCLTarget
@@ -246,23 +247,20 @@ def _check_condition(variant: Variant, kernel: ExportedKernel) -> None:
 
 
 def _code(unit: TranslationUnit, entrypoint: str, target: str) -> TargetCode:
-    chosen = unit.target
-    unit = unit.copy(target=_target(chosen, target))
+    own = unit.target if unit.target.family == target else None
+    unit = unit.copy(target=_target(own or _DEFAULTS[target]))
     kernel = unit[entrypoint]
     module = _module(unit, entrypoint, target)
     restrict = kernel.options.restrict
     host = HostProgram.of(module, (), kernel.all_params(), restrict=restrict)
     options = module.build_options
-    if isinstance(chosen, _KINDS[target]):
+    if own is not None:
         options = (*options, *kernel.options.build_options)
-    if target == "c" and isinstance(chosen, ExecutableCTarget) and chosen.compiler is not None:
-        compiler = chosen.compiler
-        options += tuple(f"-D{name}" for name in compiler.defines)
-        options += tuple(f"-l{name}" for name in compiler.libraries)
-    for_pocl = None
-    if isinstance(unit.target, OpenCLTarget):
-        suited = unit.copy(target=replace(unit.target, suits_pocl=True))
-        for_pocl = _module(suited, entrypoint, target)
+        if own.compiler is not None:
+            options += tuple(f"-D{name}" for name in own.compiler.defines)
+            options += tuple(f"-l{name}" for name in own.compiler.libraries)
+    suited = unit.target.having(suits_pocl=True)
+    for_pocl = _module(unit.copy(target=suited), entrypoint, target) if suited.suits_pocl else None
     return TargetCode(module=module, host=host, build_options=options, for_pocl=for_pocl)
 
 
@@ -277,26 +275,20 @@ def _module(unit: TranslationUnit, entrypoint: str, target: str) -> Module:
         ) from failure
 
 
-#: The targets whose build options are those of each kind of export.
-_KINDS: Final[Mapping[str, type[TargetBase]]] = {
-    "c": CTarget,
-    "opencl": OpenCLTarget,
-    "cuda": CudaTarget,
+#: The targets of the code for programs with a target of another language.
+_DEFAULTS: Final[Mapping[str, Target]] = {
+    "c": CTarget(threads=None),
+    "opencl": OpenCLTarget(),
+    "cuda": CudaTarget(),
 }
 
 
-def _target(chosen: TargetBase, target: str) -> TargetBase:
-    """Return the target of the code: the program's own, if it is of that kind."""
-    if target == "c":
-        gnu = isinstance(chosen, CWithGNULibcTarget)
-        threads = chosen.threads if isinstance(chosen, CTarget) else None
-        fast_math = isinstance(chosen, CTarget) and chosen.fast_math
-        made = CWithGNULibcTarget if gnu else CTarget
-        return made(function_specifiers="static", threads=threads, fast_math=fast_math)
-    if target == "opencl":
-        limits = chosen.limits() if isinstance(chosen, OpenCLTarget) else None
+def _target(chosen: TargetBase) -> TargetBase:
+    """Return the target of the code of a library for a program with the target *chosen*."""
+    if chosen.family == "opencl":
+        limits = chosen.limits() if isinstance(chosen, Target) else None
         return StandaloneOpenCLTarget(device_limits=limits)
-    return replace(chosen, extern_c=True) if isinstance(chosen, CudaTarget) else CudaTarget()
+    return chosen.exported()
 
 
 def _check_arguments(kernel: ExportedKernel) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import inspect
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from enum import Enum
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from constantdict import constantdict
@@ -17,6 +19,17 @@ from kgen.errors import InvocationError, KgenError, near_names
 
 #: The number of work-items in lockstep on NVIDIA's devices; assumed for others.
 WARP_SIZE: Final = 32
+
+
+class Execution(Enum):
+    """How a device runs work-groups."""
+
+    #: no work-groups: a plain function
+    SERIAL = "one thread"
+    #: a thread for each work-group
+    THREADS = "threads"
+    #: many work-items for each work-group, which run in step
+    ITEMS = "work-items"
 
 
 class _TargetMeta(ABCMeta):
@@ -69,6 +82,8 @@ class TargetBase(metaclass=_TargetMeta):
       hint: ExecutableCTarget, PyOpenCLTarget, PyCudaTarget do: unit.copy(target=...)
     """
 
+    #: The language in lower case, as options of exports and of the command line have it.
+    family: ClassVar[str] = ""
     #: Settings of loopy's targets that have a fixed value here: that value, and a hint.
     fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = constantdict()
     #: The module with ``make_executor(unit, *args, **kwargs)``; ``None``: cannot run.
@@ -111,9 +126,55 @@ class TargetBase(metaclass=_TargetMeta):
         return self.has_hardware_axes
 
     @property
+    def execution(self) -> Execution:
+        """The way in which the device runs work-groups."""
+        return Execution.ITEMS if self.has_hardware_axes else Execution.SERIAL
+
+    @property
     def exchange_width(self) -> int | None:
         """The number of adjacent work-items that exchange values in registers, or ``None``."""
         return self.warp_size if self.exchanged_kinds else None
+
+    @property
+    def compiler(self) -> Any:
+        """The C compiler and its flags, if the target has its own."""
+        return None
+
+    @property
+    def fast_math(self) -> bool:
+        """Tell whether the compiler may change the order of arithmetic."""
+        return False
+
+    @property
+    def suits_pocl(self) -> bool:
+        """Tell whether the code avoids what PoCL compiles wrongly."""
+        return False
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """The compute capability of an NVIDIA device, if the target specifies it."""
+        return None
+
+    def having(self, **settings: Any) -> Self:
+        """Return the target with other settings; those that it does not have are ignored.
+
+        >>> import kgen as lp
+        >>> lp.CudaTarget().having(min_groups=2).min_groups
+        2
+        >>> lp.OpenCLTarget().having(min_groups=2) == lp.OpenCLTarget()
+        True
+        """
+        known = settings.keys() & {field.name for field in dataclasses.fields(self)}
+        changes = {name: settings[name] for name in known}
+        return dataclasses.replace(self, **changes) if changes else self
+
+    def exported(self) -> TargetBase:
+        """Return the target of the same code in a library."""
+        return self
+
+    def find_device(self) -> Any:
+        """Return the pyopencl.Device that calls run on, if the target chooses one."""
+        return None
 
     @property
     def loops_over_items(self) -> bool:

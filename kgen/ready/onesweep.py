@@ -8,7 +8,6 @@ Onesweep, a faster least significant digit radix sort for GPUs, arXiv:2206.01784
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -27,7 +26,6 @@ from kgen.ir.target import WARP_SIZE, TargetBase
 from kgen.ir.types import NumpyType
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.radix import RadixPass, temporary
-from kgen.targets.cuda import CudaTarget
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.programs.callables import register_callable
@@ -232,9 +230,9 @@ class OneSweepPass(RadixPass):
         )
         races = [f"stage_{name}" for name, _, _ in staged]
         min_groups = self.min_groups(group_size, items) if min_groups is None else min_groups
-        if isinstance(target, CudaTarget):
-            target = dataclasses.replace(target, min_groups=min_groups)
-        settings = self._settings(target, bits, index_dtype, races=races)
+        settings = self._settings(
+            target.having(min_groups=min_groups), bits, index_dtype, races=races
+        )
         settings["substitutions"] |= digit_there or {}
         settings["assumptions"] += f" and 0 <= shift < {bits * self.turns(bits)}"
         knl = make_kernel(

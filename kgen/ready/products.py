@@ -18,7 +18,6 @@ from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.ready.places import MAX_NARROW, Place, as_axes
 from kgen.ready.snippet import allocator_of, call_options
-from kgen.targets.cuda import CudaTarget
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.storage.padding import add_padding
@@ -340,7 +339,7 @@ def _planned(
 def _with_capability(place: Place) -> tuple[Place, tuple[int, int] | None]:
     """Return a place whose target specifies the device, if that has tensor cores."""
     target = place.target
-    if not isinstance(target, CudaTarget):
+    if not target.has_tensor_cores:
         return place, None
     if target.runtime_module is None or target.capability is not None:
         return place, target.capability
@@ -350,8 +349,7 @@ def _with_capability(place: Place) -> tuple[Place, tuple[int, int] | None]:
 
 @functools.lru_cache(maxsize=16)
 def _replaced(place: Place, capability: tuple[int, int] | None) -> Place:
-    assert isinstance(place.target, CudaTarget)
-    return replace(place, target=replace(place.target, capability=capability))
+    return replace(place, target=place.target.having(capability=capability))
 
 
 # -- copies ----------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from kgen.runtime.toolchain import (
     temporary_folder,
 )
 from kgen.runtime.wrapper import NONE, WrapperBuilder, is_fortran_ordered
-from kgen.targets.c import OPENMP, CCompiler, CTarget, ExecutableCTarget
+from kgen.targets.c import OPENMP, CCompiler
 from kgen.targets.module import ArgumentInfo, Faults, Launch, Module
 from kgen.targets.sharing import CALLS
 
@@ -159,7 +159,7 @@ class CExecutor(ExecutorBase):
     def compile(self, module: Module, source: str) -> ctypes.CDLL:
         flags = (*module.build_options, *self.kernel.options.build_options)
         target = self.kernel.target
-        chosen = target.compiler if isinstance(target, ExecutableCTarget) else None
+        chosen: CCompiler | None = target.compiler
         compiler = find_c_compiler(chosen.cc if chosen else None)
         openmp = openmp_flags(compiler) if OPENMP in flags else ()
         flags = tuple(flag for flag in flags if flag != OPENMP)
@@ -173,7 +173,7 @@ class CExecutor(ExecutorBase):
                 silenced=self.kernel.silenced_warnings,
             )
         flags = (*(openmp or ()), *flags)
-        if isinstance(target, CTarget) and target.fast_math and knows(compiler, (EXACT_ROOTS,)):
+        if target.fast_math and knows(compiler, (EXACT_ROOTS,)):
             flags = (EXACT_ROOTS, *flags)
         library = load_library(self.caches.disk, source, flags, self.entrypoint, chosen)
         if openmp:

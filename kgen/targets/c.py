@@ -16,6 +16,7 @@ from kgen.errors import KgenError
 from kgen.ir.checked import unfit
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.tags import AxisTag, GroupInameTag
+from kgen.ir.target import Execution
 from kgen.ir.types import INT32, INT64, AddressSpace
 from kgen.targets.base import Dtype, dtypes_by_name
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
@@ -111,6 +112,7 @@ class CTarget(CFamilyTarget):
     #: work-items are told apart, as they have to be where they wait for each other
     work_items: bool = field(default=False, kw_only=True, repr=False)
 
+    family: ClassVar[str] = "c"
     fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
         "fortran_abi": (
             False,
@@ -195,6 +197,11 @@ class CTarget(CFamilyTarget):
         return self.threads != 1 or self.work_items
 
     @property
+    def execution(self) -> Execution:
+        """One thread, or as many as OpenMP has."""
+        return Execution.SERIAL if self.threads == 1 else Execution.THREADS
+
+    @property
     def has_work_items(self) -> bool:
         """Work-items are ordinary loops, or loops between barriers."""
         return self.work_items
@@ -245,6 +252,13 @@ class CTarget(CFamilyTarget):
         """Return the name of the index of a work-group, or work-item."""
         is_group = isinstance(tag, GroupInameTag)
         return self.group_index[tag.axis] if is_group else f"lid{tag.axis}"
+
+    def exported(self) -> CTarget:
+        """Return the target of the same code as static functions, which kgen does not compile."""
+        kinds = [kind for kind in type(self).__mro__ if issubclass(kind, CTarget)]
+        generates = next(kind for kind in kinds if kind.runtime_module is None)
+        settings = {one.name: getattr(self, one.name) for one in fields(generates)}
+        return generates(**{**settings, "function_specifiers": "static"})
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return the builder of the code of functions."""

@@ -106,6 +106,7 @@ class CudaTarget(CFamilyTarget):
     max_registers: int | None = field(default=None, kw_only=True, repr=False)
     capability: tuple[int, int] | None = field(default=None, kw_only=True, repr=False)
 
+    family: ClassVar[str] = "cuda"
     language: ClassVar[str] = "CUDA C++"
     transaction: ClassVar[int] = 32
     warp_size: ClassVar[int | None] = WARP_SIZE
@@ -229,6 +230,10 @@ class CudaTarget(CFamilyTarget):
         """
         fits = is_uniform and size <= _CONSTANT_MEMORY
         return self.table_qualifier if fits else "static __device__"
+
+    def exported(self) -> CudaTarget:
+        """Return the target of the same code as functions that C can call."""
+        return replace(self, extern_c=True)
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return the builder of the code of functions."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import separate_barriers
-from kgen.errors import InvalidValueError, KgenError
+from kgen.errors import InvalidValueError, InvocationError, KgenError
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.checked import unfit
 from kgen.ir.data import ArrayBase, TemporaryVariable
@@ -168,6 +168,7 @@ class OpenCLTarget(CFamilyTarget):
             "leave it out: OpenCL has no bool of a known size, for arrays and arguments",
         )
     }
+    family: ClassVar[str] = "opencl"
     language: ClassVar[str] = "OpenCL C"
     transaction: ClassVar[int] = 32
     hidden_pointer: ClassVar[str | None] = "kgen_hide({})"
@@ -353,6 +354,16 @@ class PyOpenCLTarget(OpenCLTarget):
     def limits(self) -> DeviceLimits | None:
         """Return the limits of *device*, if it is known already."""
         return self.device_limits
+
+    def find_device(self) -> Any:
+        """Return *device*, or the one that calls without a queue choose, if there is any."""
+        if self.device is not None:
+            return self.device
+        try:
+            (queue,) = self.load_runtime().open_device()
+        except InvocationError:
+            return None
+        return queue.device
 
 
 def limits_of_device(device: Any) -> DeviceLimits:

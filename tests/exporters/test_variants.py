@@ -46,6 +46,14 @@ def files_of(*variants: Any, targets: Any = "c") -> dict[str, str]:
     return library_files({"axpy": variants}, targets=targets, namespace="demo")
 
 
+def test_settings_of_the_target_are_kept() -> None:
+    target = lp.ExecutableCTarget(schedule="dynamic, 4", threads=2)
+    knl = lp.tag_inames(axpy().copy(target=target), "i:g.0")
+    code = "".join(files_of(knl).values())
+    assert "schedule(dynamic, 4)" in code
+    assert "num_threads(kgen_share(2))" in code
+
+
 one = ctypes.c_float(1)
 
 

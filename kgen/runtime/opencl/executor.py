@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyopencl as cl
 
 from kgen.errors import CodegenError, InvocationError
 from kgen.ir.data import ImageArg
+from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.bound import Calls, RecordingBuilder
 from kgen.runtime.executor import ExecutorBase, remember
@@ -18,7 +18,7 @@ from kgen.runtime.opencl.program import check_group_size, is_pocl, load_program
 from kgen.runtime.opencl.wrapper import OpenCLRecordingBuilder, OpenCLWrapperBuilder
 from kgen.runtime.wrapper import WrapperBuilder
 from kgen.targets.module import Module
-from kgen.targets.opencl import HALF_EXTENSION, OpenCLTarget, sub_groups_of_device
+from kgen.targets.opencl import HALF_EXTENSION, sub_groups_of_device
 from kgen.targets.pocl import pocl_options, with_double_barriers
 
 __all__ = ["OpenCLExecutor", "executor_for"]
@@ -38,13 +38,13 @@ def executor_for(
     return remember(memo, (entrypoint, context), lambda: OpenCLExecutor(unit, entrypoint, context))
 
 
-def _suited(target: OpenCLTarget, devices: Sequence[cl.Device]) -> OpenCLTarget:
+def _suited(target: TargetBase, devices: Sequence[cl.Device]) -> TargetBase:
     """Return the target adapted to the features of a context's devices."""
     if any(map(is_pocl, devices)):
-        target = replace(target, suits_pocl=True)
-    size = target.sub_group_size
+        target = target.having(suits_pocl=True)
+    size = target.exchange_width
     if size is not None and not all(size in sub_groups_of_device(device) for device in devices):
-        target = replace(target, sub_group_size=None)
+        target = target.having(sub_group_size=None)
     return target
 
 
@@ -66,9 +66,9 @@ class OpenCLExecutor(ExecutorBase):
     def __init__(
         self, unit: TranslationUnit, entrypoint: str, context: cl.Context, **more: Any
     ) -> None:
-        target = unit.target
-        if isinstance(target, OpenCLTarget):
-            unit = unit.copy(target=_suited(target, context.devices))
+        target = _suited(unit.target, context.devices)
+        if target is not unit.target:
+            unit = unit.copy(target=target)
         super().__init__(unit, entrypoint, context, **more)
 
     def _call_with(self, invoke: Callable[..., Any]) -> None:
@@ -98,7 +98,7 @@ class OpenCLExecutor(ExecutorBase):
         if f" {HALF_EXTENSION}:" in module.preamble:
             self._require_half()
         target = self.kernel.target
-        if isinstance(target, OpenCLTarget) and target.suits_pocl:
+        if target.suits_pocl:
             source = with_double_barriers(source)
             flags += pocl_options(module)
         program = load_program(self.caches.disk, self.context, source, flags, self.entrypoint)

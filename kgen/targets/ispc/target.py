@@ -14,6 +14,7 @@ from kgen.errors import CodegenError
 from kgen.ir.atomicity import MemoryScope
 from kgen.ir.data import ArrayBase
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.target import Execution
 from kgen.ir.types import Memory, NumpyType
 from kgen.targets.atomic_functions import AtomicFunctions, AtomicSite
 from kgen.targets.base import Dtype, dtypes_by_name
@@ -221,6 +222,7 @@ class ISPCTarget(CFamilyTarget):
     }
     """
 
+    family: ClassVar[str] = "ispc"
     language: ClassVar[str] = "ISPC"
     has_records: ClassVar[bool] = False
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
@@ -281,6 +283,11 @@ class ISPCTarget(CFamilyTarget):
     def has_hardware_axes(self) -> bool:
         """Work-groups and work-items exist."""
         return True
+
+    @property
+    def execution(self) -> Execution:
+        """Schedules leave the lanes to ISPC."""
+        return Execution.SERIAL
 
     def limits(self) -> DeviceLimits:
         """Return the limits of a gang: its lanes."""
