@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -559,6 +559,15 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     ('0 arguments', '1 axis', '2 axes')
     """
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def assigned(values: Mapping[str, object]) -> str:
+    """Write the values of variables.
+
+    >>> assigned({"n": 8, "i": 7})
+    'n=8, i=7'
+    """
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def near_names(name: str, known: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 
 from kgen.errors import KernelError
 from kgen.ir.expr import Expr, variable_names
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
@@ -246,6 +247,22 @@ def domain_of_copies(
     names = dim_names(domain)
     result = drop_dims(domain, [n for n in names if n not in copies and n not in fixed])
     return _renamed_around(_bounds_on(result, tuple(copies)), copies)
+
+
+def copies_by_home(kernel: LoopKernel, copies: Mapping[str, str]) -> dict[int, dict[str, str]]:
+    """Group copies of loops by the number of the domain that the loops are in."""
+    found: dict[int, dict[str, str]] = {}
+    for old, new in copies.items():
+        found.setdefault(kernel.home_domain[old], {})[old] = new
+    return dict(sorted(found.items()))
+
+
+def domains_of_copies(
+    kernel: LoopKernel, copies: Mapping[str, str], fixed: Collection[str]
+) -> list[BasicSet]:
+    """Return the domains of copies of loops, for given values of *fixed* loops."""
+    homes = copies_by_home(kernel, copies).items()
+    return [domain_of_copies(kernel.domains[home], own, fixed) for home, own in homes]
 
 
 def piece_of_copies(

@@ -19,7 +19,7 @@ from kgen.ir.instruction import MultiAssignmentBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import UNDECIDED, Operand, common, settle
 from kgen.ir.types import NumpyType, read_type
-from kgen.ir.unit import CallableKernel, TranslationUnit
+from kgen.ir.unit import CallableKernel, TranslationUnit, inputs_and_outputs
 
 __all__ = [
     "add_and_infer_dtypes",
@@ -331,8 +331,7 @@ def _finder(
         if not isinstance(item, CallableKernel):
             return find_function(kernel, name)
         callee = item.subkernel
-        inputs = [a.name for a in callee.args if isinstance(a, ValueArg) or a.is_input]
-        outputs = [a.name for a in callee.args if isinstance(a, ArrayBase) and a.is_output]
+        inputs, outputs = inputs_and_outputs(callee)
 
         def results(operands: tuple[NumpyType, ...]) -> tuple[NumpyType, ...]:
             given = dict(zip(inputs, operands, strict=False))

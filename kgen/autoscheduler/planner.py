@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from kgen.autoscheduler.nests import Nest, find_nests
 from kgen.autoscheduler.proof import Prover
 from kgen.autoscheduler.stated import Stated
-from kgen.autoscheduler.steps import InVectors, Schedule, Step, step
+from kgen.autoscheduler.steps import InVectors, Schedule, Step, step, with_ids
 from kgen.errors import KgenError
 from kgen.ir.unit import TranslationUnit, kernels_of
 from kgen.transforms.loops.tag import tag_inames
@@ -126,8 +126,4 @@ def _barriers(nest: Nest) -> Iterator[Step]:
     for first, second in ((nest.before, own), (own, nest.after)):
         if first and second:
             within = {"within_inames": list(nest.around)} if nest.around else {}
-            yield step(add_barrier, _ids(first), _ids(second), **within)
-
-
-def _ids(names: Iterable[str]) -> str:
-    return " or ".join(f"id:{name}" for name in names)
+            yield step(add_barrier, with_ids(first), with_ids(second), **within)

@@ -9,7 +9,7 @@ from typing import Any
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 
-__all__ = ["InVectors", "Schedule", "Step", "step"]
+__all__ = ["InVectors", "Schedule", "Step", "step", "with_ids"]
 
 
 @dataclass(frozen=True)
@@ -87,3 +87,12 @@ class Schedule:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
+
+
+def with_ids(names: Iterable[str]) -> str:
+    """Return the match expression for instructions of given names.
+
+    >>> with_ids(["load", "store"])
+    'id:load or id:store'
+    """
+    return " or ".join(f"id:{name}" for name in names)

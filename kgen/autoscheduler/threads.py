@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
-from kgen.autoscheduler.steps import Step, step
+from kgen.autoscheduler.steps import Step, step, with_ids
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.split_domain import split_domain
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
@@ -84,19 +84,15 @@ def past_the_cache(nest: Nest, spread: Sequence[Step]) -> tuple[Step, ...]:
         return ()
     parameter, size = least
     if parameter is None:
-        return (step(tag_instructions, "!streaming_store", _ids(ids)),)
+        return (step(tag_instructions, "!streaming_store", with_ids(ids)),)
     outer = f"{spread[0].args[0]}_outer" if spread[0].function is split_iname else nest.band[0]
     subset = f"[{parameter}] -> {{ [{outer}]: {parameter} >= {size} }}"
-    sides = {"within": _ids(ids), "suffixes": ("large", "small")}
-    large = _ids(f"{name}_large" for name in ids)
+    sides = {"within": with_ids(ids), "suffixes": ("large", "small")}
+    large = with_ids(f"{name}_large" for name in ids)
     return (
         step(split_domain, subset, **sides),
         step(tag_instructions, "!streaming_store", large),
     )
-
-
-def _ids(names: Iterable[str]) -> str:
-    return " or ".join(f"id:{name}" for name in names)
 
 
 def is_small(nest: Nest) -> bool:

@@ -34,7 +34,7 @@ class ExampleCommand(click.Command):
         self.examples = tuple(examples)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples below the options."""
+        """Write the examples below the options and commands."""
         super().format_epilog(ctx, formatter)
         _write_examples(formatter, self.examples)
 
@@ -49,7 +49,7 @@ class Failure(click.ClickException):
         click.echo(self.format_message(), file=file, err=file is None)
 
 
-class CommandGroup(click.Group):
+class CommandGroup(ExampleCommand, click.Group):
     """Commands of which any error is a message: the text of a :class:`KgenError`, as a rule.
 
     An error that is none of kgen's has its type in front. ``--traceback`` lets all through.
@@ -57,15 +57,6 @@ class CommandGroup(click.Group):
 
     command_class = ExampleCommand
     group_class = type  # groups in a group are of this class as well
-
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.examples = tuple(examples)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples below the commands."""
-        super().format_epilog(ctx, formatter)
-        _write_examples(formatter, self.examples)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that the arguments name."""

@@ -169,10 +169,7 @@ class CudaLauncherWriter(LauncherWriter):
         waits = "true" if launch.is_cooperative else "false"
         given = f"{function}, kg_groups, kg_threads, {launch.local_memory}, {parameters}, {waits}"
         body.append(cgen.Statement(f"kgen_cuda_launch(&{_CALL}, {given})"))
-        condition = self.is_launched(launch)
-        if condition is None:
-            return [cgen.Block(body)]
-        return [cgen.If(cgen.Line(condition), cgen.Block(body))]
+        return [self.if_launched(launch, cgen.Block(body))]
 
     def function_names(self) -> tuple[str, ...]:
         return (*super().function_names(), self.code_name, self.fatbin_name)

@@ -327,14 +327,14 @@ class LauncherWriter:
         """Return the value of the offset of an array: pointers hold it."""
         return "0"
 
-    def is_launched(self, launch: Launch) -> str | None:
-        """Return the condition that the grid is not empty; ``None`` if it never is."""
+    def if_launched(self, launch: Launch, body: cgen.Block) -> cgen.Generable:
+        """Run *body* under the condition that the grid is not empty, if it may be."""
         tests = [
             f"{self.integers.text(size)} > 0"
             for size in variable_extents(launch)
             if self.integers.range_of(size)[0] <= 0
         ]
-        return " && ".join(tests) or None
+        return cgen.If(cgen.Line(" && ".join(tests)), body) if tests else body
 
     # -- the functions ------------------------------------------------------------------------
 

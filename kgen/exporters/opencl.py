@@ -235,10 +235,7 @@ class OpenCLLauncherWriter(LauncherWriter):
         n_axes = max(len(launch.groups), len(launch.locals), 1)
         passed = f"&{_CALL}, kg_kernel, {n_axes}, kg_global, kg_local"
         body.append(cgen.Statement(f"kgen_opencl_launch({passed})"))
-        condition = self.is_launched(launch)
-        if condition is None:
-            return [cgen.Block(body)]
-        return [cgen.If(cgen.Line(condition), cgen.Block(body))]
+        return [self.if_launched(launch, cgen.Block(body))]
 
     def offset(self, parameter: str) -> str:
         is_passed = not self.host.by_name[self.host.offsets[parameter]].is_temporary

@@ -21,7 +21,7 @@ from kgen.targets.module import (
     Launch,
     Module,
     Step,
-    every_step,
+    steps_of,
 )
 
 __all__ = [
@@ -208,13 +208,12 @@ class HostProgram:
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """All launches, in the order of the text."""
-        return tuple(step for step in every_step(self.steps) if isinstance(step, Launch))
+        return steps_of(Launch, self.steps)
 
     @cached_property
     def host_variables(self) -> Mapping[str, np.dtype[Any]]:
         """The variables of loops on the host, which launches are passed: their types."""
-        loops = (step for step in every_step(self.steps) if isinstance(step, HostLoop))
-        return constantdict({loop.name: loop.dtype for loop in loops})
+        return constantdict({loop.name: loop.dtype for loop in steps_of(HostLoop, self.steps)})
 
     # -- the arguments by kind ----------------------------------------------------------
 

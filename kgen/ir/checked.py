@@ -168,11 +168,16 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[st
     return signature, hints
 
 
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the generic type and its arguments; a type variable is a union."""
+    if isinstance(hint, TypeVar):
+        return Union, hint.__constraints__ or (hint.__bound__ or Any,)
+    return typing.get_origin(hint), typing.get_args(hint)
+
+
 def _test_of(hint: Any) -> _Test:
     """Return a test whether a value is of a type, as far as this can be tested."""
-    origin, of = typing.get_origin(hint), typing.get_args(hint)
-    if isinstance(hint, TypeVar):
-        of, origin = hint.__constraints__ or (hint.__bound__ or Any,), Union
+    origin, of = _parts(hint)
     if origin in (Union, types.UnionType):
         classes = tuple(part for part in of if _is_class(part))
         tests = [_test_of(part) for part in of if not _is_class(part)]
@@ -236,9 +241,7 @@ def _described(hint: Any) -> str:
     >>> _described(str | collections.abc.Sequence[int] | None)
     'text, a list of (an integer) or None'
     """
-    origin, of = typing.get_origin(hint), typing.get_args(hint)
-    if isinstance(hint, TypeVar):
-        of, origin = hint.__constraints__ or (hint.__bound__ or Any,), Union
+    origin, of = _parts(hint)
     if origin in (Union, types.UnionType):
         parts = list(dict.fromkeys(map(_described, of)))
         return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"

@@ -14,7 +14,7 @@ import numpy as np
 from constantdict import constantdict
 
 from kgen.errors import KgenError
-from kgen.ir.fields import Kind, kind_of, stored_fields
+from kgen.ir.fields import Kind, kind_of, stored_values
 from kgen.ir.reductions import (
     KnownOperation,
     ReductionOperation,
@@ -83,7 +83,7 @@ def _pack_object(value: Any) -> Any:
     if isinstance(value, ReductionOperation):
         return _pack_reduction(value)
     if dataclasses.is_dataclass(value):
-        packed = {name: _pack(getattr(value, name)) for name in stored_fields(type(value))}
+        packed = {name: _pack(one) for name, one in stored_values(value).items()}
         return {_KIND: "object", "class": _name_of(type(value)), "fields": packed}
     if callable(value):
         return {_KIND: "name", "value": _name_of(value)}

@@ -21,6 +21,7 @@ __all__ = [
     "kind_of",
     "replace",
     "stored_fields",
+    "stored_values",
 ]
 
 ValueT = TypeVar("ValueT")
@@ -81,6 +82,11 @@ def stored_fields(kind: type) -> tuple[str, ...]:
     Besides those that are compared, what only messages need: where an instruction was written.
     """
     return _fields_of(kind)[1]
+
+
+def stored_values(value: Any) -> dict[str, Any]:
+    """Return the values of the :func:`stored_fields` of a dataclass."""
+    return {name: getattr(value, name) for name in stored_fields(type(value))}
 
 
 @lru_cache(maxsize=1024)

@@ -26,7 +26,7 @@ from kgen.ir.expr import (
     to_text,
     variable_names,
 )
-from kgen.ir.fields import stored_fields
+from kgen.ir.fields import stored_values
 from kgen.ir.instruction_fields import (
     BINDINGS,
     CREATES_NOTHING,
@@ -153,11 +153,11 @@ class InstructionBase(Taggable):
 
     def _rebuilt(self: Self_, changes: dict[str, Any]) -> Self_:
         """Construct this anew."""
-        return type(self)(**{**_fields_of(self), **changes})
+        return type(self)(**{**stored_values(self), **changes})
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy what the instruction is, not what has been found out about it."""
-        return _fields_of(self)
+        return stored_values(self)
 
     @cached_property
     def analyses(self) -> AnalysisCache:
@@ -696,10 +696,6 @@ def _init_base(insn: InstructionBase, options: dict[str, Any]) -> None:
         if value is not _DEFAULTS[name]:
             read = READERS.get(name)
             state[name] = value if read is None else read(value, name)
-
-
-def _fields_of(insn: InstructionBase) -> dict[str, Any]:
-    return {name: getattr(insn, name) for name in stored_fields(type(insn))}
 
 
 def _with_names_of(

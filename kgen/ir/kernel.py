@@ -31,7 +31,7 @@ from kgen.ir.data import (
 )
 from kgen.ir.digest import Digested, digest
 from kgen.ir.expr import Expr, same_objects
-from kgen.ir.fields import stored_fields
+from kgen.ir.fields import stored_fields, stored_values
 from kgen.ir.grid import Axis, Grid, axes_of, grid_of
 from kgen.ir.instruction import InstructionBase, unique_ids
 from kgen.ir.linearization import ScheduleItem
@@ -275,7 +275,7 @@ class LoopKernel(Digested, Taggable):
 
         Sets are pickled as constraints, because isl would rewrite some sets that it reads as text.
         """
-        state = {name: getattr(self, name) for name in stored_fields(type(self))}
+        state = stored_values(self)
         return {**state, **{name: encode(state[name]) for name in _SETS}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

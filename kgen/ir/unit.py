@@ -18,7 +18,7 @@ from kgen.ir.checked import check_fields, unfit
 from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.digest import Digested, digest
-from kgen.ir.fields import stored_fields
+from kgen.ir.fields import stored_fields, stored_values
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.optional import load
 from kgen.ir.tags import GroupInameTag, LocalInameTag
@@ -186,7 +186,7 @@ class TranslationUnit(Digested):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy what the program is, without what has been compiled for it."""
-        return {name: getattr(self, name) for name in stored_fields(type(self))}
+        return stored_values(self)
 
     # -- kernels --------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class TranslationUnit(Digested):
         if not changed:
             return self
         unit = object.__new__(type(self))  # of the same names: there is nothing to check
-        state = {name: getattr(self, name) for name in stored_fields(type(self))}
+        state = stored_values(self)
         vars(unit).update(state, callables_table=constantdict(table))
         return unit
 

@@ -150,8 +150,7 @@ class Conflicts:
         if one.array != other.array or loop not in mentioned:
             return False
         around = Around(equal, loop, self._is_local(one.array))
-        (first, _), (second, _) = self._accessed_by_both(one, other, around)
-        both = first.intersect(second)
+        both = self._accessed_by_both(one, other, around)
         between = self._iterations(around, tuple(inside))
         for early, late in ((Side.FIRST, Side.BETWEEN), (Side.BETWEEN, Side.SECOND)):
             between = relate(between, early.of(loop), late.of(loop), "lt_set")
@@ -191,7 +190,8 @@ class Conflicts:
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
     ) -> object:
         around = Around(equal, ascending, self._is_local(one.array))
-        (_, first), (_, second) = self._accessed_by_both(one, other, around)
+        _, first = self._accessed(one, Side.FIRST, around)
+        _, second = self._accessed(other, Side.SECOND, around)
         return first, second, one.array == other.array, ascending
 
     def is_accepted(self, found: Conflict) -> bool:
@@ -344,8 +344,7 @@ class Conflicts:
         ascending: str | None,
     ) -> Conflict | None:
         around = Around(equal, ascending, self._is_local(one.array))
-        (first, _), (second, _) = self._accessed_by_both(one, other, around)
-        both = first.intersect(second)
+        both = self._accessed_by_both(one, other, around)
         found = self._find_conflict(both, around, ascending)
         return None if found is None else Conflict(one, other, *found)
 
@@ -371,11 +370,10 @@ class Conflicts:
         """Return the named set over hardware axes, with the names of *side*, and elements."""
         return self._accessed(access, side, Around((), None, self._is_local(access.array)))[0]
 
-    def _accessed_by_both(
-        self, one: Access, other: Access, around: Around
-    ) -> tuple[tuple[Set, int], tuple[Set, int]]:
-        first = self._accessed(one, Side.FIRST, around)
-        return first, self._accessed(other, Side.SECOND, around)
+    def _accessed_by_both(self, one: Access, other: Access, around: Around) -> Set:
+        first, _ = self._accessed(one, Side.FIRST, around)
+        second, _ = self._accessed(other, Side.SECOND, around)
+        return first.intersect(second)
 
     def _accessed(self, access: Access, side: Side, around: Around) -> tuple[Set, int]:
         """Return the named set over loops, hardware axes and elements, and its number.

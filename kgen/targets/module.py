@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import cgen
 import numpy as np
@@ -95,6 +95,7 @@ class HostIf:
 
 #: What the host does in a call.
 Step: TypeAlias = Launch | HostLoop | HostIf
+StepT = TypeVar("StepT", Launch, HostLoop)
 
 
 @dataclass(frozen=True)
@@ -183,17 +184,20 @@ class Module:
     @property
     def launches(self) -> tuple[Launch, ...]:
         """All launches, in the order of the text."""
-        return tuple(step for step in every_step(self.steps) if isinstance(step, Launch))
+        return steps_of(Launch, self.steps)
 
     @property
     def host_loops(self) -> tuple[HostLoop, ...]:
         """All loops on the host, outer ones first."""
-        return tuple(step for step in every_step(self.steps) if isinstance(step, HostLoop))
+        return steps_of(HostLoop, self.steps)
 
 
-def every_step(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield all steps, those inside of others after these."""
+def steps_of(kind: type[StepT], steps: Iterable[Step]) -> tuple[StepT, ...]:
+    """Return the steps of a type, those inside of others after these."""
+    found: list[StepT] = []
     for step in steps:
-        yield step
+        if isinstance(step, kind):
+            found.append(step)
         if not isinstance(step, Launch):
-            yield from every_step(step.steps)
+            found += steps_of(kind, step.steps)
+    return tuple(found)

@@ -16,7 +16,7 @@ from kgen.errors import InvalidValueError, InvocationError, KgenError
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.checked import unfit
 from kgen.ir.data import ArrayBase, TemporaryVariable
-from kgen.ir.fields import OF_THIS_PROCESS, stored_fields
+from kgen.ir.fields import OF_THIS_PROCESS, stored_values
 from kgen.ir.types import AddressSpace, Memory
 from kgen.targets.atomic_functions import AtomicFunctions, OpenCLAtomics
 from kgen.targets.base import ComplexStyle, Dtype, dtypes_by_name
@@ -334,7 +334,7 @@ class PyOpenCLTarget(OpenCLTarget):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy the target without the device, which is of this process."""
-        return {name: getattr(self, name) for name in stored_fields(type(self))}
+        return stored_values(self)
 
     def structure_name(self, dtype: Dtype) -> str | None:
         """Return pyopencl's name of a structure: ``get_or_register_dtype``.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import KgenError
+from kgen.errors import KgenError, assigned
 from kgen.ir.optional import load
 from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
@@ -41,11 +41,7 @@ class Best:
 
     def __str__(self) -> str:
         low, high = map(in_units, self.interval)
-        return f"{in_units(self.time)} ({low} to {high}): {_shown(self.configuration)}"
-
-
-def _shown(configuration: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in configuration.items())
+        return f"{in_units(self.time)} ({low} to {high}): {assigned(self.configuration)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +209,7 @@ class TuneResult:
             if all(known.get(name) == value for name, value in sizes.items()):
                 return search.best
         raise KgenError(
-            f"there is no problem with {_shown(sizes)}",
+            f"there is no problem with {assigned(sizes)}",
             hint="; ".join(str(search.problem) for search in self.searches),
         )
 

@@ -145,15 +145,12 @@ class _Hoister(IdentityMapper):
             self.rec(expr.condition, maybe), self.rec(expr.then, True), self.rec(expr.else_, True)
         )
 
-    def map_logical_and(self, expr: p.LogicalAnd, maybe: bool) -> Expr:
+    def map_logical_and(self, expr: p.LogicalAnd | p.LogicalOr, maybe: bool) -> Expr:
         return type(expr)(
             tuple(self.rec(child, maybe or k > 0) for k, child in enumerate(expr.children))
         )
 
-    def map_logical_or(self, expr: p.LogicalOr, maybe: bool) -> Expr:
-        return type(expr)(
-            tuple(self.rec(child, maybe or k > 0) for k, child in enumerate(expr.children))
-        )
+    map_logical_or = map_logical_and
 
     def map_reduction(self, expr: Reduction, maybe: bool) -> Expr:
         return super().map_reduction(expr, True)

@@ -407,14 +407,22 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             self._fits(part, dtype) for part in integer_operands(expr)
         )
 
+    def _number_text(self, expr: Expr, result: NumpyType, prec: int) -> str | None:
+        """Write an operation on Python integers that is an integer itself."""
+        number = self._number(expr, result) if result.is_integral() else None
+        return None if number is None else self._literal(number, result, prec)
+
+    def _whole_text(self, expr: Expr, result: NumpyType, prec: int) -> str | None:
+        """Write a sum or product that is a number, or a part of an index."""
+        text = self._number_text(expr, result, prec)
+        index = self.indices.index(expr) if text is None and result == INT32 else None
+        return text if index is None else self.integers.text(index, prec)
+
     def map_sum(self, expr: p.Sum, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        number = self._number(expr, result) if result.is_integral() else None
-        if number is not None:
-            return self._literal(number, result, enclosing_prec)
-        index = self.indices.index(expr) if result == INT32 else None
-        if index is not None:
-            return self.integers.text(index, enclosing_prec)
+        text = self._whole_text(expr, result, enclosing_prec)
+        if text is not None:
+            return text
         first, *terms = signed_terms(self.indices.led_by_index(_unnested(expr)))
         parts = [("-" if first[0] else "", first[1])]
         parts += [("-" if is_negative else "+", term) for is_negative, term in terms]
@@ -422,12 +430,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_product(self, expr: p.Product, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        number = self._number(expr, result) if result.is_integral() else None
-        if number is not None:
-            return self._literal(number, result, enclosing_prec)
-        index = self.indices.index(expr) if result == INT32 else None
-        if index is not None:
-            return self.integers.text(index, enclosing_prec)
+        text = self._whole_text(expr, result, enclosing_prec)
+        if text is not None:
+            return text
         ((is_negative, positive),) = signed_terms((expr,))
         first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
         parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
@@ -459,9 +464,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_remainder(self, expr: p.Remainder, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        number = self._number(expr, result) if result.is_integral() else None
-        if number is not None:
-            return self._literal(number, result, enclosing_prec)
+        text = self._number_text(expr, result, enclosing_prec)
+        if text is not None:
+            return text
         return self._divided(expr, "%", "mod", enclosing_prec, result)
 
     def _divided(self, expr: Any, sign: str, helper: str, prec: int, result: NumpyType) -> str:
@@ -495,9 +500,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_power(self, expr: p.Power, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        number = self._number(expr, result) if result.is_integral() else None
-        if number is not None:
-            return self._literal(number, result, enclosing_prec)
+        text = self._number_text(expr, result, enclosing_prec)
+        if text is not None:
+            return text
         exponent: Any = expr.exponent
         if result.is_complex() and is_constant(exponent) and exponent == 0:
             return self.exact(1, result, enclosing_prec)

@@ -92,11 +92,10 @@ class _CertainAccesses(WalkMapper):
     def map_if(self, expr: p.If, *args: Any) -> None:
         self.rec(expr.condition)
 
-    def map_logical_and(self, expr: p.LogicalAnd, *args: Any) -> None:
+    def map_logical_and(self, expr: p.LogicalAnd | p.LogicalOr, *args: Any) -> None:
         self.rec(expr.children[0])
 
-    def map_logical_or(self, expr: p.LogicalOr, *args: Any) -> None:
-        self.rec(expr.children[0])
+    map_logical_or = map_logical_and
 
 
 def vector_statements(writer: ExpressionWriter, lanes: Lanes) -> list[cgen.Generable] | None:

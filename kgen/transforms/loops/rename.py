@@ -11,7 +11,7 @@ from pytools.tag import Tag
 
 from kgen.analysis.domains import copy_dims, difference, domains_without, drop_dims, rename_params
 from kgen.analysis.merging import check_order_kept
-from kgen.errors import TransformError
+from kgen.errors import TransformError, assigned
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
@@ -358,7 +358,7 @@ def _check_same_loops(before: LoopKernel, after: LoopKernel, old: str, new: str)
             raise TransformError(
                 f"iname '{old}' cannot become '{new}': their bounds differ",
                 where=f"instruction '{one.id}'",
-                point=", ".join(f"{name}={value}" for name, value in point.items()),
+                point=assigned(point),
                 because=f"'{old}' runs over {before.domain_of((old,))}, "
                 f"'{new}' over {before.domain_of((new,))}",
             )

@@ -15,7 +15,7 @@ from kgen.analysis.domains import (
     rename_params,
 )
 from kgen.analysis.merging import check_order_kept
-from kgen.errors import TransformError
+from kgen.errors import TransformError, assigned
 from kgen.ir.checked import checked
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.kernel import LoopKernel
@@ -239,14 +239,10 @@ def _check_loops(one: LoopKernel, two: LoopKernel, assumptions: Set) -> None:
     if point is not None:
         raise TransformError(
             f"the loops over {', '.join(shared)} of '{one.name}' and '{two.name}' differ",
-            point=_point(point),
+            point=assigned(point),
             because=f"{one.domain_of(shared)}; {two.domain_of(shared)}",
             hint=f"rename_iname(kernel, '{shared[0]}', ...) gives one of them its own loop",
         )
-
-
-def _point(point: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in point.items())
 
 
 def _with_domains(fused: LoopKernel, one: LoopKernel, two: LoopKernel) -> LoopKernel:
@@ -275,7 +271,7 @@ def _with_domains(fused: LoopKernel, one: LoopKernel, two: LoopKernel) -> LoopKe
         raise TransformError(
             f"'{one.name}' and '{two.name}' cannot be fused: loops of one bound the other",
             where=f"instruction '{insn_id}'",
-            point=_point(point),
+            point=assigned(point),
             hint="say what holds for the sizes: assume(kernel, 'n >= 1')",
         )
     return result

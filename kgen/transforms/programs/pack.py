@@ -7,7 +7,7 @@ from math import prod
 
 import pymbolic.primitives as p
 
-from kgen.analysis.domains import domain_of_copies, set_where
+from kgen.analysis.domains import domains_of_copies, set_where
 from kgen.errors import TransformError, near_names
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
@@ -191,14 +191,8 @@ class _Packing:
         starts = [0 if b.interval.low == 0 else b.lower for b in bounds]
         extents: list[Expr] = [b.extent for b in bounds]
         shape = self._shape(place, arg, extents)
-        by_home: dict[int, dict[str, str]] = {}
-        for old, new in own.items():
-            by_home.setdefault(kernel.home_domain[old], {})[old] = new
-            self.inames[new] = Iname(new, frozenset())
-        for home in sorted(by_home):
-            self.domains.append(
-                domain_of_copies(kernel.domains[home], by_home[home], insn.within_inames)
-            )
+        self.inames |= {new: Iname(new, frozenset()) for new in own.values()}
+        self.domains += domains_of_copies(kernel, own, insn.within_inames)
         held = self._held(array, arg.name, tuple(shape))
         renamed = {old: p.Variable(new) for old, new in own.items()}
         from_zero = [_minus(new, start) for new, start in zip(own.values(), starts, strict=True)]

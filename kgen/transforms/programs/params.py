@@ -9,7 +9,7 @@ import numpy as np
 
 from kgen.analysis.domains import fix_dims, fix_params
 from kgen.analysis.infer import size_names
-from kgen.errors import TransformError
+from kgen.errors import TransformError, assigned
 from kgen.ir.checked import checked
 from kgen.ir.construction.declare import parameter_names, undeclared_names
 from kgen.ir.data import ValueArg
@@ -89,9 +89,8 @@ def fix_used_parameters(
     numbers = {name: int(values[name]) for name in values if name in kernel.all_params()}
     assumptions = fix_dims(kernel.assumptions, _integers(values))
     if assumptions.is_empty() and not kernel.assumptions.is_empty():
-        shown = ", ".join(f"{name}={value}" for name, value in values.items())
         raise TransformError(
-            f"{shown} contradicts the assumptions",
+            f"{assigned(values)} contradicts the assumptions",
             because=f"they are {kernel.assumptions}",
         )
     changed = substitute_everywhere(kernel, values)

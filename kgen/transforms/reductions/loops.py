@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access, collect_accesses
-from kgen.analysis.domains import domain_of_copies, rename_params
+from kgen.analysis.domains import domains_of_copies, rename_params
 from kgen.errors import TransformError
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import Iname
@@ -217,12 +217,8 @@ class ReductionLoops:
         return not involved.isdisjoint(place.renamed)
 
     def _copy_domains(self, copies: Mapping[str, str], place: Place) -> None:
-        by_home: dict[int, dict[str, str]] = {}
-        for old, new in copies.items():
-            by_home.setdefault(self.kernel.home_domain[old], {})[old] = new
         outer = {**place.renamed, **copies}
-        for home in sorted(by_home):
-            domain = domain_of_copies(self.kernel.domains[home], by_home[home], place.inames)
+        for domain in domains_of_copies(self.kernel, copies, place.inames):
             self._domains.append(rename_params(domain, outer))
 
     def changes(self) -> dict[str, Any]:

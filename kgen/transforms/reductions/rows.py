@@ -585,11 +585,10 @@ class _Unconditional(IdentityMapper):
     def map_if(self, expr: p.If, *args: Any) -> Expr:
         return self.rec(expr.condition, *args)
 
-    def map_logical_and(self, expr: p.LogicalAnd, *args: Any) -> Expr:
+    def map_logical_and(self, expr: p.LogicalAnd | p.LogicalOr, *args: Any) -> Expr:
         return self.rec(expr.children[0], *args)
 
-    def map_logical_or(self, expr: p.LogicalOr, *args: Any) -> Expr:
-        return self.rec(expr.children[0], *args)
+    map_logical_or = map_logical_and
 
 
 class _PlainIntegers(IdentityMapper):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pymbolic.primitives as p
 
 from kgen.analysis.address_space import infer_address_spaces
-from kgen.analysis.domains import domain_of_copies, domains_without
+from kgen.analysis.domains import domains_of_copies, domains_without
 from kgen.analysis.infer import infer_types
 from kgen.analysis.products import is_of_warpgroup
 from kgen.errors import TransformError
@@ -17,7 +17,7 @@ from kgen.ir.data import Iname
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import BasicSet, project_out_unused_params
+from kgen.ir.sets.dims import project_out_unused_params
 from kgen.ir.tags import (
     AsyncCopyTag,
     AutoFitLocalInameTag,
@@ -298,20 +298,9 @@ def _started(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
         instructions.append(wait)
     return kernel.copy(
         instructions=instructions,
-        domains=(*kernel.domains, *_domains(kernel, insn, copies)),
+        domains=(*kernel.domains, *domains_of_copies(kernel, copies, insn.within_inames)),
         inames={
             **kernel.inames,
             **{new: Iname(new, kernel.inames[old].tags) for old, new in copies.items()},
         },
     )
-
-
-def _domains(kernel: LoopKernel, insn: Assignment, copies: dict[str, str]) -> list[BasicSet]:
-    """Return the domains of copies of loops, in terms of the loops around them."""
-    homes: dict[int, dict[str, str]] = {}
-    for old, new in copies.items():
-        homes.setdefault(kernel.home_domain[old], {})[old] = new
-    return [
-        domain_of_copies(kernel.domains[home], here, insn.within_inames.difference(here))
-        for home, here in homes.items()
-    ]

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
-from kgen.analysis.domains import drop_dims, rename_params
+from kgen.analysis.domains import copies_by_home, drop_dims, rename_params
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname
 from kgen.ir.expr import Expr
@@ -107,11 +107,8 @@ class TileLoops:
         """
         kernel = self.kernel
         copies = {name: self._name(fetch, name, suffix) for name in fetch.own}
-        homes: dict[int, dict[str, str]] = {}
-        for old, new in copies.items():
-            homes.setdefault(kernel.home_domain[old], {})[old] = new
         known = tile.known
-        for home, here in homes.items():
+        for home, here in copies_by_home(kernel, copies).items():
             values = self._values(kernel.domains[home], fetch, tile, copies)
             self._add_loops({new: self._tags(fetch, old) for old, new in here.items()}, values)
             known = known.intersect(project_out_params(values, copies.values()))
