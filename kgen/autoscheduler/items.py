@@ -60,8 +60,7 @@ class OnItems:
 
     def __call__(self, planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
         """Yield schedules of a nest, the best first."""
-        band = [name for name in nest.band if name not in nest.reduced]
-        loops = [name for name in band if planner.is_parallel(nest, name)]
+        loops = planner.parallel_loops(nest)
         if not loops:
             yield from self.sum_in_groups(nest)
             return

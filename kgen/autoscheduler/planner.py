@@ -78,6 +78,11 @@ class Planner:
         """Tell whether iterations of a loop are proved to be independent of each other."""
         return self._with_threads(nest, iname) is not None
 
+    def parallel_loops(self, nest: Nest) -> list[str]:
+        """Return the loops of a nest whose iterations are independent, except reductions."""
+        band = [name for name in nest.band if name not in nest.reduced]
+        return [name for name in band if self.is_parallel(nest, name)]
+
     def is_launched_often(self, nest: Nest, iname: str) -> bool:
         """Tell whether a parallel loop ends in each iteration of the loops around it."""
         found = self._with_threads(nest, iname)

@@ -126,8 +126,7 @@ class AutoSpace:
         for nest in self._nests:
             if nest.is_on_axes or len(found) == _VARIED:
                 continue
-            band = [name for name in nest.band if name not in nest.reduced]
-            loops = [name for name in band if planner.is_parallel(nest, name)]
+            loops = planner.parallel_loops(nest)
             choices = _choices(machine, nest, loops)
             if choices is not None and planner.extended(nest, choices.steps(choices.first)):
                 suffix = f"_{len(found)}" if found else ""

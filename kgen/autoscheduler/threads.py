@@ -53,8 +53,7 @@ def on_threads(planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
     """Yield schedules of a nest for threads, the best first."""
     if is_small(nest) or any(getattr(insn, "atomicity", ()) for insn in nest.instructions):
         return
-    band = [name for name in nest.band if name not in nest.reduced]
-    loops = [name for name in band if planner.is_parallel(nest, name)]
+    loops = planner.parallel_loops(nest)
     if not loops:
         yield from sum_in_pieces(nest)
         return

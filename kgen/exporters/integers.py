@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -114,22 +115,21 @@ class IntegerWriter(Mapper[_Written, []]):
         return reduce(self._multiply, factors) if factors else self.map_constant(1)
 
     def map_floor_div(self, expr: p.FloorDiv) -> _Written:
-        above, below = self.rec(expr.numerator), self.rec(expr.denominator)
-        if below.range[0] <= 0:
-            return self._call("floor_div", _INT64, above, below)
-        found = _corners(above.range, below.range, lambda a, b: a // b)
-        if above.range[0] < 0:
-            return self._call("floor_div", found, above, below)
-        return _Written(f"{above.inside} / {below.inside}", found)
+        return self._divided(expr, "floor_div", "/", lambda a, b: _corners(a, b, operator.floordiv))
 
     def map_remainder(self, expr: p.Remainder) -> _Written:
+        return self._divided(expr, "floor_mod", "%", lambda _, b: (0, b[1] - 1))
+
+    def _divided(
+        self, expr: Any, helper: str, sign: str, range_of: Callable[[Range, Range], Range]
+    ) -> _Written:
         above, below = self.rec(expr.numerator), self.rec(expr.denominator)
         if below.range[0] <= 0:
-            return self._call("floor_mod", _INT64, above, below)
-        found = (0, below.range[1] - 1)
+            return self._call(helper, _INT64, above, below)
+        found = range_of(above.range, below.range)
         if above.range[0] < 0:
-            return self._call("floor_mod", found, above, below)
-        return _Written(f"{above.inside} % {below.inside}", found)
+            return self._call(helper, found, above, below)
+        return _Written(f"{above.inside} {sign} {below.inside}", found)
 
     def map_trunc_quotient(self, expr: TruncQuotient) -> _Written:
         above, below = self.rec(expr.numerator), self.rec(expr.denominator)

@@ -23,6 +23,7 @@ __all__ = [
     "GNU_FUNCTIONS",
     "Helper",
     "OPENCL_FUNCTIONS",
+    "returned",
 ]
 
 
@@ -39,6 +40,11 @@ class Helper:
     operands: str = "ab"
     result: str | None = None
     before: Callable[[str], str] | None = None
+
+
+def returned(value: str, kind: str) -> list[cgen.Generable]:
+    """Return the body of a helper that is one expression, for every *kind* of operands."""
+    return [cgen.Statement(f"return {value}")]
 
 
 @dataclass(frozen=True)
@@ -106,10 +112,6 @@ def _of_bits(count: str, of_zero: str, kind: str) -> list[cgen.Generable]:
     return [cgen.Statement(f"return a == 0 ? {of_zero} : {count}({bits})")]
 
 
-def _power_of_ten(kind: str) -> list[cgen.Generable]:
-    return [cgen.Statement("return powf(10.0f, a)")]
-
-
 def _counts(popcount: str, clz: str) -> dict[str, Helper]:
     """Return helpers that count bits by two functions of 64 bits."""
     return {
@@ -131,7 +133,7 @@ C_FUNCTIONS: Final = FunctionNames(
     {name: (include("stdlib.h"),) for name in _C_ABS.values()},
     {
         **_counts("__builtin_popcountll", "__builtin_clzll"),
-        "native_exp10": Helper(_power_of_ten, "a"),
+        "native_exp10": Helper(partial(returned, "powf(10.0f, a)"), "a"),
     },
 )
 GNU_FUNCTIONS: Final = FunctionNames(

@@ -21,6 +21,7 @@ Space: TypeAlias = isl.Space
 Row: TypeAlias = isl.Constraint
 SetT = TypeVar("SetT", isl.BasicSet, isl.Set)
 AnySetT = TypeVar("AnySetT", isl.Set, isl.Map, isl.UnionSet)
+MovedT = TypeVar("MovedT", isl.BasicSet, isl.Set, isl.Map)
 SpaceT = TypeVar("SpaceT", isl.BasicSet, isl.Set, isl.Space)
 WithParams: TypeAlias = isl.BasicSet | isl.Set | isl.Map | isl.Space | isl.PwAff
 
@@ -75,14 +76,18 @@ class SetKey:
 # -- names and numbers ----------------------------------------------------------------
 
 
+def _names(domain: WithParams, kind: isl.dim_type) -> tuple[str, ...]:
+    return tuple(str(domain.get_dim_name(kind, k)) for k in range(domain.dim(kind)))
+
+
 def dim_names(domain: BasicSet | Set) -> tuple[str, ...]:
     """Return the names of the set dimensions."""
-    return tuple(str(domain.get_dim_name(_SET, k)) for k in range(domain.dim(_SET)))
+    return _names(domain, _SET)
 
 
 def param_names(domain: WithParams) -> tuple[str, ...]:
     """Return the names of the parameters."""
-    return tuple(str(domain.get_dim_name(_PARAM, k)) for k in range(domain.dim(_PARAM)))
+    return _names(domain, _PARAM)
 
 
 def dim_name(domain: Set, axis: int) -> str:
@@ -92,7 +97,7 @@ def dim_name(domain: Set, axis: int) -> str:
 
 def in_names(relation: Map) -> tuple[str, ...]:
     """Return the names of the input dimensions of a relation."""
-    return tuple(str(relation.get_dim_name(_IN, k)) for k in range(relation.dim(_IN)))
+    return _names(relation, _IN)
 
 
 def has_dim(domain: BasicSet | Set | Space, name: str) -> bool:
@@ -307,28 +312,25 @@ def from_named(named: SetT, names: Sequence[str]) -> SetT:
     return named
 
 
+def _moved(domain: MovedT, names: Iterable[str], old: isl.dim_type, new: isl.dim_type) -> MovedT:
+    for name in names:
+        domain = domain.move_dims(new, domain.dim(new), old, _at(domain, old, name), 1)
+    return domain
+
+
 def dims_to_params(domain: SetT, names: Iterable[str]) -> SetT:
     """Move dimensions to the end of the parameters."""
-    for name in names:
-        at = _at(domain, _SET, name)
-        domain = domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, at, 1)
-    return domain
+    return _moved(domain, names, _SET, _PARAM)
 
 
 def params_to_dims(domain: SetT, names: Iterable[str]) -> SetT:
     """Move parameters to the end of the dimensions."""
-    for name in names:
-        at = _at(domain, _PARAM, name)
-        domain = domain.move_dims(_SET, domain.dim(_SET), _PARAM, at, 1)
-    return domain
+    return _moved(domain, names, _PARAM, _SET)
 
 
 def in_to_params(relation: Map, names: Iterable[str]) -> Map:
     """Move input dimensions of a relation to the end of the parameters."""
-    for name in names:
-        at = _at(relation, _IN, name)
-        relation = relation.move_dims(_PARAM, relation.dim(_PARAM), _IN, at, 1)
-    return relation
+    return _moved(relation, names, _IN, _PARAM)
 
 
 def outer_dim_to_param(domain: Set, name: str) -> Set:
@@ -479,22 +481,19 @@ def involved_axes(row: Row) -> list[int]:
     return [k for k in range(row.dim(_SET)) if row.involves_dims(_SET, k, 1)]
 
 
+def _involved(row: Row | BasicSet | Set | isl.Aff, kind: isl.dim_type) -> tuple[str, ...]:
+    numbers = range(row.dim(kind))
+    return tuple(str(row.get_dim_name(kind, k)) for k in numbers if row.involves_dims(kind, k, 1))
+
+
 def involved_dims(row: Row | BasicSet) -> tuple[str, ...]:
     """Return the dimensions that occur in a constraint."""
-    return tuple(
-        str(row.get_dim_name(_SET, k))
-        for k in range(row.dim(_SET))
-        if row.involves_dims(_SET, k, 1)
-    )
+    return _involved(row, _SET)
 
 
 def involved_params(row: Row | isl.Aff | Set) -> tuple[str, ...]:
     """Return the parameters that occur in a constraint, or in one of a set."""
-    return tuple(
-        str(row.get_dim_name(_PARAM, k))
-        for k in range(row.dim(_PARAM))
-        if row.involves_dims(_PARAM, k, 1)
-    )
+    return _involved(row, _PARAM)
 
 
 def coefficient(row: Row, axis: int) -> isl.Val:

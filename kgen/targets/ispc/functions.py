@@ -12,7 +12,7 @@ from typing import Final
 import cgen
 
 from kgen.targets.definitions import constant
-from kgen.targets.functions import FunctionNames, Helper
+from kgen.targets.functions import FunctionNames, Helper, returned
 
 __all__ = ["ISPC_FUNCTIONS"]
 
@@ -40,10 +40,6 @@ _OF_C: Final = {
     2: "fdim hypot nextafter remainder",
     3: "fma",
 }
-
-
-def _returned(value: str, kind: str) -> list[cgen.Generable]:
-    return [cgen.Statement(f"return {value}")]
 
 
 def _floor_div(kind: str) -> list[cgen.Generable]:
@@ -99,7 +95,7 @@ def _declared_in_c(name: str, operands: str, type_name: str) -> str:
 
 
 def _truth(condition: str) -> Helper:
-    return Helper(partial(_returned, f"{condition} ? 1 : 0"), "a", "int32")
+    return Helper(partial(returned, f"{condition} ? 1 : 0"), "a", "int32")
 
 
 def _c_helpers() -> Iterator[tuple[str, Helper]]:
@@ -121,8 +117,8 @@ ISPC_FUNCTIONS: Final = FunctionNames(
         **dict(_c_helpers()),
         "copysign": Helper(_sign_copied),
         "floor_div": Helper(_floor_div),
-        "fmax": Helper(partial(_returned, "b != b || a > b ? a : b")),
-        "fmin": Helper(partial(_returned, "b != b || a < b ? a : b")),
+        "fmax": Helper(partial(returned, "b != b || a > b ? a : b")),
+        "fmin": Helper(partial(returned, "b != b || a < b ? a : b")),
         "isfinite": _truth("isfinite(a)"),
         "isinf": _truth("isinf(a)"),
         "isnan": _truth("isnan(a)"),
@@ -130,8 +126,8 @@ ISPC_FUNCTIONS: Final = FunctionNames(
         **dict.fromkeys(
             ("llround", "lround"), Helper(partial(_rounded, cast="(int64) "), "a", "int64")
         ),
-        "max": Helper(partial(_returned, "b != b || a > b ? a : b")),
-        "min": Helper(partial(_returned, "b != b || a < b ? a : b")),
+        "max": Helper(partial(returned, "b != b || a > b ? a : b")),
+        "min": Helper(partial(returned, "b != b || a < b ? a : b")),
         "round": Helper(_rounded, "a"),
         "signbit": _truth("signbits(a) != 0"),
     },

@@ -11,7 +11,7 @@ import cgen
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyLanguage, ComplexStyle
 from kgen.targets.definitions import constant, helper_function
-from kgen.targets.functions import Helper
+from kgen.targets.functions import Helper, returned
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.complex import stem
 
@@ -80,18 +80,6 @@ def _unsigned_power(kind: str) -> list[cgen.Generable]:
     ]
 
 
-def _product(factors: str, kind: str) -> list[cgen.Generable]:
-    return [cgen.Statement(f"return {factors}")]
-
-
-def _minimum(kind: str) -> list[cgen.Generable]:
-    return [cgen.Statement("return a < b ? a : b")]
-
-
-def _maximum(kind: str) -> list[cgen.Generable]:
-    return [cgen.Statement("return a > b ? a : b")]
-
-
 def _is_normal(kind: str) -> list[cgen.Generable]:
     least = "1.17549435e-38f" if kind == "float" else "2.2250738585072014e-308"
     magnitude = "fabsf(a)" if kind == "float" else "fabs(a)"
@@ -138,10 +126,6 @@ def _complex_power(kind: str, target: CFamilyLanguage, dtype: NumpyType) -> list
     ]
 
 
-def _clamped(kind: str) -> list[cgen.Generable]:
-    return [cgen.Statement("return a < b ? b : a > c ? c : a")]
-
-
 def _smooth(kind: str) -> list[cgen.Generable]:
     return [
         constant(kind, "at", "(c - a) / (b - a)"),
@@ -167,26 +151,26 @@ def _rotated(kind: str) -> list[cgen.Generable]:
 
 #: By name: all take numbers of one type, and most return that type.
 HELPERS: Final[Mapping[str, Helper]] = {
-    "clamp": Helper(_clamped, "abc"),
-    "cube": Helper(partial(_product, "a * a * a"), "a"),
+    "clamp": Helper(partial(returned, "a < b ? b : a > c ? c : a"), "abc"),
+    "cube": Helper(partial(returned, "a * a * a"), "a"),
     "degrees": Helper(partial(_scaled, "57.29577951308232"), "a"),
     "floor_div": Helper(_floor_div),
-    "fourth_power": Helper(partial(_product, "a * a * (a * a)"), "a"),
+    "fourth_power": Helper(partial(returned, "a * a * (a * a)"), "a"),
     "isnormal": Helper(_is_normal, "a", "int"),
-    "mad": Helper(partial(_product, "a * b + c"), "abc"),
-    "max": Helper(_maximum),
-    "min": Helper(_minimum),
-    "mix": Helper(partial(_product, "a + (b - a) * c"), "abc"),
+    "mad": Helper(partial(returned, "a * b + c"), "abc"),
+    "max": Helper(partial(returned, "a > b ? a : b")),
+    "min": Helper(partial(returned, "a < b ? a : b")),
+    "mix": Helper(partial(returned, "a + (b - a) * c"), "abc"),
     "mod": Helper(_floor_mod),
     "mul_hi": Helper(_high_half),
-    "native_divide": Helper(partial(_product, "a / b")),
+    "native_divide": Helper(partial(returned, "a / b")),
     "pow": Helper(_power),
     "radians": Helper(partial(_scaled, "0.017453292519943295"), "a"),
     "rotate": Helper(_rotated),
-    "sign": Helper(partial(_product, "a > 0 ? 1 : a < 0 ? -1 : a == 0 ? a : 0"), "a"),
+    "sign": Helper(partial(returned, "a > 0 ? 1 : a < 0 ? -1 : a == 0 ? a : 0"), "a"),
     "smoothstep": Helper(_smooth, "abc"),
-    "square": Helper(partial(_product, "a * a"), "a"),
-    "step": Helper(partial(_product, "b < a ? 0 : 1")),
+    "square": Helper(partial(returned, "a * a"), "a"),
+    "step": Helper(partial(returned, "b < a ? 0 : 1")),
 }
 
 
