@@ -17,7 +17,7 @@ from kgen.analysis.steps import strided_loops
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.digits import join_digits
-from kgen.ir.expr import Expr, is_zero, variable_names
+from kgen.ir.expr import is_zero, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import Swizzle
 from kgen.ir.tags import LocalInameTag, VectorizeTag
@@ -114,14 +114,10 @@ def _places(
         elif names <= axes.keys():
             if any(not is_zero(kernel.axes[name].first) for name in names):
                 steps.append(int(factor))
-            lanes += int(factor) * _value(atom, values)
+            lanes += int(factor) * evaluate(atom, dict(values))
         elif not (is_vector and is_plain and kernel.has_tag(atom.name, VectorizeTag)):
             steps.append(int(factor))
     return lanes, form.constant, reduce(gcd, steps, 0)
-
-
-def _value(atom: Expr, values: Mapping[str, Any]) -> Any:
-    return evaluate(atom, dict(values))
 
 
 def _points(kernel: LoopKernel, subgroup_size: int) -> Any:

@@ -115,18 +115,8 @@ class TensorLoops:
         *group, last = map(p.Variable, self.lanes)
         return p.Sum((last, p.Product((GROUP, *group)))) if group else last
 
-    def at_lane(self, number: Expr) -> dict[str, Expr]:
-        """Return the values of the loops over lanes for a given lane."""
-        if len(self.lanes) == 1:
-            return {self.lanes[0]: number}
-        group, pair = self.lanes
-        return {
-            group: simplify(p.FloorDiv(number, GROUP)),
-            pair: simplify(p.Remainder(number, GROUP)),
-        }
-
     def at_row(self, group: Expr) -> dict[str, Expr]:
-        """Return those for a lane that has sums of a row, of the first ones of lanes."""
+        """Return the values of the loops over lanes for a lane that has sums of a row."""
         if len(self.lanes) == 1:
             return {self.lanes[0]: simplify(p.Product((GROUP, group)))}
         return {self.lanes[0]: group}

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.errors import KgenError, TypeInferenceFailure, counted, message, near_names
+from kgen.errors import KgenError, TypeInferenceFailure, counted, near_names
 from kgen.ir.analyses import Analysis
 from kgen.ir.constants import CONSTANTS
 from kgen.ir.data import ArrayBase
@@ -56,8 +56,8 @@ _Result: TypeAlias = Operand | Types
 class UnknownType(TypeInferenceFailure):
     """The type of a variable that is still unknown; ``variable`` is its name."""
 
-    def __init__(self, text: str, variable: str) -> None:
-        super().__init__(text)
+    def __init__(self, what: str, variable: str, **labels: str) -> None:
+        super().__init__(what, **labels)
         self.variable = variable
 
 
@@ -166,10 +166,7 @@ class ExpressionTyper:
 
     def failure(self, what: str, hint: str | None = None) -> TypeInferenceFailure:
         """Make an error that names the kernel; callers add the instruction."""
-        return TypeInferenceFailure(self._message(what, hint))
-
-    def _message(self, what: str, hint: str | None) -> str:
-        return message(what, kernel=self.kernel.name, hint=hint)
+        return TypeInferenceFailure(what, kernel=self.kernel.name, hint=hint)
 
     def _combined(
         self, combine: Callable[..., Operand], expr: Expr, operands: tuple[Expr, ...]
@@ -264,7 +261,8 @@ class ExpressionTyper:
             f"add_dtypes(kernel, {{'{name}': numpy.float64}}), or declare it: "
             f"{type(declared).__name__}('{name}', dtype=...)"
         )
-        raise UnknownType(self._message(f"the type of '{name}' is not known", hint), name)
+        what = f"the type of '{name}' is not known"
+        raise UnknownType(what, name, kernel=self.kernel.name, hint=hint)
 
     def _symbol(self, name: str) -> _Result:
         rule = self.kernel.substitutions.get(name)
@@ -276,8 +274,8 @@ class ExpressionTyper:
         if name in CONSTANTS:
             return NumpyType(CONSTANTS[name].dtype)
         names = {*self.kernel.arg_dict, *self.kernel.temporary_variables, *self.kernel.inames}
-        hint = near_names(name, names)
-        raise UnknownType(self._message(f"there is no variable '{name}'", hint), name)
+        what, hint = f"there is no variable '{name}'", near_names(name, names)
+        raise UnknownType(what, name, kernel=self.kernel.name, hint=hint)
 
     def _element(self, expr: p.Subscript | LinearSubscript) -> _Result:
         return self.result(expr.aggregate)

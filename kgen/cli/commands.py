@@ -19,13 +19,6 @@ __all__ = ["CommandGroup", "ExampleCommand", "Failure"]
 _SIZES = re.compile(r"hint: tune\(\.\.\., sizes=\{'(\w+)': 1024\}\)")
 
 
-def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
-    if examples:
-        with formatter.section("Examples"):
-            for example in examples:
-                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
-
-
 class ExampleCommand(click.Command):
     """A command whose help ends with *examples*: lines as they are typed."""
 
@@ -36,7 +29,10 @@ class ExampleCommand(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples below the options and commands."""
         super().format_epilog(ctx, formatter)
-        _write_examples(formatter, self.examples)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
 
 class Failure(click.ClickException):

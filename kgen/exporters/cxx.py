@@ -11,7 +11,7 @@ import cgen
 from kgen.errors import CodegenError
 from kgen.exporters.cxx_sizes import SizeWriter, rank_of
 from kgen.exporters.kernels import ExportedKernel
-from kgen.exporters.launcher import LauncherWriter
+from kgen.exporters.launcher import LauncherWriter, writers_by_kernel
 from kgen.targets.module import ArgumentInfo
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, is_implementation_name
 
@@ -31,9 +31,7 @@ def cxx_header(
     namespace: str, kernels: Sequence[ExportedKernel], writers: Iterable[LauncherWriter]
 ) -> str:
     """Return the header for C++17 programs, with inline functions only."""
-    by_kernel: dict[str, list[LauncherWriter]] = {}
-    for writer in writers:
-        by_kernel.setdefault(writer.kernel.name, []).append(writer)
+    by_kernel = writers_by_kernel(writers)
     overloads = [_Overloads(namespace, kernel, by_kernel[kernel.name]) for kernel in kernels]
     macro = namespace.upper()
     parts: list[Any] = [

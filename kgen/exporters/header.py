@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import cgen
 
 from kgen.exporters.kernels import ExportedKernel
-from kgen.exporters.launcher import LauncherWriter
+from kgen.exporters.launcher import LauncherWriter, writers_by_kernel
 from kgen.exporters.library import STATUSES
 from kgen.host.program import has_no_gaps
 from kgen.ir.expr import is_constant, to_text
@@ -23,9 +23,7 @@ def public_header(
 
     It includes no header of OpenCL or CUDA: their handles are pointers to structures.
     """
-    by_kernel: dict[str, list[LauncherWriter]] = {}
-    for writer in writers:
-        by_kernel.setdefault(writer.kernel.name, []).append(writer)
+    by_kernel = writers_by_kernel(writers)
     parts = [
         *("#include <stdbool.h>", "#include <stddef.h>", "#include <stdint.h>", ""),
         *_complex_types(namespace, kernels),

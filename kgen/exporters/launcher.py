@@ -28,6 +28,7 @@ __all__ = [
     "name_of",
     "program_files",
     "support_file",
+    "writers_by_kernel",
 ]
 
 #: The prefix of functions in ``support/kgen_support.h``.
@@ -448,3 +449,11 @@ def _outside(name: str, limits: Range, dtype: np.dtype[Any]) -> str | None:
     if limits[1] < info.max:
         tests.append(f"{name} > {limits[1]}")
     return " || ".join(tests) or None
+
+
+def writers_by_kernel(writers: Iterable[LauncherWriter]) -> dict[str, list[LauncherWriter]]:
+    """Return the writers of each kernel, one for each target."""
+    found: dict[str, list[LauncherWriter]] = {}
+    for writer in writers:
+        found.setdefault(writer.kernel.name, []).append(writer)
+    return found

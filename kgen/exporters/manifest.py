@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kgen.errors import CodegenError
 from kgen.exporters.kernels import ExportedKernel, c_type
-from kgen.exporters.launcher import LauncherWriter
+from kgen.exporters.launcher import LauncherWriter, writers_by_kernel
 from kgen.host.program import Buffer, HostProgram, SizeStep
 from kgen.ir.expr import to_text
 from kgen.targets.module import ArgumentInfo, HostIf, HostLoop, Launch, Step
@@ -48,9 +48,7 @@ def manifest_text(
 
     *sources* name what the kernels were made from, relative to the library.
     """
-    by_kernel: dict[str, dict[str, LauncherWriter]] = {}
-    for writer in writers:
-        by_kernel.setdefault(writer.kernel.name, {})[writer.target] = writer
+    by_kernel = writers_by_kernel(writers)
     data = {
         "format": _FORMAT,
         "format_version": FORMAT_VERSION,
@@ -58,7 +56,10 @@ def manifest_text(
         "namespace": namespace,
         "targets": list(targets),
         "sources": list(sources),
-        "kernels": [_kernel(kernel, by_kernel[kernel.name]) for kernel in kernels],
+        "kernels": [
+            _kernel(kernel, {one.target: one for one in by_kernel[kernel.name]})
+            for kernel in kernels
+        ],
         "files": {name: file_digest(text.encode()) for name, text in sorted(files.items())},
     }
     return json.dumps(data, indent=2) + "\n"

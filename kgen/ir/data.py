@@ -60,6 +60,7 @@ __all__ = [
 ]
 
 Self_ = TypeVar("Self_", bound="Declaration")
+ArrayT = TypeVar("ArrayT", bound="ArrayBase")
 
 
 @dataclass(frozen=True)
@@ -728,6 +729,15 @@ def read_address_space(given: Any) -> AddressSpace:
     raise KernelError(
         f"'{given}' is not an address space\n  hint: it is 'private', 'local' or 'global'"
     )
+
+
+def with_outer_axis(array: ArrayT, name: str, count: Expr, tag: Any) -> ArrayT:
+    """Return an array with a new first axis of *count* entries, whose layout is *tag*."""
+    new: dict[str, Any] = {"shape": count, "dim_tags": tag, "dim_names": name}
+    if isinstance(array, TemporaryVariable):
+        new |= {"storage_shape": count, "base_indices": 0}
+    old = {field: getattr(array, field) for field in new}
+    return array.copy(**{k: (new[k], *axes) for k, axes in old.items() if isinstance(axes, tuple)})
 
 
 def is_auto(value: Any) -> bool:

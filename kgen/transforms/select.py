@@ -274,13 +274,9 @@ def matcher(kernel: LoopKernel, within: Any) -> InstructionTest:
     [False, True]
     """
     if within is None:
-        return _any
+        return lambda _: True
     test = parse_match(within)
     return lambda insn: test(kernel, insn)
-
-
-def _any(insn: InstructionBase) -> bool:
-    return True
 
 
 def require_iname(kernel: LoopKernel, name: str) -> Iname:

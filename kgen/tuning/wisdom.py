@@ -262,17 +262,13 @@ class TunedKernel:
 
 def sizes_of_call(unit: TranslationUnit, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sizes in a call of a kernel, and those that follow from the shapes of arrays."""
-    sizes = _numbers(given)
+    sizes = {name: value for name, value in given.items() if isinstance(value, int)}
     for arg in prepared_kernel(unit).args:
         shape = getattr(given.get(arg.name), "shape", None)
         if isinstance(arg, ArrayArg) and shape is not None and isinstance(arg.shape, tuple):
             for extent, length in zip(arg.shape, shape, strict=False):
                 sizes.update(_solved(extent, length, sizes))
     return sizes
-
-
-def _numbers(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if isinstance(value, int)}
 
 
 def _solved(extent: Any, length: int, known: Mapping[str, Any]) -> dict[str, int]:

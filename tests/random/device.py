@@ -26,7 +26,7 @@ from kgen.ir.expr import (
     variable_names,
     walk,
 )
-from kgen.ir.fragments import Fragment
+from kgen.ir.fragments import GROUP, Fragment
 from kgen.ir.functions import LANE_BEFORE, LANES_OF_ROW, is_of_lane
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
@@ -39,6 +39,12 @@ from tests.reference import Evaluator, Memory, Point
 __all__ = ["Device"]
 
 WARP = 32
+
+
+def at_lane(loops: TensorLoops, lane: int) -> dict[str, int]:
+    """Return the values of the loops over lanes for a given lane."""
+    numbers = (lane,) if len(loops.lanes) == 1 else divmod(lane, GROUP)
+    return dict(zip(loops.lanes, numbers, strict=True))
 
 
 @dataclass(frozen=True)
@@ -295,7 +301,7 @@ class _Item:
         yield run, False, 2**WARP - 1
         a, b = matrices(shape, [i.fragments for i in self.group[self.number - lane :][:WARP]])
         for row, column in ptx_c(shape, lane):
-            at = {**names, **loops.at_lane(lane), loops.column: column % 2}
+            at = {**names, **at_lane(loops, lane), loops.column: column % 2}
             evaluate = self._evaluator({**at, loops.row: row // 8} if loops.row else at)
             place = insn.assignee
             assert isinstance(place, p.Variable | p.Subscript)
@@ -324,7 +330,7 @@ class _Item:
             return found[key]
 
         for row, column in ptx_c(loops.shape, lane):
-            own = {**names, **loops.at_lane(lane), loops.row or "": row // 8 % 2}
+            own = {**names, **at_lane(loops, lane), loops.row or "": row // 8 % 2}
             own |= {loops.column: column % 2, loops.block or "": column // 8}
             home, index = self._place(insn.assignee, own)
             for k in range(loops.shape.depth):

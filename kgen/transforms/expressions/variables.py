@@ -30,7 +30,7 @@ def substitute_everywhere(kernel: LoopKernel, values: Mapping[str, Expr]) -> Loo
         visible = {key: value for key, value in values.items() if key not in rule.arguments}
         inner = mapper if len(visible) == len(values) else _FoldingMapper(visible)
         rules[name] = rule.copy(expression=inner(rule.expression))
-    return substitute_in_instructions(kernel, values, _all).copy(
+    return substitute_in_instructions(kernel, values, lambda _: True).copy(
         args=tuple(
             arg.map_exprs(mapper) if isinstance(arg, ArrayBase) else arg for arg in kernel.args
         ),
@@ -73,10 +73,6 @@ def _folded(expr: Expr, combine: Callable[[Iterable[int]], int]) -> Expr:
     if children and all(isinstance(child, int) for child in children):
         return combine(children)
     return expr
-
-
-def _all(insn: Any) -> bool:
-    return True
 
 
 def _reject_in_c(insn: InstructionBase, names: frozenset[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.errors import TransformError
-from kgen.ir.data import ArrayBase, GlobalArg, Iname, TemporaryVariable, ValueArg
+from kgen.ir.data import ArrayBase, GlobalArg, Iname, TemporaryVariable, ValueArg, with_outer_axis
 from kgen.ir.expr import Expr, subscript, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
@@ -152,16 +152,7 @@ def _batched(kernel: LoopKernel, variable: Any, count: Expr) -> Any:
         outer = FixedStrideArrayDimTag(auto if is_open else _extent_in_storage(variable))
     else:
         outer = ComputedStrideArrayDimTag(max((n for n in levels if n is not None), default=-1) + 1)
-    changes: dict[str, Any] = {"dim_tags": (outer, *variable.dim_tags)}
-    if variable.dim_names is not None:
-        changes["dim_names"] = ("batch", *variable.dim_names)
-    if isinstance(variable, TemporaryVariable):
-        if variable.storage_shape is not None:
-            changes["storage_shape"] = (count, *variable.storage_shape)
-        if variable.base_indices is not None:
-            changes["base_indices"] = (0, *variable.base_indices)
-    shape = (count, *variable.shape)
-    return variable.copy(shape=shape, **changes).with_shape(shape)
+    return with_outer_axis(variable, "batch", count, outer).with_shape((count, *shape))
 
 
 def _extent_in_storage(array: ArrayBase) -> Expr:

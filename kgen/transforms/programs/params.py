@@ -87,7 +87,8 @@ def fix_used_parameters(
     if within is not None:
         return substitute_in_instructions(kernel, values, matcher(kernel, within))
     numbers = {name: int(values[name]) for name in values if name in kernel.all_params()}
-    assumptions = fix_dims(kernel.assumptions, _integers(values))
+    integers = {name: value for name, value in values.items() if isinstance(value, int)}
+    assumptions = fix_dims(kernel.assumptions, integers)
     if assumptions.is_empty() and not kernel.assumptions.is_empty():
         raise TransformError(
             f"{assigned(values)} contradicts the assumptions",
@@ -99,10 +100,6 @@ def fix_used_parameters(
         domains=tuple(part for d in kernel.domains for part in fix_params(d, numbers)),
         assumptions=assumptions,
     )
-
-
-def _integers(values: dict[str, Expr]) -> dict[str, int]:
-    return {name: value for name, value in values.items() if isinstance(value, int)}
 
 
 def _read_value(kernel: LoopKernel, name: str, value: Any, *, is_size: bool) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pymbolic.primitives as p
 
@@ -12,7 +12,7 @@ from kgen.analysis.access import Access, collect_accesses_to
 from kgen.analysis.signs import Signs
 from kgen.errors import TransformError
 from kgen.ir.affine import simplify
-from kgen.ir.data import TemporaryVariable
+from kgen.ir.data import TemporaryVariable, with_outer_axis
 from kgen.ir.expr import Expr, minus
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import ComputedStrideArrayDimTag, FixedStrideArrayDimTag, VectorArrayDimTag
@@ -45,18 +45,8 @@ class Stages:
 
     def declared(self, variable: TemporaryVariable) -> TemporaryVariable:
         """Add the axis of the copies."""
-        count, changes = self.count, dict[str, Any]()
-        if isinstance(variable.shape, tuple):
-            changes["shape"] = (count, *variable.shape)
-        if isinstance(variable.dim_tags, tuple):
-            changes["dim_tags"] = (_outermost(variable), *variable.dim_tags)
-        if variable.dim_names is not None:
-            changes["dim_names"] = ("stage", *variable.dim_names)
-        if variable.storage_shape is not None:
-            changes["storage_shape"] = (count, *variable.storage_shape)
-        if variable.base_indices is not None:
-            changes["base_indices"] = (0, *variable.base_indices)
-        return variable.copy(**changes)
+        outer = _outermost(variable) if isinstance(variable.dim_tags, tuple) else None
+        return with_outer_axis(variable, "stage", self.count, outer)
 
 
 @dataclass(frozen=True)
