@@ -51,7 +51,8 @@ class Place(NamedTuple):
 class Access:
     """One access to an array in an instruction; immutable by convention.
 
-    ``index`` is ``None`` if elements are not subscripted by axis: ``a[[k]]``, or in C code.
+    ``index`` is ``None`` if elements are not subscripted by axis: in C code, or by a *linear* index
+    in memory, ``a[[k]]``.
 
     >>> print(Access("insn", "a", (p.Variable("i"), 0), is_write=False, place=Place(("i",))))
     a[i, 0]
@@ -63,8 +64,11 @@ class Access:
     is_write: bool
     place: Place
     tags: frozenset[Tag] = frozenset()  # of the variable in this access: a$tag[i]
+    linear: Expr = None
 
     def __str__(self) -> str:
+        if self.linear is not None:
+            return f"{self.array}[[{to_text(self.linear)}]]"
         if self.index is None:
             return f"{self.array}[[...]]"
         return to_text(p.Variable(self.array)[self.index]) if self.index else self.array
@@ -218,10 +222,16 @@ class _Collector(PlaceMapper):
         array = self.kernel.array_vars.get(getattr(place, "name", ""))
         return isinstance(place, p.Variable) and array is not None and array.shape != ()
 
-    def _add(self, variable: p.Variable, index: tuple[Expr, ...] | None, place: Place) -> None:
+    def _add(
+        self,
+        variable: p.Variable,
+        index: tuple[Expr, ...] | None,
+        place: Place,
+        linear: Expr = None,
+    ) -> None:
         if variable.name in self.arrays:
-            tags = tags_of(variable)
-            access = Access(self.insn_id, variable.name, index, self.is_write, place, tags)
+            name, tags = variable.name, tags_of(variable)
+            access = Access(self.insn_id, name, index, self.is_write, place, tags, linear)
             self.found.append(access)
 
     def rec(self, expr: Expr, place: Place) -> None:
@@ -257,9 +267,12 @@ class _Collector(PlaceMapper):
                 self._read(index, place)
 
     def map_linear_subscript(self, expr: LinearSubscript, place: Place) -> None:
+        index = expr.index
+        if self.expander is not None:
+            index = self.expander.rec(index, self.kept)
         if isinstance(expr.aggregate, p.Variable):
-            self._add(expr.aggregate, None, place)
-        self._read(expr.index, place)
+            self._add(expr.aggregate, None, place, index)
+        self._read(index, place)
 
     def map_call(self, expr: p.Call, place: Place) -> None:
         name = expr.function.name if isinstance(expr.function, p.Variable) else ""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
 from kgen.errors import KernelError, KgenIndexError, counted
-from kgen.ir.data import ValueArg
+from kgen.ir.affine import simplify
+from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.layout import is_open_extent
+from kgen.ir.layout import FixedStrideArrayDimTag, is_open_extent
 from kgen.ir.sets.dims import are_bounded, dim_names, involved_params
 from kgen.ir.types import auto
 
@@ -53,6 +57,8 @@ def check_loops_bounded(kernel: LoopKernel) -> LoopKernel:
 def check_bounds(kernel: LoopKernel) -> LoopKernel:
     """Prove that affine subscripts stay within declared shapes; return *kernel*.
 
+    Linear subscripts must stay between the first and the last element in memory.
+
     Data-dependent subscripts are not checked, nor unrelated sizes: ``lo <= i < hi`` in an
     array of ``n`` elements. Raises :class:`KgenIndexError` with the loop indices
     and sizes of an out-of-bounds access. ``options.enforce_array_accesses_within_bounds``:
@@ -72,6 +78,8 @@ def check_bounds(kernel: LoopKernel) -> LoopKernel:
                 check_rank(kernel, access, len(shape))
             for axis, extent in enumerate(shape):
                 _check_axis(kernel, footprints, subscripts, axis, extent)
+            linear = tuple(map(_in_memory, filter(_is_linear, accesses)))
+            _check_axis(kernel, footprints, linear, 0, _length(kernel.array_vars[name]))
         except KgenIndexError as err:
             if enforce:
                 raise
@@ -109,16 +117,44 @@ def check_access(kernel: LoopKernel, footprints: Footprints, access: Access) -> 
     Raises :class:`KgenIndexError` if it is outside, with an iteration.
     """
     shape = kernel.array_vars[access.array].shape
-    if access.index is None:
-        return "elements are not subscripted by axis"
     if not isinstance(shape, tuple):
         return "the array has no shape"
+    if _is_linear(access):
+        access, shape = _in_memory(access), (_length(kernel.array_vars[access.array]),)
+    if access.index is None:
+        return "elements are not subscripted by axis"
     check_rank(kernel, access, len(shape))
     unknown: str | None = None
     for axis, extent in enumerate(shape):
         _check_axis(kernel, footprints, (access,), axis, extent)
         unknown = unknown or _open_question(footprints, access, axis, extent)
     return unknown
+
+
+def _is_linear(access: Access) -> bool:
+    return access.linear is not None
+
+
+def _in_memory(access: Access) -> Access:
+    """Return a linear access as one to an array with one axis, as which memory appears to it."""
+    return replace(access, index=(access.linear,))
+
+
+def _length(array: ArrayBase) -> Expr | None:
+    """Return the length from the first to the last element in memory, if strides are known."""
+    if isinstance(array, TemporaryVariable) and array.n_stored is not None:
+        return array.n_stored
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+    strides = [tag.stride for tag in tags if isinstance(tag, FixedStrideArrayDimTag)]
+    if not isinstance(array.shape, tuple) or len(strides) < len(array.shape):
+        return None
+    if any(
+        one in (None, auto) or (isinstance(one, int) and one < 0)
+        for one in (*strides, *array.shape)
+    ):
+        return None
+    steps = zip(strides, array.shape, strict=True)
+    return simplify(p.Sum((1, *(p.Product((stride, extent - 1)) for stride, extent in steps))))
 
 
 def unproved_axes(kernel: LoopKernel, footprints: Footprints, access: Access) -> tuple[int, ...]:
@@ -150,7 +186,8 @@ def _open_question(footprints: Footprints, access: Access, axis: int, extent: Ex
     if span.values.least + span.low < 0:
         return f"whether '{index}' is negative depends on data or on unrelated sizes"
     if extent is None:
-        return f"axis {axis} has an unknown extent"
+        of = "the array" if _is_linear(access) else f"axis {axis}"
+        return f"{of} has an unknown extent"
     if not span.values.is_below(extent, span.high, footprints.with_params):
         return f"whether '{index}' is less than '{to_text(extent)}' depends on data or on sizes"
     return None
@@ -200,20 +237,27 @@ def _outside(
 ) -> KgenIndexError:
     point = footprints.first_where(access, axis, below=below, at_least=at_least)
     assert point is not None
-    shape = kernel.array_vars[access.array].shape
-    of_shape = (
-        f", of shape ({', '.join(map(_extent_text, shape))})" if isinstance(shape, tuple) else ""
-    )
     element = ", ".join(map(str, footprints.element(access, point)))
+    element = f"[{element}]" if _is_linear(access) else element
     verb = "writes" if access.is_write else "reads"
     values = ", ".join(f"{name} = {value}" for name, value in point.items())
     return KgenIndexError(
-        f"'{access}' is outside of array '{access.array}'{of_shape}",
+        f"'{access}' is outside of array '{access.array}'{_size_text(kernel, access)}",
         kernel=kernel.name,
         where=f"instruction '{kernel.id_to_insn[access.insn_id]}'",
         point=f"for {values} {verb} {access.array}[{element}]".replace("for  ", ""),
         hint=_hint_for(kernel, access, axis),
     )
+
+
+def _size_text(kernel: LoopKernel, access: Access) -> str:
+    array = kernel.array_vars[access.array]
+    if _is_linear(access):
+        length = _length(array)
+        return "" if length is None else f", of length {to_text(length)} in memory"
+    if not isinstance(array.shape, tuple):
+        return ""
+    return f", of shape ({', '.join(map(_extent_text, array.shape))})"
 
 
 def _hint_for(kernel: LoopKernel, access: Access, axis: int) -> str:

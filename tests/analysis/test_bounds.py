@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -40,6 +41,22 @@ def test_an_access_outside_comes_with_an_example() -> None:
     assert "for n = 1, i = 0 reads a[1]" in text
 
 
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("out[i] = a[[i]]", r"for i = 29 reads a\[\[29\]\]"),
+        ("a[[i - 1]] = 0 {if=i < 10}", r"for i = 0 writes a\[\[-1\]\]"),
+        ("f(x) := a[[x]]\nout[i] = f(2*i)", r"for i = 15 reads a\[\[30\]\]"),
+    ],
+)
+def test_linear_subscripts_end_with_the_last_element_in_memory(text: str, point: str) -> None:
+    data = [GlobalArg("a", np.float32, shape="4, 5", strides=(8, 1)), "..."]
+    with pytest.raises(KgenIndexError, match=rf"of length 29 in memory(.|\n)*{point}"):
+        lp.generate_code_v2(lp.make_kernel("{ [i]: 0 <= i < 30 }", text, data))
+    inside = lp.make_kernel("{ [i]: 0 <= i < 29 }", "a[[28 - i]] = 0", data)
+    assert not [one for one in lp.verify(inside).unknown if one.check == "bounds"]
+
+
 def test_the_example_holds_the_assumptions() -> None:
     with pytest.raises(KgenIndexError, match=r"for n = 4, i = \d, j = 3 writes a\[\d, 4\]"):
         check_bounds(
@@ -54,7 +71,7 @@ def test_the_example_holds_the_assumptions() -> None:
         "out[i] = i > 0 and a[i - 1] > 0",
         "out[i] = a[a[i]]",
         "out[i] = a[i + 1] if a[i] > 0 else 0",
-        "out[i] = a[[i + 7]]",
+        "out[i] = a[[a[i]]]",
     ],
 )
 def test_guarded_or_unknown_accesses_pass(instruction: str) -> None:
