@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import islpy as isl
@@ -12,7 +13,7 @@ import pymbolic.primitives as p
 from kgen.analysis.access import Access, Place
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import axis_name, bound, element_name, elements_of
-from kgen.errors import MissingDefinitionError
+from kgen.errors import ExpressionToAffineConversionError, MissingDefinitionError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, minus, variable_names
 from kgen.ir.sets.dims import (
@@ -28,7 +29,7 @@ from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AxisTag, GroupInameTag
 from kgen.ir.types import AddressSpace
-from kgen.schedule.tree import HostLoop, Launch, Schedule, Step
+from kgen.schedule.tree import HostLoop, Launch, Schedule, Step, insn_ids
 from kgen.schedule.visits import Visit, visits_of
 
 __all__ = [
@@ -125,7 +126,19 @@ class Liveness:
                 accesses.setdefault(access.array, []).append((visit, access))
             for name in self.kernel.id_to_insn[visit.insn_id].assignee_var_names():
                 writes.setdefault(name, []).append(visit.position)
-        return {name: self._flow(found, writes) for name, found in sorted(accesses.items())}
+        ids = insn_ids(launch.body)
+        flows = {name: self._flow(found, writes) for name, found in sorted(accesses.items())}
+        return {n: replace(f, needed=self._in_grid(f.needed, ids)) for n, f in flows.items()}
+
+    def _in_grid(self, needed: Set, insns: tuple[str, ...]) -> Set:
+        """Restrict elements to work-items that exist: reads outside of loops on axes name none."""
+        grid = self.kernel.grid_of_launch(insns)
+        for tag in launch_axes(self.kernel, insns):
+            sizes = grid.groups if isinstance(tag, GroupInameTag) else grid.locals
+            if axis_name(tag) in param_names(needed) and tag.axis < len(sizes):
+                with contextlib.suppress(ExpressionToAffineConversionError):
+                    needed = _between(needed, axis_name(tag), sizes[tag.axis])
+        return needed
 
     def _flow(self, accesses: list[tuple[Visit, Access]], writes: Mapping[str, list[int]]) -> Flow:
         needed = written = certain = _NOTHING

@@ -157,6 +157,20 @@ def test_groups_have_local_memory_of_their_own_in_several_loops(target: Any) -> 
 
 
 @pytest.mark.parametrize("target", [ONE, ALL])
+def test_a_reduction_over_groups_reads_tiles(target: Any) -> None:
+    arrays = [lp.GlobalArg("k", np.float64, shape=8), lp.GlobalArg("a, out", np.float64, shape="m")]
+    text, domains = (
+        "out[i] = min(q, k[2*q - 2] + a[i])",
+        ["{ [i]: 0 <= i < m }", "{ [q]: 1 <= q < 5 }"],
+    )
+    knl = lp.make_kernel(domains, text, [*arrays, "..."], target=target)
+    knl = lp.split_iname(knl, "q", 6, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.add_prefetch(knl, "k", "q_inner", default_tag="l.auto", fetch_bounding_box=True)
+    k, a = RANDOM.random(8), RANDOM.random(5)
+    np.testing.assert_array_equal(knl(k=k, a=a)[1][0], k[::2].min() + a)
+
+
+@pytest.mark.parametrize("target", [ONE, ALL])
 def test_an_instruction_between_those_of_a_group_runs_in_every_group(target: Any) -> None:
     code = """
     <> x = a[0, g] {id=x}
