@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pymbolic.primitives as p
 
@@ -145,7 +146,7 @@ def _length(array: ArrayBase) -> Expr | None:
     if isinstance(array, TemporaryVariable) and array.n_stored is not None:
         return array.n_stored
     tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
-    strides = [tag.stride for tag in tags if isinstance(tag, FixedStrideArrayDimTag)]
+    strides: list[Any] = [tag.stride for tag in tags if isinstance(tag, FixedStrideArrayDimTag)]
     if not isinstance(array.shape, tuple) or len(strides) < len(array.shape):
         return None
     if any(

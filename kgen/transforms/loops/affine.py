@@ -178,7 +178,7 @@ def _in_order(before: LoopKernel, after: LoopKernel, inverse: Inverse) -> LoopKe
             hint="choose a map that keeps their order",
         )
     found = reordering.find_swapped(nesting.order)
-    if found is not None:
+    if found is not None:  # whether it is one depends on data
         _warn(
             before,
             found,

@@ -24,7 +24,7 @@ from kgen.analysis.domains import (
 )
 from kgen.analysis.loop_bounds import data_in_bounds, reads_in_bounds
 from kgen.errors import TransformError, message
-from kgen.ir.data import Iname, SubstitutionRule
+from kgen.ir.data import ArrayArg, Iname, SubstitutionRule
 from kgen.ir.expr import (
     Expr,
     Reduction,
@@ -289,28 +289,46 @@ def reject_torn_dependences(
     """Reject other loops for instructions whose values others need, or which need those of others.
 
     The *chosen* get others for the loops *kept*, which other instructions keep. Where a dependence
-    depends on data, there is a warning; for arguments as well: who gives instructions loops of
-    their own says when these read and write them. *hint* says what to do; by default, change both.
+    depends on data, there is a warning; also where an argument with ``is_input=False`` is read
+    before it is written, a value that nothing can need. *hint* says what to do; by default, change
+    both.
     """
     if not kept:
         return
     name, changed = min(kept), None
     for found in find_violated_by_distribution(kernel, kept, chosen):
         changed = changed if changed and changed.is_certain else found
-        if found.is_certain and found.first.array in kernel.temporary_variables:
-            both = (
-                f"change both: within='id:{found.first.insn_id} or id:{found.then.insn_id}'; or "
-                f"let each iteration have its own '{found.first.array}': "
-                "privatize_temporaries_with_inames(kernel, ...)"
-            )
-            text = _torn(kernel, found, "cannot get different loops", name, hint or both)
-            raise TransformError(text)
+        if found.is_certain and _is_needed(kernel, found):
+            what = "cannot get different loops"
+            raise TransformError(_torn(kernel, found, what, name, hint or _keeping(kernel, found)))
     if changed is not None:
         verb = "" if changed.is_certain else "may "
         kernel.warn(
             _torn(kernel, changed, f"get different loops, which {verb}change results,", name),
             f"reordered_access({changed.then.array})",
         )
+
+
+def _is_needed(kernel: LoopKernel, found: ViolatedDependence) -> bool:
+    """Tell whether a dependence concerns a value: one that is written and read, or an input."""
+    if found.first.is_write and not found.then.is_write:
+        return True
+    array = kernel.array_vars[found.first.array]
+    return not (isinstance(array, ArrayArg) and array.is_input is False)
+
+
+def _keeping(kernel: LoopKernel, found: ViolatedDependence) -> str:
+    """Return how the dependence could be kept."""
+    array = found.first.array
+    both = f"change both: within='id:{found.first.insn_id} or id:{found.then.insn_id}'; or "
+    if array in kernel.temporary_variables:
+        return (
+            f"{both}let each iteration have its own '{array}': "
+            "privatize_temporaries_with_inames(kernel, ...)"
+        )
+    if found.first.is_write and not found.then.is_write:
+        return f"{both}write to another array than '{array}'"
+    return f"{both}declare '{array}' with is_input=False, if its values from before are not needed"
 
 
 def _torn(
