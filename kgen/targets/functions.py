@@ -202,6 +202,13 @@ _OPENCL_ABS = {
 }
 
 
+_OPENCL_REAL = """
+    clamp degrees mad mix radians sign smoothstep step
+    native_cos native_divide native_exp native_exp2 native_exp10 native_log native_log2 native_log10
+    native_powr native_recip native_rsqrt native_sin native_sqrt native_tan
+"""
+
+
 def _from_pyopencl(name: str) -> Need:
     return Need(Rank.INCLUDE, name, f"#include <{name}>")
 
@@ -227,11 +234,16 @@ OPENCL_FUNCTIONS: Final = FunctionNames(
         **{f"bessel_{name}": f"bessel_{name}" for name in ("j0", "j1", "y0", "y1", "yn")},
         "bessel_jn": "bessel_jv",
         **{name: name for name in ("clz", "popcount", "rotate", "sincos")},
-        **{name: name for name in ("native_divide", "native_powr")},
+        **{name: name for name in _OPENCL_REAL.split()},
         "exchange_lanes": "sub_group_shuffle_xor",
         "lane_before": "sub_group_shuffle_up",
     },
-    {"abs": _OPENCL_ABS, **_EXTREMA, "mul_hi": {"uint64": "mul_hi"}},
+    {
+        "abs": _OPENCL_ABS,
+        **_EXTREMA,
+        "clamp": dict.fromkeys((*_SIGNED, *_UNSIGNED), "clamp"),
+        "mul_hi": {"uint64": "mul_hi"},
+    },
     {name: "{t}_" + name for name in _COMPLEX.split()},
     {
         **{f"bessel_{name}": _BESSEL_J for name in ("j0", "j1", "jv")},

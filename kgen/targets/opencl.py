@@ -13,7 +13,6 @@ import numpy as np
 from kgen.ast.nodes import DeviceFunction, Node
 from kgen.ast.separate import separate_barriers
 from kgen.errors import InvalidValueError, InvocationError, KgenError
-from kgen.ir.callables import ScalarCallable
 from kgen.ir.checked import unfit
 from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.fields import OF_THIS_PROCESS, stored_values
@@ -25,7 +24,6 @@ from kgen.targets.functions import OPENCL_FUNCTIONS, FunctionNames
 from kgen.targets.images import OPENCL_IMAGES, ImageFunctions
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.module import Module
-from kgen.targets.opencl_functions import OPENCL_CALLABLES
 from kgen.targets.preamble import Need, Rank, include
 from kgen.targets.vector_types import OpenCLVectors, OpenCLVectorValues, Vectors
 from kgen.targets.words import C_WORDS, MACROS, vector_words
@@ -97,11 +95,6 @@ class OpenCLCASTBuilder(ASTBuilderBase):
     """
 
     target: OpenCLTarget
-
-    @property
-    def known_callables(self) -> Mapping[str, ScalarCallable]:
-        """OpenCL's own functions, such as ``clamp``."""
-        return OPENCL_CALLABLES
 
     def get_function_declaration(
         self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]

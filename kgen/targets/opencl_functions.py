@@ -1,11 +1,10 @@
-"""Functions of OpenCL C beyond those of all targets: ``clamp``, ``mix``, ``native_sin``..."""
+"""A class for functions of OpenCL C that users register."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import pymbolic.primitives as p
 
@@ -15,7 +14,7 @@ from kgen.ir.expr import TypeCast, TypedLiteral, is_constant
 from kgen.ir.promotion import common, settle
 from kgen.ir.types import FLOAT32, FLOAT64
 
-__all__ = ["OPENCL_CALLABLES", "OpenCLCallable"]
+__all__ = ["OpenCLCallable"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class OpenCLCallable(ScalarCallable):
     That type is real, and float32 where ``only_float32`` says that there is no other; with
     ``takes_integers`` it may be an integer.
 
-    >>> OPENCL_CALLABLES["mix"].specialized((FLOAT32, FLOAT64, FLOAT32)).result_types
+    >>> OpenCLCallable("mix", arg_count=3).specialized((FLOAT32, FLOAT64, FLOAT32)).result_types
     (np:dtype('float64'),)
     """
 
@@ -68,20 +67,3 @@ class OpenCLCallable(ScalarCallable):
             )
         types = dict.fromkeys((*range(self.arg_count), -1), joined)
         return self.copy(arg_id_to_dtype=types)
-
-
-_NATIVE = "cos exp exp2 exp10 log log2 log10 recip rsqrt sin sqrt tan"
-
-#: By name.
-OPENCL_CALLABLES: Final[Mapping[str, ScalarCallable]] = MappingProxyType(
-    {
-        function.name: function
-        for function in (
-            OpenCLCallable("clamp", arg_count=3, takes_integers=True),
-            *(OpenCLCallable(name, arg_count=3) for name in ("mix", "mad", "smoothstep")),
-            OpenCLCallable("step", arg_count=2),
-            *(OpenCLCallable(name) for name in ("sign", "degrees", "radians")),
-            *(OpenCLCallable(f"native_{name}", only_float32=True) for name in _NATIVE.split()),
-        )
-    }
-)

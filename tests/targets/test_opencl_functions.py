@@ -70,3 +70,21 @@ def test_functions_are_copied_and_registered_like_others(opencl_queue: Any) -> N
     _, (out,) = lp.register_callable(knl, "fade", fade)(opencl_queue, a=A.astype(np.float32))
     t = np.clip(A / 2, 0, 1)
     np.testing.assert_allclose(out, t * t * (3 - 2 * t), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.uint32, np.int64, np.uint64])
+def test_overloads_are_chosen_by_the_types_of_all_operands(dtype: Any, opencl_queue: Any) -> None:
+    """The text of a constant, or of a product of int8, may have another type than its value."""
+    a, name = np.arange(1, 9).astype(dtype), np.dtype(dtype).name
+    three = f"cast(np.{name}, 3)"
+    texts = [three, f"cast(np.{name}, {three})", f"a[i]*{three}", f"({three} if i > 2 else a[i])"]
+    values = [dtype(3), dtype(3), a * dtype(3), np.where(np.arange(8) > 2, dtype(3), a)]
+    lines = [f"high[{k}, i] = max({text}, a[i])" for k, text in enumerate(texts)]
+    lines += [f"mid[{k}, i] = clamp({text}, a[i], 5)" for k, text in enumerate(texts)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", lines, options=lp.Options(return_dict=True))
+    _, out = knl(opencl_queue, a=a)
+    assert out["high"].dtype == out["mid"].dtype == dtype
+    np.testing.assert_array_equal(out["high"], [np.maximum(value, a) for value in values])
+    np.testing.assert_array_equal(
+        out["mid"], [np.minimum(np.maximum(value, a), dtype(5)) for value in values]
+    )

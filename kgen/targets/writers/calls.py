@@ -41,6 +41,7 @@ from kgen.targets.writers.helpers import (
     reinterpretation,
 )
 from kgen.targets.writers.indices import parenthesized
+from kgen.targets.writers.overloads import overloaded
 from kgen.targets.writers.random123 import RandomWriter
 from kgen.targets.writers.user_calls import UserCallWriter, assign_returned
 
@@ -106,7 +107,9 @@ class CallWriter:
         wide = tuple(map(self._computed_in, dtypes))
         if wide == dtypes:
             needs_type = function.name in BUILT_INS or any(map(is_promoted_to_int, dtypes))
-            write = self._exact if needs_type else partial(self.writer.converted, prec=PREC_NONE)
+            write = (
+                self._overloaded if needs_type else partial(self.writer.converted, prec=PREC_NONE)
+            )
             texts = list(map(write, expr.parameters, dtypes))
             return self.named(function.name, texts, dtypes[0], prec)
         text = self.named(function.name, self._converted(expr, wide), wide[0], PREC_UNARY)
@@ -146,7 +149,7 @@ class CallWriter:
         assert vector is not None
         if is_promoted_to_int(dtypes[0]):  # C++ requires the exact type of numbers in braces
             return vector.value(
-                self._exact(argument, dtype)
+                self._overloaded(argument, dtype)
                 for argument, dtype in zip(expr.parameters, dtypes, strict=True)
             )
         return vector.value(self._converted(expr, dtypes))
@@ -158,7 +161,7 @@ class CallWriter:
             return text
         made = self.writer.type_name(wanted)
         if self.target.reinterprets:
-            return f"as_{made}({self._exact(expr.parameters[0], dtypes[0])})"
+            return f"as_{made}({self._overloaded(expr.parameters[0], dtypes[0])})"
         need = reinterpretation(self.target, dtypes[0], wanted)
         self.writer.preamble.add(need)
         return f"{need.key}({text})"
@@ -321,33 +324,18 @@ class CallWriter:
             return None
         return self.writer.converted(operand, dtype, prec)
 
+    def _overloaded(self, operand: Expr, dtype: NumpyType) -> str:
+        """Write an argument of an overloaded function."""
+        return overloaded(self.writer, operand, dtype, PREC_NONE)
+
     def extremum(self, name: str, operands: Sequence[Expr], dtype: NumpyType) -> str:
         """Write the smallest or largest of any number of operands."""
         wide = self._computed_in(dtype)
-        texts = [self._exact(operand, wide) for operand in operands]
+        texts = [self._overloaded(operand, wide) for operand in operands]
         result = texts[0]
         for text in texts[1:]:
             result = self.named(name, (result, text), wide)
         return result if wide == dtype else self.writer.cast_text(result, wide, dtype)
-
-    def _exact(self, operand: Expr, dtype: NumpyType) -> str:
-        """Write an argument whose text has the type *dtype*, for overloaded functions.
-
-        In C, the type of integers depends on the context: constants, and values computed as int.
-        """
-        if dtype == INT32 and self.writer.integers.is_long(operand):  # of wider loop variables
-            return f"({self.writer.type_name(dtype)}) {self.writer.rec(operand, PREC_UNARY, dtype)}"
-        is_element = isinstance(operand, p.Variable | p.Subscript)
-        text = self.writer.converted(operand, dtype, PREC_NONE)
-        if not dtype.is_integral() or dtype == INT32 or is_element:
-            return text
-        is_number = isinstance(self.writer.typer.operand(operand), Literal)
-        if not (is_number or is_promoted_to_int(dtype)):
-            return text
-        own = self.writer.own_type(operand, dtype)
-        if own != dtype and not is_number:
-            return text  # that is a cast
-        return f"({self.writer.type_name(dtype)}) {self.writer.rec(operand, PREC_UNARY, own)}"
 
     def named(
         self, name: str, texts: Sequence[str], dtype: NumpyType, prec: int = PREC_CALL

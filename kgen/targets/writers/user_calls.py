@@ -18,7 +18,7 @@ from kgen.errors import CodegenError
 from kgen.ir.arg_descriptors import ArgDescriptor
 from kgen.ir.assignee import assignee_name
 from kgen.ir.callables import ScalarCallable
-from kgen.ir.expr import Expr, SubArrayRef, TypedLiteral, to_text
+from kgen.ir.expr import Expr, SubArrayRef, TypeCast, TypedLiteral, to_text
 from kgen.ir.functions import RegisteredFunction
 from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import settle
@@ -26,6 +26,7 @@ from kgen.ir.types import FLOAT64, NumpyType, to_kgen_type
 from kgen.targets.preamble import Need, Rank, SeenFunction
 from kgen.targets.writers.context import WriterContext
 from kgen.targets.writers.indices import parenthesized
+from kgen.targets.writers.overloads import overloaded
 
 __all__ = ["CodeExpression", "CodeMapper", "UserCallWriter"]
 
@@ -167,8 +168,8 @@ class _CodePrinter(CCodeMapper):
         writer = self.writer
         if expr.is_address:
             return parenthesized("&" + self._place(expr.expr), PREC_UNARY, enclosing_prec)
-        if expr.dtype is not None and isinstance(expr.expr, TypedLiteral):
-            return writer.exact(expr.expr, expr.dtype, enclosing_prec)
+        if expr.dtype is not None and isinstance(expr.expr, TypedLiteral | TypeCast):
+            return overloaded(writer, expr.expr, expr.dtype, enclosing_prec)
         if expr.dtype is not None:
             return writer.converted(expr.expr, expr.dtype, enclosing_prec)
         own = settle(writer.typer.operand(expr.expr))
