@@ -9,7 +9,7 @@ import cgen
 import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_NONE
 
-from kgen.errors import CodegenError, message
+from kgen.errors import CodegenError
 from kgen.ir.assignee import assignee_name
 from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef, is_constant, to_text
 from kgen.ir.functions import find_function
@@ -37,6 +37,7 @@ from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.indices import signed_terms
 from kgen.targets.writers.look_back import emit_publication
+from kgen.targets.writers.losses import warn_of_losses
 from kgen.targets.writers.trace import trace
 
 __all__ = ["declare_and_assign", "statements_of"]
@@ -55,6 +56,7 @@ def statements_of(
     match insn:
         case Assignment():
             if is_atomic(writer, insn):
+                warn_of_losses(writer, insn, writer.typer(insn.assignee))
                 return [*atomic_statements(writer, insn), *trace(writer, insn)]
             return [*_assign(builder, writer, insn), *trace(writer, insn)]
         case CInstruction():
@@ -169,54 +171,10 @@ def _assign(
 
 
 def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
-    """Return the type of the assignee; warn if only the real part of a number is assigned."""
+    """Return the type of the assignee; warn if it does not hold all of the value."""
     dtype: NumpyType = writer.typer(insn.assignee)
-    if not dtype.is_complex() and writer.own_type(insn.expression, dtype).is_complex():
-        name = insn.assignee_name
-        text = message(
-            f"the imaginary part of the value assigned to '{name}', of type {dtype.dtype}, is lost",
-            kernel=writer.kernel.name,
-            where=f"instruction '{insn}'",
-            hint=f"declare '{name}' complex, or choose a part: real(...), abs(...)",
-        )
-        writer.kernel.warn(text, f"complex_to_real({insn.id})")
-    if dtype.is_integral():
-        _warn_of_quotient(writer, insn, dtype)
+    warn_of_losses(writer, insn, dtype)
     return dtype
-
-
-def _warn_of_quotient(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> None:
-    """Warn if a real quotient of integers is truncated to an integer, unlike in C."""
-    quotient = _integer_quotient(writer, insn.expression)
-    if quotient is None:
-        return
-    top, bottom = (to_text(part) for part in (quotient.numerator, quotient.denominator))
-    text = message(
-        f"'{insn.assignee_name}', of type {dtype.dtype}, is assigned a value computed from the "
-        f"real number '{to_text(quotient)}', which is truncated last",
-        kernel=writer.kernel.name,
-        where=f"instruction '{insn}'",
-        hint=f"write {top} // {bottom} for the quotient of integers, or floor(...) or cast(...) "
-        "around the part to truncate",
-    )
-    writer.kernel.warn(text, f"quotient_to_integer({insn.id})")
-
-
-def _integer_quotient(writer: ExpressionWriter, expr: Expr) -> p.Quotient | None:
-    """Return a real quotient of two integers among the terms and factors of *expr*."""
-    match expr:
-        case p.Quotient():
-            parts: tuple[Expr, ...] = (expr.numerator, expr.denominator)
-            if all(writer.typer(part).is_integral() for part in parts):
-                return expr
-        case p.Sum() | p.Product():
-            parts = expr.children
-        case p.If():
-            parts = (expr.then, expr.else_)
-        case _:
-            return None
-    found = (_integer_quotient(writer, part) for part in parts)
-    return next((each for each in found if each is not None), None)
 
 
 def _update(
