@@ -98,6 +98,17 @@ class ReductionLoops:
         self._copy_domains(copies, place)
         return copies
 
+    def loops_kept(self, reduction: Reduction, place: Place) -> dict[str, str]:
+        """Return the copies that a reduction uses which stays inside one that is replaced.
+
+        It keeps its inames unless their bounds may involve a loop that was replaced by a copy.
+        """
+        if not self._depends_on_copies(reduction.inames, place):
+            return {}
+        copies = self._new_copies(reduction.inames)
+        self._copy_domains(copies, place)
+        return copies
+
     def add(self, inames: tuple[str, ...], domain: BasicSet) -> dict[str, str]:
         """Make copies of *inames* that take the values of *domain*: ``old -> new``."""
         copies = self._new_copies(inames)

@@ -15,9 +15,9 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
+from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder, LoopRenamer
 from kgen.transforms.reductions.loop import accumulate_in_loop
-from kgen.transforms.reductions.loops import Place
+from kgen.transforms.reductions.loops import Place, ReductionLoops
 from kgen.transforms.reductions.parallel import accumulate_in_parallel, find_distribution, run_once
 from kgen.transforms.reductions.per_iteration import (
     accumulate_per_iteration,
@@ -133,7 +133,8 @@ class Realizer:
     ) -> tuple[tuple[Expr, ...], Site]:
         """Replace the reductions in the operands of another one."""
         if not self.nested:
-            return operands, site
+            kept = _Kept(self.builder.loops, site.place)
+            return tuple(map(kept.rec, operands)), site
         site, operands = self._only_where_it_counts(reduction, operands, site)
         inner = _Operands(self, site)
         operands = tuple(value for operand in operands for value in inner.values(operand))
@@ -155,6 +156,22 @@ class Realizer:
             ):
                 return self.guarded(site, condition), (then,)
         return site, operands
+
+
+class _Kept(IdentityMapper):
+    """Gives loops to the reductions that stay inside one that is replaced."""
+
+    def __init__(self, loops: ReductionLoops, place: Place) -> None:
+        super().__init__()
+        self.loops = loops
+        self.place = place
+
+    def map_reduction(self, expr: Reduction) -> Expr:
+        copies = self.loops.loops_kept(expr, self.place)
+        rename = LoopRenamer({old: p.Variable(new) for old, new in copies.items()})
+        inner = _Kept(self.loops, self.place.inside(expr.inames, copies))
+        inames = tuple(copies.get(name, name) for name in expr.inames)
+        return expr.over(inames, tuple(inner.rec(rename(part)) for part in expr.exprs))
 
 
 class _Operands(IdentityMapper):

@@ -222,3 +222,21 @@ def test_copies_stop_where_an_inner_sum_has_the_name_again() -> None:
     text = ["b[k] = 1", "c = sum(k, a[k]*reduce(sum, k, a[k]))"]
     found = run(lp.make_kernel("{[k]: 0 <= k < n}", text), a=np.arange(4.0))
     assert found["c"] == 36
+
+
+@pytest.mark.parametrize("insns", ["first", "second", "first, second"])
+def test_inner_reductions_that_stay_are_bounded_by_the_copies(insns: str) -> None:
+    """The loop over j of the second sum is a copy, and bounds the loops inside it."""
+    knl = lp.make_kernel(
+        "{ [i, j, k, m]: 0 <= i < 3 and 0 <= j < 7 and 0 <= k <= j and k <= m <= j }",
+        """
+        out[i] = sum((j, k), a[i, j]*b[k])*sum(j, a[i, j]*max(k, b[k] + sum(m, b[m]))) {id=first}
+        c = sum(j, b[j]*product(k, a[0, k])) {id=second}
+        """,
+        [lp.GlobalArg("a", F64, shape=(3, 7)), lp.GlobalArg("b", F64, shape=7), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    a, b = np.cos(np.arange(21.0)).reshape(3, 7), np.sin(np.arange(7.0))
+    part = lp.realize_reduction(knl, insn_id_filter=insns)
+    for result, wanted in zip(part(a=a, b=b)[1], knl(a=a, b=b)[1], strict=True):
+        np.testing.assert_allclose(result, wanted)
