@@ -82,6 +82,8 @@ class CFamilyLanguage(Target):
     math_needs: ClassVar[tuple[Need, ...]] = ()
     #: The preamble of code for which a compiler's vectors of masked loads are wrong.
     masked_load_needs: ClassVar[tuple[Need, ...]] = ()
+    #: The preamble of code for which a compiler keeps sums of lanes in memory.
+    lane_sum_needs: ClassVar[tuple[Need, ...]] = ()
     #: What the target calls to print, and the format of a value where it needs no other.
     print_function: ClassVar[str] = "printf"
     print_format: ClassVar[str | None] = None

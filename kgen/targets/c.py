@@ -68,6 +68,16 @@ _NO_MASKED_LOADS: Final = Need(
 #endif""",
 )
 
+#: gcc keeps sums of lanes in memory if it unrolls the loop around the lanes.
+_NO_JAM: Final = Need(
+    Rank.PRAGMA,
+    "lane-sums",
+    """\
+#if defined __GNUC__ && !defined __clang__
+#pragma GCC optimize ("no-loop-unroll-and-jam")
+#endif""",
+)
+
 #: The bytes of a line of the cache.
 CACHE_LINE: Final = 64
 
@@ -148,6 +158,7 @@ class CTarget(CFamilyTarget):
     }
     math_needs: ClassVar[tuple[Need, ...]] = (include("math.h"),)
     masked_load_needs: ClassVar[tuple[Need, ...]] = (_NO_MASKED_LOADS,)
+    lane_sum_needs: ClassVar[tuple[Need, ...]] = (_NO_JAM,)
     half_forms: ClassVar[Mapping[str, tuple[str, str]]] = {"float16": ("", "f16")}
     nan: ClassVar[Mapping[str, str]] = {**CFamilyTarget.nan, "float16": "(_Float16) NAN"}
     infinity: ClassVar[Mapping[str, str]] = {

@@ -23,6 +23,7 @@ from kgen.targets.writers.bodies import NOT_JOINED, BodyEmitter, Joined
 from kgen.targets.writers.declarations import declare_at_top, state_alignments
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
+from kgen.targets.writers.lane_sums import has_sums_in_lanes
 from kgen.targets.writers.look_back import emit_look_back, look_back_of
 from kgen.targets.writers.masked_loads import has_groups_of_masked_loads
 from kgen.targets.writers.read_only import hide_read_only
@@ -55,6 +56,9 @@ def body_of(
     masked_load_needs = writer.target.masked_load_needs
     if masked_load_needs and has_groups_of_masked_loads(writer.kernel, function.body):
         writer.preamble.add(*masked_load_needs)
+    lane_sum_needs = writer.target.lane_sum_needs
+    if lane_sum_needs and has_sums_in_lanes(writer.kernel, function):
+        writer.preamble.add(*lane_sum_needs)
     top: list[cgen.Generable] = [
         *hide_read_only(writer, function),
         *(state_alignments(writer, function.arguments) if has_lanes else ()),
