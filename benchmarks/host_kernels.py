@@ -126,7 +126,7 @@ def matmul() -> lp.TranslationUnit:
     return make(domain, "out[i, j] = sum(k, a[i, k]*b[k, j])", data)
 
 
-@scheduled(split("row", 4096))
+@scheduled(split("row", 1024))
 def csr() -> lp.TranslationUnit:
     code = """
     for row

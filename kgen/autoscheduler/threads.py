@@ -126,7 +126,7 @@ def in_pieces(nest: Nest, iname: str, lane: str | None, around: Collection[str] 
     each = len(nest.insn_ids) * nest.expected_trips(others)
     length = piece(each, nest.trips(iname))
     if any(map(nest.is_data, others)):
-        length = max(length, GRAIN // FEW)  # threads fetch pieces one by one
+        length = max(length, GRAIN // FEW)  # threads fetch pieces dynamically
     if iname == lane:
         length = max(length, LANES)
     elif all(nest.trips(name) is not None for name in others):

@@ -25,7 +25,7 @@ from kgen.targets.lane_functions import GNU_LANE_FUNCTIONS, lane_function_need
 from kgen.targets.limits import bytes_of
 from kgen.targets.module import Launch
 from kgen.targets.preamble import Need, Rank, include
-from kgen.targets.sharing import BEGIN, END, SHARE, SHARING_NEEDS
+from kgen.targets.sharing import BEGIN, CHUNK, CHUNK_NEED, END, SHARE, SHARING_NEEDS
 from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS
 
 __all__ = [
@@ -99,8 +99,8 @@ class CTarget(CFamilyTarget):
     included in a program. ``threads``: the number of OpenMP threads that run the work-groups of
     loops tagged ``g.N``; ``None`` leaves it to OpenMP, 1 generates plain loops. ``schedule``: the
     OpenMP schedule of the work-groups: ``"static"``, ``"dynamic"``, ``"guided"``, ``"runtime"``, or
-    ``"dynamic, 4"`` for four at a time; ``None`` is dynamic if bounds of loops are computed, and
-    static otherwise. ``fast_math``: compilers may
+    ``"dynamic, 4"`` for four at a time; ``None`` is dynamic, in chunks, if bounds of loops are
+    computed, and static otherwise. ``fast_math``: compilers may
     reorder sums, multiply by reciprocals, approximate roots, and assume that no
     number is infinite or ``nan``; without it they may only contract ``a*b + c``.
 
@@ -323,7 +323,7 @@ class CASTBuilder(ASTBuilderBase):
             loop = cgen.For(start, test, cgen.Line(f"++{index}"), loop)
         if not self._is_on_threads(launch, groups):
             return [loop]
-        pragma = cgen.Pragma(self._pragma(launch))
+        pragma = cgen.Pragma(self._pragma(launch, groups))
         on_threads = [cgen.Statement(f"{BEGIN}()"), pragma, loop, cgen.Statement(f"{END}()")]
         if any(count.isdigit() and count != "1" for count in groups):
             return on_threads
@@ -332,7 +332,12 @@ class CASTBuilder(ASTBuilderBase):
 
     def get_kernel_call_needs(self, launch: Launch, groups: Sequence[str]) -> tuple[Need, ...]:
         """Return the functions that share the threads among the calls that run."""
-        return SHARING_NEEDS if self._is_on_threads(launch, groups) else ()
+        if not self._is_on_threads(launch, groups):
+            return ()
+        return (*SHARING_NEEDS, CHUNK_NEED) if self._is_in_chunks(launch) else SHARING_NEEDS
+
+    def _is_in_chunks(self, launch: Launch) -> bool:
+        return launch.is_uneven and self.target.schedule is None
 
     def _is_on_threads(self, launch: Launch, groups: Sequence[str]) -> bool:
         has_several = any(count != "1" for count in groups)
@@ -345,15 +350,18 @@ class CASTBuilder(ASTBuilderBase):
     def _index_type(self, groups: DeviceFunction | Launch) -> str:
         return self.target.type_name(INT64 if groups.is_long else INT32)
 
-    def _pragma(self, launch: Launch) -> str:
+    def _pragma(self, launch: Launch, groups: Sequence[str]) -> str:
         """Return what starts threads."""
         clauses = ["omp parallel for"]
         if len(launch.groups) > 1:
             clauses.append(f"collapse({len(launch.groups)})")
-        schedule = self.target.schedule or ("dynamic" if launch.is_uneven else None)
+        threads = "omp_get_max_threads()" if self.target.threads is None else self.target.threads
+        schedule = self.target.schedule
+        if self._is_in_chunks(launch):
+            count = f"(long long) {'*'.join(f'({one})' for one in groups)}"
+            schedule = f"dynamic, {CHUNK}({count}, {threads})"
         if schedule is not None:
             clauses.append(f"schedule({schedule})")
-        threads = "omp_get_max_threads()" if self.target.threads is None else self.target.threads
         clauses.append(f"num_threads({SHARE}({threads}))")
         return " ".join(clauses)
 

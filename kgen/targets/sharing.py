@@ -6,13 +6,15 @@ from typing import Final
 
 from kgen.targets.preamble import Need, Rank
 
-__all__ = ["BEGIN", "CALLS", "END", "SHARE", "SHARING_NEEDS"]
+__all__ = ["BEGIN", "CALLS", "CHUNK", "CHUNK_NEED", "END", "SHARE", "SHARING_NEEDS"]
 
 #: Count a call that runs on threads, and no longer.
 BEGIN: Final = "kgen_begin_call"
 END: Final = "kgen_end_call"
 #: Returns how many of some threads a call gets.
 SHARE: Final = "kgen_share"
+#: Returns how many adjacent work-groups a thread takes at a time.
+CHUNK: Final = "kgen_chunk"
 #: Points to the number of calls: of a program or library, unless it is made to point elsewhere.
 CALLS: Final = "kgen_calls"
 
@@ -50,7 +52,16 @@ static inline void {END}(void)
 #endif
 }}"""
 
+#: Adjacent work-groups read adjacent memory, so a thread takes several, but few enough for all
+#: threads to end at about the same time: each takes about 32 times.
+_CHUNK: Final = f"""\
+static inline long long {CHUNK}(long long groups, int threads)
+{{
+  return 1 + groups / (32 * threads);
+}}"""
+
 SHARING_NEEDS: Final = (
     Need(Rank.INCLUDE, "~omp", _OPENMP),
     Need(Rank.HELPER, SHARE, _SHARE),
 )
+CHUNK_NEED: Final = Need(Rank.HELPER, CHUNK, _CHUNK)

@@ -160,7 +160,7 @@ def test_values_that_pass_along_one_of_two_axes_are_rejected() -> None:
         lp.tag_inames(rows, "j:g.1")(a=a)
 
 
-def test_rows_of_different_length_are_handed_out_one_by_one() -> None:
+def test_rows_of_different_length_are_handed_out_in_chunks() -> None:
     code = """
     for i
         <> first = starts[i]
@@ -173,7 +173,8 @@ def test_rows_of_different_length_are_handed_out_one_by_one() -> None:
     knl = lp.make_kernel(domains, code, args, target=ALL)
     knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
     typed = lp.add_dtypes(knl, {"a": np.float64})
-    assert "schedule(dynamic)" in str(lp.generate_code_v2(typed))
+    chunk = "kgen_chunk((long long) ((n + 3) / 4), omp_get_max_threads())"
+    assert f"schedule(dynamic, {chunk})" in str(lp.generate_code_v2(typed))
     starts = np.array([0, 5, 5, 40, 41, 100, 1000], np.int32)
     expected = [A[one:two].sum() for one, two in pairwise(starts)]
     np.testing.assert_allclose(knl(starts=starts, a=A)[1][0], expected)
