@@ -537,9 +537,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _shifted(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        number = self._number_text(expr, result, prec)
+        number = self._number(expr, result)
         if number is not None:
-            return number
+            return self._literal(number, result, prec)
         bits = self.exact(expr.shiftee, result, PREC_UNARY)
         text = f"{bits} {sign} {self.rec(expr.shift, PREC_UNARY, INT32)}"
         return truncated(self, text, result, _LOOSE, prec)
@@ -555,9 +555,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _bitwise(self, expr: Any, sign: str, prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        number = self._number_text(expr, result, prec)
+        number = self._number(expr, result)
         if number is not None:
-            return number
+            return self._literal(number, result, prec)
         first, *rest = expr.children
         parts = [("", first), *((sign, child) for child in rest)]
         text = chain_text(self, parts, result, PREC_UNARY, PREC_NONE)
@@ -565,9 +565,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_bitwise_not(self, expr: p.BitwiseNot, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        number = self._number_text(expr, result, enclosing_prec)
+        number = self._number(expr, result)
         if number is not None:
-            return number
+            return self._literal(number, result, enclosing_prec)
         text = "~" + self.exact(expr.child, result, PREC_UNARY)
         return truncated(self, text, result, PREC_UNARY, enclosing_prec)
 
