@@ -13,6 +13,7 @@ from kgen.analysis.axes import has_axes
 from kgen.analysis.bounds import check_bounds, check_loops_bounded
 from kgen.analysis.held import check_held
 from kgen.analysis.infer import infer_types
+from kgen.analysis.layouts import check_layouts
 from kgen.analysis.operands import check_operands
 from kgen.analysis.ordering import check_accesses_ordered
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
@@ -122,6 +123,7 @@ def _prepare(
         ("privatize", privatize_for_ilp),
         ("shapes of temporaries", infer_temporary_shapes),
         ("address spaces", infer_address_spaces),
+        ("layouts", check_layouts),
         ("registers of work-items", check_held),
         ("guards", guard_accesses),
     )
