@@ -6,8 +6,9 @@ import ast
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -132,6 +133,8 @@ class DeviceWrapperBuilder(WrapperBuilder):
         return self.hand_over(self.own("through_host", attrgetter("through_host")))
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
+        if any(isinstance(stride, int) and stride < 0 for stride in arg.strides or ()):
+            return call(self.own(f"missing_{arg.name}", partial(_reject_missing, arg.name)))
         layout = (self.shape_of(arg), self.strides_of(arg), self.dtype(arg.dtype))
         return self.call_allocation("new_array", *layout, self.fill_value(arg))
 
@@ -158,3 +161,13 @@ class DeviceWrapperBuilder(WrapperBuilder):
             out_host=out_host,
             options=self.options,
         )
+
+
+def _reject_missing(argument: str, builder: Any) -> Callable[[], NoReturn]:
+    """Return a function that rejects calls without an output that cannot be allocated."""
+    return partial(
+        builder.checker.reject,
+        f"array argument '{argument}' is missing",
+        because=f"a stride of '{argument}' is negative, and elements would lie before new memory",
+        hint=f"pass {argument}=..., or declare it with positive strides",
+    )

@@ -542,3 +542,13 @@ def test_a_complex_size_is_never_declared_complex(value: Any, opencl_queue: Any)
         knl(opencl_queue, n=value, k=2)
     with pytest.raises(lp.InvocationError, match=r"int\(k\.real\), or declare .*'k', numpy.compl"):
         knl(opencl_queue, n=3, k=value)
+
+
+def test_an_output_with_a_negative_stride_is_passed_not_allocated(opencl_queue: Any) -> None:
+    args = [lp.GlobalArg("a", np.float32, shape=8), lp.GlobalArg("out", shape=8, strides=(-1,))]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", "out[i] = 2*a[i]", args)
+    a, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)[::-1]
+    with pytest.raises(lp.InvocationError, match="a stride of 'out' is negative"):
+        knl(opencl_queue, a=a)
+    knl(opencl_queue, a=a, out=out)
+    np.testing.assert_array_equal(out, 2 * a)
