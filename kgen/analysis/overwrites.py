@@ -37,12 +37,15 @@ class Overwrite:
     point: str
 
 
-def warn_of_overwrites(kernel: LoopKernel) -> None:
-    """Warn of assignments by which iterations of a loop overwrite each other's values.
+def warn_of_overwrites(kernel: LoopKernel, loop: str | None = None) -> None:
+    """Warn of assignments by which iterations of a *loop* overwrite each other's values.
 
-    ``overwritten(id)`` in ``silenced_warnings`` states that only the last value is needed.
+    By default of any loop. ``overwritten(id)`` in ``silenced_warnings`` states that only the last
+    value is needed.
     """
     for found in find_overwrites(kernel):
+        if loop is not None and loop not in found.loops:
+            continue
         names = ", ".join(f"'{name}'" for name in found.loops)
         loops = f"loop {names}" if len(found.loops) == 1 else f"loops {names}"
         place = to_text(found.insn.assignee)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pymbolic.primitives as p
 
+from kgen.analysis.overwrites import warn_of_overwrites
 from kgen.errors import TransformError
 from kgen.ir.data import ArrayBase, GlobalArg, Iname, TemporaryVariable, ValueArg, with_outer_axis
 from kgen.ir.expr import Expr, subscript, variable_names
@@ -52,6 +53,8 @@ def to_batched(
           b[i] = c*a[i]       =>      for i
                                         b[ibatch, i] = c*a[ibatch, i]
 
+    Warns if an array that does not vary gets different values from different sets.
+
     Raises :class:`TransformError` for arguments that loops or shapes depend on, and for
     those that C code uses.
 
@@ -85,7 +88,7 @@ def to_batched(
     if isinstance(nbatches, str) and nbatches not in kernel.arg_dict:
         require_new_name(kernel, nbatches)
         arguments.insert(0, ValueArg(nbatches, INT32))
-    return kernel.map_instructions(
+    batched = kernel.map_instructions(
         lambda insn: mapper.change(insn, within_inames=insn.within_inames | {iname}),
         domains=(_batches(iname, nbatches), *kernel.domains),
         inames={
@@ -101,6 +104,8 @@ def to_batched(
             for name, variable in kernel.temporary_variables.items()
         },
     )
+    warn_of_overwrites(batched, iname)
+    return batched
 
 
 def _is_shared(variable: TemporaryVariable) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -77,3 +78,17 @@ def test_sizes_cannot_vary() -> None:
 def test_the_number_of_batches_is_not_named_like_a_loop() -> None:
     with pytest.raises(lp.TransformError, match="the name 'i' is taken"):
         lp.to_batched(lp.make_kernel("{[i]: 0 <= i < 4}", "a[i] = 1"), "i", "a")
+
+
+@pytest.mark.parametrize(("varying", "is_lost"), [("a", True), ("a, b", False), ("b", False)])
+def test_sets_that_overwrite_the_result_of_others_are_warned_of(
+    varying: str, is_lost: bool
+) -> None:
+    args = [lp.GlobalArg("a, b", np.float64, shape=4)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", "b[i] = 2*a[i]", args)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        lp.to_batched(knl, 3, varying)
+    assert len(found) == is_lost
+    if is_lost:
+        assert "iterations of loop 'ibatch' overwrite each other's 'b[i]'" in str(found[0].message)
