@@ -76,9 +76,14 @@ class CodeGenerationResult:
 
     @property
     def host_program(self) -> GeneratedProgram:
-        """The host code of the only entry point."""
-        (program,) = self.host_programs.values()
-        return program
+        """The host code of the only entry point; raises :class:`CodegenError` if there are more."""
+        programs = self.host_programs
+        if len(programs) > 1:
+            raise CodegenError(
+                f"the program has {len(programs)} entry points: {', '.join(programs)}",
+                hint="host_programs has the host code of each",
+            )
+        return next(iter(programs.values()))
 
 
 @checked
@@ -191,7 +196,7 @@ def generate_header(
 
 @checked
 def generate_body(kernel: TranslationUnit | LoopKernel) -> str:
-    """Return the body of the only device function.
+    """Return the body of the only device function; nothing for a kernel without instructions.
 
     Raises :class:`CodegenError` for a kernel of several launches.
 
@@ -211,5 +216,4 @@ def generate_body(kernel: TranslationUnit | LoopKernel) -> str:
             kernel=name,
             hint="generate_code_v2(...).device_code() returns the text of all",
         )
-    (program,) = module.device_programs
-    return program.body
+    return "".join(program.body for program in module.device_programs)

@@ -336,14 +336,17 @@ def for_each_kernel(
     >>> print(unit["kgen_kernel"].instructions[0])
     out[my_i] = 2*a[my_i]  {id=insn}
     """
+    if isinstance(transform, TranslationUnit) or not callable(transform):
+        raise unfit("function to apply to each kernel", "a function on kernels", transform)
+    name = getattr(transform, "__name__", repr(transform))
 
     def apply(unit: TranslationUnit | LoopKernel, *args: Any, **kwargs: Any) -> Any:
         if isinstance(unit, TranslationUnit):
             return unit.map_kernels(lambda kernel: transform(kernel, *args, **kwargs))
         if not isinstance(unit, LoopKernel):
-            raise unfit(f"argument of '{transform.__name__}'", "a program or a kernel", unit)
+            raise unfit(f"argument of '{name}'", "a program or a kernel", unit)
         return transform(unit, *args, **kwargs)
 
-    apply.__name__ = transform.__name__
+    apply.__name__ = name
     apply.__doc__ = transform.__doc__
     return cast("Callable[..., TranslationUnit | LoopKernel]", apply)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kgen.errors import AutomaticTestFailure, InvocationError
-from kgen.ir.checked import checked
+from kgen.ir.checked import checked, unfit
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
 from kgen.runtime.samples import evaluated, random_data, values_of
@@ -42,7 +42,7 @@ def auto_test_vs_ref(
     check_result: Check | None = None,
     max_test_kernel_count: int | None = 1,
     quiet: bool = False,
-    blacklist_ref_vendors: Any = (),
+    blacklist_ref_vendors: str | Collection[str] = (),
     ref_entrypoint: str | None = None,
     test_entrypoint: str | None = None,
 ) -> dict[str, Any]:
@@ -138,10 +138,12 @@ def _reject_options(
         )
 
 
-def _reject_vendors(ctx: Any, names: str | Iterable[str]) -> None:
+def _reject_vendors(ctx: Any, names: str | Collection[str]) -> None:
     """Reject running the reference on a device of one of some vendors or platforms."""
     rejected = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
     for device in getattr(ctx, "devices", None) or filter(None, [getattr(ctx, "device", None)]):
+        if not hasattr(device, "vendor"):
+            raise unfit("ctx", "a context, a queue or None", ctx)
         for maker in (device.vendor, device.platform.name):
             if any(name and name.lower() in maker.lower() for name in rejected):
                 raise InvocationError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
@@ -98,6 +99,15 @@ def test_sections_that_a_kernel_does_not_have_are_not_printed() -> None:
 def test_functions_for_each_kernel_take_kernels() -> None:
     with pytest.raises(lp.KernelError, match="argument of 'same' is a program or a kernel, not 3"):
         lp.for_each_kernel(same)(3)
+    unit: Any = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 1")
+    with pytest.raises(lp.KgenError, match="the function to apply to each kernel is a function"):
+        lp.for_each_kernel(unit)
+
+
+def test_functions_for_each_kernel_need_no_name() -> None:
+    unit: Any = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 1")
+    renamed: Any = lp.for_each_kernel(partial(lp.rename_iname, old_iname="i", new_iname="j"))
+    assert str(renamed(unit).default_entrypoint.instructions[0].assignee) == "out[j]"
 
 
 def same(knl: lp.LoopKernel) -> lp.LoopKernel:

@@ -20,3 +20,17 @@ def test_body_of_several_launches_is_refused() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, arrays, seq_dependencies=True)
     with pytest.raises(lp.KgenError, match="2 device functions"):
         lp.generate_body(lp.tag_inames(knl, "i:g.0"))
+
+
+@pytest.mark.parametrize("target", [lp.CTarget(), lp.OpenCLTarget(), lp.CudaTarget()])
+def test_body_without_instructions_is_empty(target: lp.TargetBase) -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", [], [lp.ValueArg("n", np.int32)], target=target)
+    assert lp.generate_body(knl) == lp.generate_body(lp.fix_parameters(knl, n=3)) == ""
+
+
+def test_host_code_of_several_entry_points_is_asked_for_by_name() -> None:
+    one, two = (lp.make_kernel("{ [i]: 0 <= i < 4 }", "a[i] = 1", name=name) for name in "pq")
+    code = lp.generate_code_v2(lp.merge([one, two]))
+    assert sorted(code.host_programs) == ["p", "q"]
+    with pytest.raises(lp.CodegenError, match="the program has 2 entry points: p, q"):
+        _ = code.host_program
