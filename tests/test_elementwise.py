@@ -166,3 +166,17 @@ def test_calls_that_do_not_fit() -> None:
         ElementwiseKernel("float *i", "i[i] = 1")
     with pytest.raises(lp.KgenError, match="no array"):
         ElementwiseKernel("float x", "")
+
+
+@pytest.mark.parametrize("part", [slice(0, 10), slice(-1, 3), slice(0, 5, 0), slice(None), 3])
+def test_ranges_stay_inside_the_arrays(part: Any) -> None:
+    x = floats(5)
+    with pytest.raises(lp.KgenError, match=r"does not select indices|contains index"):
+        KERNEL(2, x, x.copy(), x.copy(), range=part)
+    KERNEL(2, x, x.copy(), x.copy(), range=slice(9, 9))
+
+
+def test_slices_stay_inside_shorter_arrays() -> None:
+    x = floats(5)
+    with pytest.raises(lp.KgenError, match=r"'z' has 4 elements.*\n.*z\[4\] at i = 4"):
+        KERNEL(2, x, x.copy(), np.zeros(4, np.float32), slice=slice(None))

@@ -11,7 +11,7 @@ import numpy as np
 import pymbolic.primitives as p
 from pycparser import c_ast
 
-from kgen.errors import InvocationError, KernelError
+from kgen.errors import InvocationError, KernelError, counted
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.expr import Expr
 from kgen.ready.c_functions import Value
@@ -130,10 +130,12 @@ def fit(
     first = arrays[0]
     if range_ is not None or slice_ is not None:
         given = {**given, **{name: _flat(signature, name, given[name]) for name in names}}
-        more, step = _range(signature, int(np.prod(first.shape)), range_, slice_)
-        given |= more
-        indices = Indices(signature.size, step=step)
-        return Elements(indices, given, more["n_indices"] + abs(more["start"]), restrict)
+        size = int(np.prod(first.shape))
+        chosen = _range(signature, size, range_, slice_)
+        _check_range(signature, {name: given[name].shape[0] for name in sorted(plain)}, chosen)
+        given |= {"start": chosen.start, "n_indices": len(chosen), signature.size: size}
+        indices = Indices(signature.size, step=chosen.step)
+        return Elements(indices, given, len(chosen) + abs(chosen.start), restrict)
     shape = first.shape
     if len(shape) == 1:
         if all(array.shape == shape for array in arrays):
@@ -168,23 +170,36 @@ def _flat(signature: Signature, name: str, array: Any) -> Any:
     return flat(array)
 
 
-def _range(
-    signature: Signature, size: int, range_: slice | None, slice_: slice | None
-) -> tuple[dict[str, int], int]:
-    """Return the numbers that describe a range of indices, and its step."""
+def _range(signature: Signature, size: int, range_: slice | None, slice_: slice | None) -> range:
+    """Return the indices of a range, or of a slice of an array of *size* elements."""
     if range_ is not None and slice_ is not None:
         raise InvocationError("range and slice are both given", kernel=signature.kernel)
-    if slice_ is not None:
-        start, stop, step = slice_.indices(size)
-    else:
-        assert range_ is not None
-        if range_.stop is None:
-            raise InvocationError(
-                "the range has no end", kernel=signature.kernel, hint="range=slice(first, end)"
-            )
-        start, stop, step = range_.start or 0, range_.stop, range_.step or 1
-    count = len(range(start, stop, step))
-    return {"start": start, "n_indices": count, signature.size: size}, step
+    name, given = ("slice", slice_) if range_ is None else ("range", range_)
+    try:
+        assert isinstance(given, slice)
+        if name == "slice":
+            return range(*given.indices(size))
+        return range(given.start or 0, given.stop, 1 if given.step is None else given.step)
+    except (AssertionError, TypeError, ValueError) as error:
+        raise InvocationError(
+            f"{name}={given!r} does not select indices",
+            kernel=signature.kernel,
+            hint=f"{name}=slice(first, end, step), of integers; the step is not 0",
+        ) from error
+
+
+def _check_range(signature: Signature, lengths: Mapping[str, int], chosen: range) -> None:
+    """Check that arrays that are accessed as ``x[i]`` have an element for each index."""
+    for name, length in lengths.items():
+        for index in (chosen[0], chosen[-1]) if chosen else ():
+            if not 0 <= index < length:
+                raise InvocationError(
+                    f"argument '{name}' has {counted(length, 'element')}, and the range "
+                    f"contains index {index}",
+                    kernel=signature.kernel,
+                    point=f"{name}[{index}] at i = {index}",
+                    hint="pass larger arrays, or another range=slice(first, end, step)",
+                )
 
 
 def _of_lengths(
