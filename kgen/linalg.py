@@ -26,7 +26,15 @@ from kgen.ir.unit import TranslationUnit
 from kgen.library.einsum import make_einsum
 from kgen.ready.indices import assumptions
 from kgen.ready.libraries import like, native
-from kgen.ready.places import Place, as_axes, find_place
+from kgen.ready.places import (
+    Place,
+    as_axes,
+    check_output,
+    copy_to,
+    find_place,
+    may_overlap,
+    output_axes,
+)
 from kgen.ready.products import Tiled, in_tiles
 from kgen.ready.snippet import allocator_of, call_options
 from kgen.ready.tuned import device_of
@@ -57,9 +65,16 @@ class _Call:
         self.out = None if out is None else native(name, {"out": out}, ["out"])["out"]
         self.wisdom = wisdom if isinstance(wisdom, Wisdom | _Tuning) else _read(wisdom)
         self.dtype = None if dtype is None else _dtype_of(dtype)
+        self.overlapping = None
+        if any(may_overlap(operand, self.out) for operand in self.operands):
+            self.overlapping, self.out = self.out, None
+            self.dtype = self.dtype or np.dtype(self.overlapping.dtype)
 
     def result(self, found: Any) -> Any:
         """Return what was passed for the result, else an array like the first."""
+        if self.overlapping is not None:
+            check_output(self.name, self.overlapping, tuple(found.shape))
+            copy_to(self.place, found, self.overlapping)
         return like(self.name, self.first, found) if self.passed is None else self.passed
 
     def run(self, spec: str, operands: Sequence[Any], out: Any, dtype: Any = None) -> Any:
@@ -202,10 +217,15 @@ def _product(call: _Call, a: Any, b: Any) -> Any:
     lengths = {name: view.shape[names.index(name)] for view, names in factors for name in names}
     spec = f"{factors[0][1]},{factors[1][1]}->{kept}{rows}{columns}"
     shape = (*(lengths.get(name, 1) for name in letters), *(lengths[n] for n in rows + columns))
-    if out is not None:
-        out = as_axes(place, out, tuple(lengths[name] for name in kept + rows + columns))
-    result = call.run(spec, [view for view, _ in factors], out, call.dtype)
-    return result.reshape(shape) if out is None else result
+    views = [view for view, _ in factors]
+    if out is None:
+        return call.run(spec, views, None, call.dtype).reshape(shape)
+    check_output("matmul", out, shape)
+    axes = tuple(lengths[name] for name in kept + rows + columns)
+    view, end = output_axes(place, out, axes)
+    call.run(spec, views, view, call.dtype)
+    end(None)
+    return out
 
 
 def _broadcast(place: Place, array: Any, letters: str, own: int) -> tuple[Any, str]:
@@ -246,7 +266,7 @@ def einsum(
 def _sum(call: _Call, spec: str) -> Any:
     """Return an Einstein summation of any number of arrays, two by two."""
     inputs, result = _read_spec(spec, call.operands)
-    factors = list(zip(inputs, call.operands, strict=True))
+    factors = _without_repeated_axes(call.place, inputs, call.operands)
     inner = call.dtype
     if inner is None and len(factors) > 2:
         inner = _computed(_result_type([array.dtype for _, array in factors], None))
@@ -262,6 +282,27 @@ def _sum(call: _Call, spec: str) -> Any:
     if dtype is None and call.out is None:
         dtype = _result_type(types, None)
     return call.run(f"{left}->{result}", [array for _, array in factors], call.out, dtype)
+
+
+def _without_repeated_axes(
+    place: Place, inputs: Sequence[str], operands: Sequence[Any]
+) -> list[tuple[str, Any]]:
+    """Return operands with their axes, without those of length 1 that are longer in another."""
+    pairs = list(zip(inputs, operands, strict=True))
+    lengths = {
+        name: length
+        for names, array in pairs
+        for name, length in zip(names, array.shape, strict=True)
+        if length != 1
+    }
+    found = []
+    for names, array in pairs:
+        own = set(zip(names, array.shape, strict=True))
+        repeated = {n for n in names if n in lengths and {k for m, k in own if m == n} == {1}}
+        shape = (k for n, k in zip(names, array.shape, strict=True) if n not in repeated)
+        left = "".join(n for n in names if n not in repeated)
+        found.append((left, as_axes(place, array, tuple(shape))))
+    return found
 
 
 def _read_spec(spec: str, operands: Sequence[Any]) -> tuple[list[str], str]:
@@ -282,7 +323,7 @@ def _read_spec(spec: str, operands: Sequence[Any]) -> tuple[list[str], str]:
                 f"'{spec}'",
                 hint="name each axis by a letter, or several by ...",
             )
-        own = "".join(free[:count])
+        own = "".join(reversed(free[:count]))  # the last axes of ... have the same names
         hidden = max(hidden, own, key=len)
         inputs[k] = names.replace("...", own)
     if not arrow:

@@ -202,3 +202,33 @@ def test_products_in_whole_tiles(
     a, b = floats(*left), floats(*right)
     found = einsum(spec, in_tiles(a), in_tiles(b))
     np.testing.assert_allclose(found.get(), np.einsum(spec, a, b), rtol=1e-4)
+
+
+def test_results_that_overlap_operands() -> None:
+    a = floats(7, 7)
+    expected = a @ a.T
+    matmul(a, a.T, out=a)
+    np.testing.assert_allclose(a, expected, rtol=1e-5)
+    expected = a[1:].T.copy()
+    einsum("ij->ji", a[1:], out=a[:, 1:])
+    np.testing.assert_array_equal(a[:, 1:], expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 5, 4), (3, 1, 4, 5)])
+def test_the_shape_of_out_is_that_of_the_result(shape: tuple[int, ...]) -> None:
+    with pytest.raises(lp.KgenError, match="the shape of out is"):
+        matmul(floats(3, 1, 5, 6), floats(6, 4), out=np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("spec", "shapes"),
+    [
+        ("...ij,...jk->...ik", [(2, 2, 3, 4), (2, 4, 5)]),  # the last axis of ... is in both
+        ("...ij,...jk->...ik", [(7, 1, 3, 4), (2, 4, 5)]),
+        ("ij,j->i", [(3, 1), (4,)]),
+        ("...j,j...->...", [(2, 3, 4), (4, 3)]),
+    ],
+)
+def test_einsum_repeats_axes_as_numpy_does(spec: str, shapes: list[tuple[int, ...]]) -> None:
+    given = [floats(*shape) for shape in shapes]
+    np.testing.assert_allclose(einsum(spec, *given), np.einsum(spec, *given), rtol=1e-4, atol=1e-5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,11 +26,14 @@ __all__ = [
     "Place",
     "as_axes",
     "axes_around",
+    "check_output",
     "copy_to",
     "dense",
     "find_place",
     "flat",
+    "may_overlap",
     "new_array",
+    "output_axes",
 ]
 
 
@@ -126,6 +129,20 @@ def flat(array: Any) -> Any:
     return None
 
 
+def may_overlap(array: Any, other: Any) -> bool:
+    """Tell whether two arrays of one place may have memory in common.
+
+    >>> row = np.arange(6)
+    >>> may_overlap(row[:4], row[2:]), may_overlap(row[:3], row[3:])
+    (True, False)
+    """
+    if isinstance(array, np.ndarray) and isinstance(other, np.ndarray):
+        return np.may_share_memory(array, other)
+    if hasattr(array, "base_data") and hasattr(other, "base_data"):
+        return bool(array.base_data == other.base_data)
+    return array is other
+
+
 def as_axes(place: Place, array: Any, shape: tuple[int, ...]) -> Any:
     """Return a view of an array with other axes; a copy of an array that has no such view."""
     if tuple(array.shape) == shape:
@@ -133,6 +150,32 @@ def as_axes(place: Place, array: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(array, np.ndarray) and not array.flags.c_contiguous:
         array = dense(place, array)
     return array.reshape(shape)
+
+
+def output_axes(
+    place: Place, array: Any, shape: tuple[int, ...]
+) -> tuple[Any, Callable[[Any], Any]]:
+    """Return an array for a result as :func:`as_axes` does, and a function that ends the call.
+
+    It stores the elements of a copy in the array itself, and maps the event of the call to that of
+    the last operation.
+    """
+    axes = as_axes(place, array, shape)
+    if isinstance(array, np.ndarray):
+        is_view = array.size == 0 or np.may_share_memory(axes, array)
+    else:
+        is_view = axes is array or array.flags.c_contiguous
+    if is_view:
+        return axes, lambda event: event
+    return axes, lambda _: copy_to(place, axes.reshape(array.shape), array)
+
+
+def check_output(kernel: str, out: Any, shape: tuple[int, ...]) -> None:
+    """Raise :class:`InvocationError` if a result does not have the shape of *out*."""
+    if tuple(out.shape) != shape:
+        raise InvocationError(
+            f"the shape of out is {tuple(out.shape)}, and that of the result {shape}", kernel=kernel
+        )
 
 
 def axes_around(shape: tuple[int, ...], axis: int, kernel: str) -> tuple[int, int, int]:
@@ -143,6 +186,8 @@ def axes_around(shape: tuple[int, ...], axis: int, kernel: str) -> tuple[int, in
 
     Raises :class:`InvocationError` for an axis that the arrays do not have.
     """
+    if not isinstance(axis, int | np.integer):
+        raise InvocationError(f"axis={axis!r} is not one axis", kernel=kernel, hint="axis=0")
     if not -len(shape) <= axis < len(shape):
         raise InvocationError(
             f"there is no axis {axis} in arrays of {len(shape)} axes", kernel=kernel
@@ -189,6 +234,10 @@ def _runtime(target: TargetBase) -> Any:
     return target.load_runtime()
 
 
-def copy_to(place: Place, source: Any, target: Any) -> None:
-    """Copy the elements of an array to another one of the same shape."""
-    _copy_kernel(len(source.shape), place.target)(*place.leading, x=source, out=target)
+def copy_to(place: Place, source: Any, target: Any) -> Any:
+    """Copy the elements of an array to another one of the same shape; return the event."""
+    if not source.shape:
+        source, target = source.reshape(1), target.reshape(1)
+    knl = _copy_kernel(len(source.shape), place.target)
+    event, _ = knl(*place.leading, **place.options, x=source, out=target)
+    return event
