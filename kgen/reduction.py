@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,7 @@ from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import operation_of, read_combination
 from kgen.ready.passed import read_call
-from kgen.ready.places import Place, as_axes, axes_around, new_array
+from kgen.ready.places import Place, as_axes, axes_around, check_output, new_array, output_axes
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, fit, plain_arrays
 from kgen.ready.tuned import Tunable, defaults_of
@@ -285,7 +286,9 @@ class ReductionKernel(Tunable):
             "index_dtype": index_dtype,
         }
         if out is not None:
-            more["out"] = out if out.shape == () else as_axes(place, out, ())
+            if math.prod(out.shape) != 1:
+                check_output(self.name, out, ())
+            more["out"] = as_axes(place, out, ())
         event, (result,) = self._launch(place, options, elements.arguments, more)
         if elements.is_plain and not self.wisdom.records:
             sizes = place.sizes_like(elements.size)
@@ -323,13 +326,14 @@ class ReductionKernel(Tunable):
                 )
             given[name] = as_axes(place, given[name], axes)
         if out is not None:
-            more["out"] = as_axes(place, out, (axes[0], axes[2]))
+            check_output(self.name, out, kept)
+            more["out"], end = output_axes(place, out, (axes[0], axes[2]))
         options = {
             "along": "rows" if axes[2] == 1 else "columns",
             "index_dtype": place.index_dtype(int(np.prod(axes))),
         }
         event, (result,) = self._launch(place, options, given, more)
-        return (result.reshape(kept) if out is None else out), event
+        return (result.reshape(kept), event) if out is None else (out, end(event))
 
     def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
         if "along" in options:

@@ -21,7 +21,7 @@ from kgen.ready.c_text import CArgument
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.passed import read_call
-from kgen.ready.places import Place, as_axes, axes_around, copy_to, find_place, flat, new_array
+from kgen.ready.places import Place, axes_around, copy_to, find_place, flat, new_array, output_axes
 from kgen.ready.scan_bodies import ScanBody, TiledScanBody, races
 from kgen.ready.scan_snippets import ScanSnippets
 from kgen.ready.shortcut import shortcut_for
@@ -282,8 +282,11 @@ class GenericScanKernel(Tunable):
         names = [one.name for one in self.signature.arrays if one.name in given]
         first = given[names[0]]
         is_shared = len({id(given[name]) for name in names}) < len(names)
-        if axis is not None and len(first.shape) > 1:
-            return self._run_along(place, given, axis, more)
+        if axis is not None:
+            axes_around(tuple(first.shape), axis, self.name)
+            if len(first.shape) > 1:
+                return self._run_along(place, given, axis, more)
+        self._check_orders({name: given[name] for name in names})
         is_plain = size is None and all(given[name].shape == first.shape for name in names)
         is_plain = is_plain and len(first.shape) == 1
         if size is None:
@@ -333,6 +336,18 @@ class GenericScanKernel(Tunable):
             if one.name not in given
         }
 
+    def _check_orders(self, arrays: Mapping[str, Any]) -> None:
+        """Check that arrays of several axes have their elements in one order in memory."""
+        by_rows = [name for name, array in arrays.items() if not array.flags.f_contiguous]
+        by_columns = [name for name, array in arrays.items() if not array.flags.c_contiguous]
+        if by_rows and by_columns and by_rows != by_columns:
+            raise InvocationError(
+                f"arguments '{by_rows[0]}' and '{by_columns[0]}' have their axes in different "
+                "orders in memory",
+                kernel=self.name,
+                hint="pass arrays in C order, or the axis to scan along: axis=0",
+            )
+
     def _fitted(self, name: str, array: Any, size: int) -> Any:
         """Return an array with one axis, cut to *size* elements if accesses are elementwise."""
         found = flat(array)
@@ -367,13 +382,16 @@ class GenericScanKernel(Tunable):
         if any(tuple(given[name].shape) != shape for name in names):
             raise InvocationError("arrays have different shapes", kernel=self.name)
         axes = axes_around(shape, axis, self.name)
-        views = {name: as_axes(place, given[name], axes) for name in names}
+        views = {name: output_axes(place, given[name], axes) for name in names}
         options = {
             "along": "rows" if axes[2] == 1 else "columns",
             "index_dtype": self.index_dtype or place.index_dtype(int(np.prod(shape))),
         }
-        result: tuple[Any, Any] = self._launch(place, options, {**given, **views}, more)
-        return result
+        arguments = {**given, **{name: view for name, (view, _) in views.items()}}
+        event, outputs = self._launch(place, options, arguments, more)
+        for name in self._snippets.written.intersection(names):
+            event = views[name][1](event)
+        return event, outputs
 
     def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
         if "along" in options:

@@ -99,3 +99,22 @@ def test_calls_that_do_not_fit() -> None:
         ReductionKernel(np.float32, "0", "a+c", arguments="float *x")
     with pytest.raises(lp.KgenError, match="other than x"):
         ReductionKernel(np.float32, "0", "a+b", "x[2*i]", "float *x")(floats(2, 2), axis=0)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_along_an_axis_into_an_array_of_another_layout(axis: int, opencl_queue: Any) -> None:
+    cla = pytest.importorskip("pyopencl.array")
+    total = ReductionKernel(np.int32, "0", "a+b", arguments="int *x")
+    x = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
+    expected = x.sum(axis)
+    for out in (np.zeros_like(expected, np.int32, order="F"), np.zeros((8, 10), np.int32)):
+        part = out if out.shape == expected.shape else out[tuple(slice(n) for n in expected.shape)]
+        assert total(x, axis=axis, out=part) is part
+        np.testing.assert_array_equal(part, expected)
+    found = cla.zeros(opencl_queue, expected.shape, np.int32, order="F")
+    total(cla.to_device(opencl_queue, x), axis=axis, out=found)
+    np.testing.assert_array_equal(found.get(), expected)
+    with pytest.raises(lp.KgenError, match="the shape of out is"):
+        total(x, axis=axis, out=np.zeros(expected.size, np.int32))
+    with pytest.raises(lp.KgenError, match=r"axis=\(0, 1\) is not one axis"):
+        total(x, axis=(0, 1))

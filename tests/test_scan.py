@@ -205,3 +205,25 @@ def test_calls_like_the_one_before() -> None:
             np.testing.assert_array_equal(scan(*2 * [x.copy()]), expected)
     with pytest.raises(lp.KgenError, match="float64"):
         scan(x, np.zeros(300))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_along_an_axis_into_an_array_of_another_layout(axis: int, opencl_queue: Any) -> None:
+    cla = pytest.importorskip("pyopencl.array")
+    x = integers(3, 4, 5)
+    expected = x.cumsum(axis, dtype=np.int32)
+    for out in (np.zeros_like(x, order="F"), np.zeros((3, 4, 10), np.int32)[..., ::2]):
+        InclusiveScanKernel(np.int32, "a+b")(x, out, axis=axis)
+        np.testing.assert_array_equal(out, expected)
+    found = cla.zeros(opencl_queue, x.shape, np.int32, order="F")
+    InclusiveScanKernel(np.int32, "a+b")(cla.to_device(opencl_queue, x), found, axis=axis)
+    np.testing.assert_array_equal(found.get(), expected)
+
+
+def test_arrays_in_different_orders_are_rejected() -> None:
+    x = integers(3, 4)
+    scan = InclusiveScanKernel(np.int32, "a+b")
+    with pytest.raises(lp.KgenError, match="different orders in memory"):
+        scan(x, np.zeros_like(x, order="F"))
+    with pytest.raises(lp.KgenError, match="there is no axis 2"):
+        scan(x[0], axis=2)

@@ -69,6 +69,7 @@ class ScanSnippets:
         if "last_item" in self.uses and self.is_segmented:
             raise KernelError("a segmented scan has no 'last_item'", kernel=self.signature.kernel)
         read = self._names_read(scope)
+        self.written = program.written
         self.stores_results = "last_item" in self.uses or not read.isdisjoint(program.written)
 
     @property
