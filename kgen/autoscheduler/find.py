@@ -15,7 +15,7 @@ from kgen.autoscheduler.planner import Planner, Recipe
 from kgen.autoscheduler.stated import Stated, read_statements
 from kgen.autoscheduler.steps import Schedule
 from kgen.autoscheduler.threads import on_threads
-from kgen.errors import KgenError
+from kgen.errors import KgenError, KgenWarning
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.target import Execution
@@ -96,8 +96,26 @@ def find_schedule(
     steps = Schedule()
     for name in sorted(program.entrypoints):
         one = steps(program).with_entrypoints(name)
-        steps += make_planner(one, name, stated).plan(recipe_for(machine))
+        planner = make_planner(one, name, stated)
+        if machine.kind is Kind.ITEMS:
+            _warn_of_open_types(one[name], planner.prover.types)
+        steps += planner.plan(recipe_for(machine))
     return steps
+
+
+def _warn_of_open_types(kernel: LoopKernel, guessed: Mapping[str, Any]) -> None:
+    """Warn of arguments without types, which exclude the best schedules for GPUs."""
+    if not guessed:
+        return
+    read = [name for name in guessed if name not in kernel.writers] or list(guessed)
+    names = " and ".join(f"'{name}'" for name in read)
+    stated = ", ".join(f"'{name}': np.float32" for name in read)
+    text = (
+        f"in kernel '{kernel.name}': the schedule suits arguments of any type, since the types of "
+        f"{names} are not known\n  because: vectors, sums in registers and tensor cores need types"
+        f"\n  hint: state them first, here as float32: add_dtypes(knl, {{{stated}}})"
+    )
+    kernel.warn(text, "untyped_schedule", KgenWarning)
 
 
 def recipe_for(machine: Machine) -> Recipe:

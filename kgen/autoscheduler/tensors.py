@@ -51,7 +51,7 @@ def product_on_tensor_cores(
         return None
     types = {nest.kernel.array_vars[array].dtype.numpy_dtype for array in factors}
     capability = machine.capability or (0, 0)
-    if len(types) > 1 or len(nest.instructions) != 1:
+    if len(types) > 1 or len([i for i in nest.instructions if k in i.reduction_inames()]) != 1:
         return None
     product = _Product(nest, i, j, k, panel, others[0], types.pop())
     if product.is_half and capability[0] == 9:
@@ -78,7 +78,8 @@ class _Product:
 
     @property
     def insn(self) -> str:
-        return str(self.nest.instructions[0].id)
+        """The instruction with the sum; others use it."""
+        return next(str(i.id) for i in self.nest.instructions if self.k in i.reduction_inames())
 
     @property
     def batch(self) -> list[str]:
