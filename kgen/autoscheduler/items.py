@@ -69,6 +69,7 @@ class OnItems:
             self.running_sums,
             self.batches,
             self.product_in_tiles,
+            self.product_with_turned_factor,
             self.transposition_in_tiles,
             self.terms_in_tiles,
             self.sums_of_rows,
@@ -408,6 +409,16 @@ class OnItems:
         for array, axes in nest.factors(i, j, k):
             steps.append(step(add_prefetch, array, [f"{name}_inner" for name in axes]))
         yield steps
+
+    def product_with_turned_factor(
+        self, nest: Nest, loops: Sequence[str]
+    ) -> Iterator[Sequence[Step]]:
+        """Yield the schedule for tensor cores of a product with ``b[j, k]``, as in a layer."""
+        found = nest.find_product(loops, is_turned=True)
+        if found is not None and _has_whole_tiles(nest, *found):
+            choices = product_on_tensor_cores(self.machine, nest, *found)
+            if choices is not None:
+                yield choices.steps(choices.first)
 
 
 def _has_whole_tiles(nest: Nest, i: str, j: str, k: str, _: str) -> bool:

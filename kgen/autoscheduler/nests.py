@@ -276,11 +276,14 @@ class Nest:
         (name,) = names
         return str(name), bisect_left(range(top), True, key=are_large)
 
-    def find_product(self, loops: Sequence[str]) -> tuple[str, str, str, str] | None:
+    def find_product(
+        self, loops: Sequence[str], *, is_turned: bool = False
+    ) -> tuple[str, str, str, str] | None:
         """Return rows, columns and sum of a matrix product, and the array that is read in panels.
 
         Rows ``i``, columns ``j`` and the sum over ``k`` are told by the accesses: one array is read
-        along ``k`` and ``j``, adjacent elements along ``j``, whatever ``i`` is.
+        along ``k`` and ``j``, adjacent elements along ``j``, or ``k`` if it is turned, whatever
+        ``i`` is.
         """
         j = self.lane(loops)
         if j is None or len(self.inner) != 1 or len(loops) < 2:
@@ -289,7 +292,9 @@ class Nest:
         if k not in self.reduced or not self.is_free(k) or not self.are_long(j, k):
             return None
         for access in self.accesses:
-            if self.is_unit(access, j) and not self.is_uniform(access, k) and not access.is_write:
+            along, across = (k, j) if is_turned else (j, k)
+            is_panel = self.is_unit(access, along) and not self.is_uniform(access, across)
+            if is_panel and not access.is_write:
                 rows = [n for n in loops if n != j and self.is_uniform(access, n)]
                 rows = [n for n in rows if self.are_long(n)]
                 if rows and self.is_only_read(access.array):

@@ -43,20 +43,22 @@ def product_on_tensor_cores(
 ) -> Choices | None:
     """Return the schedules of a product for tensor cores; ``None`` where they have no such one.
 
-    Factors are read along the sum and along the columns, and all tiles are whole.
+    Factors are read along the sum and along the columns, and all tiles are whole. Warpgroups also
+    read the second factor along the sum.
     """
     factors = dict(nest.factors(i, j, k))
     others = [array for array, axes in factors.items() if axes == (i, k)]
-    if len(factors) != 2 or len(others) != 1 or factors[panel] != (k, j):
+    if len(factors) != 2 or len(others) != 1:
         return None
+    is_turned = factors[panel] == (j, k)
     types = {nest.kernel.array_vars[array].dtype.numpy_dtype for array in factors}
     capability = machine.capability or (0, 0)
     if len(types) > 1 or len([i for i in nest.instructions if k in i.reduction_inames()]) != 1:
         return None
-    product = _Product(nest, i, j, k, panel, others[0], types.pop())
+    product = _Product(nest, i, j, k, panel, others[0], types.pop(), is_turned)
     if product.is_half and capability[0] == 9:
         return _of_warpgroups(machine, product)
-    shape = product.shape_of_warps(capability)
+    shape = None if is_turned else product.shape_of_warps(capability)
     return None if shape is None else _of_warps(machine, product, shape)
 
 
@@ -71,6 +73,8 @@ class _Product:
     panel: str
     other: str
     dtype: np.dtype[Any]
+    #: whether the panel is read along the sum: ``b[j, k]``
+    is_turned: bool = False
 
     @property
     def is_half(self) -> bool:
@@ -186,7 +190,10 @@ class _OfWarpgroups:
         terms = [f"{k}_inner_outer", f"{k}_term"]
         rows = [f"{i}_group", f"{i}_row"] if groups > 1 else [f"{i}_row"]
         result += self._fetch(p.other, around, [*rows, *terms], _TERMS, groups)
-        result += self._fetch(p.panel, around, [*terms, f"{j}_column"], width, groups)
+        if p.is_turned:
+            result += self._fetch(p.panel, around, [f"{j}_column", *terms], _TERMS, groups)
+        else:
+            result += self._fetch(p.panel, around, [*terms, f"{j}_column"], width, groups)
         names = f"{p.other}_tile, {p.panel}_tile"
         result += [
             step(tensorize, p.insn, f"{i}_row, {j}_column, {k}_term", f"m64n{width}k16"),

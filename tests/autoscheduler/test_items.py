@@ -250,23 +250,27 @@ def test_statements_name_arrays_and_loops() -> None:
         lp.autoschedule(knl, trips={"k": 0})
 
 
-def test_what_is_computed_of_a_product_follows_its_sums_on_tensor_cores(tmp_path: Path) -> None:
-    text = """
+def layer(factor: str) -> lp.TranslationUnit:
+    text = f"""
     for i, j
-        <> z = sum(k, cast(np.float32, a[i, k])*cast(np.float32, b[k, j])) + v[j]  {id=z}
-        out[i, j] = tanh(z)  {dep=z}
+        <> z = sum(k, cast(np.float32, a[i, k])*cast(np.float32, {factor})) + v[j]  {{id=z}}
+        out[i, j] = tanh(z)  {{dep=z}}
     end
     """
-    domain = "{ [i, j, k]: 0 <= i, j, k < 128 }"
     data = [lp.GlobalArg("a, b", np.float16), lp.GlobalArg("v, out", np.float32), ...]
-    knl = lp.make_kernel(domain, text, data, target=lp.CudaTarget(capability=(9, 0)))
-    schedule = lp.find_schedule(knl)
+    target = lp.CudaTarget(capability=(9, 0))
+    return lp.make_kernel("{ [i, j, k]: 0 <= i, j, k < 128 }", text, data, target=target)
+
+
+def test_what_is_computed_of_a_product_follows_its_sums_on_tensor_cores(tmp_path: Path) -> None:
+    assert "tensorize(knl, 'z'" in str(lp.find_schedule(layer("b[k, j]")))
+    schedule = lp.find_schedule(knl := layer("b[j, k]"))
     assert "tensorize(knl, 'z'" in str(schedule)
     rng = np.random.default_rng(0)
     a, b = rng.random((2, 128, 128)).astype(np.float16)
     v, out = rng.random(128, np.float32) - 32, np.zeros((128, 128), np.float32)
     assert HostCuda(schedule(knl), tmp_path)({"a": a, "b": b, "v": v, "out": out}, order="any")
-    np.testing.assert_allclose(out, np.tanh(a.astype(float) @ b + v), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(out, np.tanh(a.astype(float) @ b.T + v), rtol=1e-3, atol=1e-4)
 
 
 def test_gpu_schedules_without_types_warn() -> None:
