@@ -5,6 +5,11 @@ Prints the best configuration of each with the time that it took, as a part of w
 space has, and those of a file of schedules. Then the time of one tune on 1, 2... GPUs.
 
     python benchmarks/tune_gpu.py --gpus 1,2 --seconds 30 --hand FILE.py --json tune.json
+
+The file of results is written after each case, so that what was measured stays when a run is
+ended. A case that fails is noted, and the next one follows; none begins after the deadline:
+
+    python benchmarks/tune_gpu.py --auto --api cuda --cases product --deadline 120 --json auto.json
 """
 
 from __future__ import annotations
@@ -311,6 +316,11 @@ def report(name: str, api: str, options: argparse.Namespace) -> dict[str, Any]:
     result = run(case, device, options.seconds, None, auto=options.auto)
     took = time.perf_counter() - start
     search, best = result.searches[0], result.best
+    print(f"\n{case.title}, {api}: {case.work / best.time / 1e12:.2f} {case.unit}, {best}")
+    print(
+        f"  {took:.1f} s for {len(search.records)} of {len(search.space)} configurations",
+        flush=True,
+    )
     is_listed = api == "cuda" and name in ("product", "laplacian")  # of these sizes
     hand = by_hand(case, device, options.hand if is_listed else None)
     peers = {f"by hand, {name}": seconds for name, seconds in hand.items()}
@@ -318,8 +328,6 @@ def report(name: str, api: str, options: argparse.Namespace) -> dict[str, Any]:
         peers["roofline"] = search.roofline_s
     if "product" in case.title and (cublas := cublas_seconds(case.size)) is not None:
         peers["cuBLAS"] = cublas
-    print(f"\n{case.title}, {api}: {case.work / best.time / 1e12:.2f} {case.unit}, {best}")
-    print(f"  {took:.1f} s for {len(search.records)} of {len(search.space)} configurations")
     for cause, found in result.failures.items():
         print(f"  {len(found)} failed: {cause}, such as {dict(found[0].configuration)}")
         print("    " + "\n    ".join(found[0].message.splitlines()[:12]))
@@ -337,6 +345,32 @@ def report(name: str, api: str, options: argparse.Namespace) -> dict[str, Any]:
         "tried": len(search.records),
         "peers": peers,
     }
+
+
+def report_all(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Tune one case after the other until the deadline; write what is known after each."""
+    end = time.monotonic() + options.deadline
+    made: list[dict[str, Any]] = []
+    for api in options.api.split(","):
+        for name in options.cases.split(","):
+            left = end - time.monotonic()
+            if left <= 0:
+                print(f"{name}, {api}: not begun before the deadline", flush=True)
+                continue
+            options.seconds = min(options.seconds, left)
+            try:
+                made.append(report(name, api, options))
+            except lp.KgenError as err:
+                print(f"{name}, {api}: {err}", flush=True)
+                made.append({"case": name, "api": api, "error": str(err)})
+            sys.stdout.flush()
+            write(options.json, made, [])
+    return made
+
+
+def write(file: Path | None, tunes: list[dict[str, Any]], scaled: list[dict[str, Any]]) -> None:
+    if file is not None:
+        file.write_text(json.dumps({"tunes": tunes, "scaling": scaled}, indent=1))
 
 
 def scaling(case: Case, counts: list[int], evaluations: int) -> list[dict[str, Any]]:
@@ -364,18 +398,14 @@ def main() -> None:
     parser.add_argument("--device", help="a part of the name of the device, or its driver's")
     parser.add_argument("--auto", action="store_true", help="tune the space of auto_space")
     parser.add_argument("--hand", type=Path, help="a file of schedules")
+    parser.add_argument("--deadline", type=float, default=1e9, help="seconds for all cases")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    made: dict[str, list[dict[str, Any]]] = {"tunes": [], "scaling": []}
-    for api in options.api.split(","):
-        for name in options.cases.split(","):
-            made["tunes"].append(report(name, api, options))
+    tunes = report_all(options)
     if options.gpus:
         counts = [int(count) for count in options.gpus.split(",")]
         case = CASES["product"](lp.PyCudaTarget())
-        made["scaling"] = scaling(case, counts, options.evaluations)
-    if options.json:
-        options.json.write_text(json.dumps(made, indent=1))
+        write(options.json, tunes, scaling(case, counts, options.evaluations))
 
 
 if __name__ == "__main__":
