@@ -16,13 +16,9 @@ _COMPARISONS = {OP.eq: "==", OP.le: "<=", OP.lt: "<", OP.ge: ">=", OP.gt: ">"}
 _FLIPPED = {"==": "!=", "!=": "==", "<=": ">", ">": "<=", "<": ">=", ">=": "<"}
 
 
-def _add(args: list[Expr]) -> Expr:
-    return p.Sum(tuple(args))
-
-
 def _arithmetic() -> Mapping[Any, Callable[[list[Expr]], Expr]]:
     return {
-        OP.add: _add,
+        OP.add: lambda a: p.Sum(tuple(a)),
         OP.sub: lambda a: minus(a[0], a[1]),
         OP.mul: lambda a: p.Product(tuple(a)),
         OP.minus: lambda a: p.Product((-1, a[0])),

@@ -97,13 +97,14 @@ class OpenCLLauncherWriter(LauncherWriter):
     # -- checks -----------------------------------------------------------------------------
 
     def body(self) -> list[cgen.Generable]:
+        is_single = self.host.steps == self.host.launches[:1]
         given = ", ".join(
             (
                 f".code = &{self.code_name}",
                 ".queue = queue",
                 ".n_wait = n_wait",
                 ".wait = wait",
-                f".is_single = {_truth(self.host.steps == self.host.launches[:1])}",
+                f".is_single = {'true' if is_single else 'false'}",
                 ".is_waited_for_by_caller = done != NULL",
             )
         )
@@ -332,10 +333,6 @@ def _first(arg: ArgumentInfo) -> str:
 
 def _piece_of(arg: ArgumentInfo) -> str:
     return f"{_place(arg.name)}, {_first(arg)}, {first_bytes(arg)}"
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -290,7 +290,7 @@ class _Collector:
     # -- memory ---------------------------------------------------------------------------------
 
     def _storage(self) -> Iterator[StorageFeedback]:
-        for name, size in local_arrays(self.kernel, self.function).items():
+        for name, size in local_arrays(self.kernel, self.function.temporaries).items():
             yield StorageFeedback(name=name, memory="shared", nbytes=size)
         for name in self.function.temporaries:
             temporary = self.kernel.temporary_variables[name]

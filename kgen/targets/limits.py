@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,7 +81,7 @@ def find_exceeded_limits(
                     f"{most} along that axis",
                     "put the longest loop on g.0, or split it",
                 )
-        used = local_arrays(kernel, function)
+        used = local_arrays(kernel, function.temporaries)
         if sum(used.values()) > limits.local_memory:
             shares = ", ".join(f"{name}: {size}" for name, size in used.items())
             yield _error(
@@ -104,10 +104,10 @@ def _error(
     )
 
 
-def local_arrays(kernel: DeviceKernel, function: DeviceFunction) -> dict[str, int]:
+def local_arrays(kernel: DeviceKernel, names: Collection[str]) -> dict[str, int]:
     """Return the bytes of local memory of each array, or of each base storage."""
     sizes: dict[str, int] = {}
-    for name in function.temporaries:
+    for name in names:
         temporary = kernel.temporary_variables[name]
         if temporary.address_space == AddressSpace.LOCAL:
             storage = temporary.base_storage or name
@@ -120,27 +120,23 @@ _LOCAL_ALIGNMENT: Final = 16
 
 
 def local_layout(
-    kernel: DeviceKernel, names: Iterable[str], most: int | None
+    kernel: DeviceKernel, names: Collection[str], most: int | None
 ) -> tuple[dict[str, int], int]:
     """Return where arrays, or base storages, are in local memory, and its bytes in all.
 
     Nothing and 0 where they take *most* bytes at the most, which declarations may have.
     """
-    sizes: dict[str, int] = {}
-    alignments = [_LOCAL_ALIGNMENT]
-    for name in names:
-        temporary = kernel.temporary_variables[name]
-        if temporary.address_space == AddressSpace.LOCAL:
-            storage = temporary.base_storage or name
-            sizes[storage] = max(sizes.get(storage, 0), bytes_of(temporary))
-            alignments.append(temporary.alignment or 1)
+    sizes = local_arrays(kernel, names)
     if most is None or sum(sizes.values()) <= most:
         return {}, 0
+    arrays = [kernel.temporary_variables[name] for name in names]
+    local = (array.alignment or 1 for array in arrays if array.address_space == AddressSpace.LOCAL)
+    alignment = max([_LOCAL_ALIGNMENT, *local])
     places: dict[str, int] = {}
     end = 0
     for storage, size in sizes.items():
         places[storage] = end
-        end += -(-size // max(alignments)) * max(alignments)
+        end += -(-size // alignment) * alignment
     return places, end
 
 

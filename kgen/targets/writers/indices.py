@@ -156,13 +156,8 @@ class IntegerWriter:
     def at(self, site: EmissionSite, fallback: Fallback) -> IntegerWriter:
         """Return the same writer for another site."""
         writer = IntegerWriter.__new__(IntegerWriter)
-        writer.__dict__.update(
-            self.__dict__,
-            signs=site.signs,
-            sizes=site.sizes,
-            indices=site.indices,
-        )
-        writer._fallback = WeakMethod(fallback)
+        facts = {"signs": site.signs, "sizes": site.sizes, "indices": site.indices}
+        writer.__dict__.update(self.__dict__, **facts, _fallback=WeakMethod(fallback))
         return writer
 
     def _other(self, expr: Expr, prec: int) -> str:
