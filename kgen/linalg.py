@@ -65,7 +65,7 @@ class _Call:
         self.out = None if out is None else native(name, {"out": out}, ["out"])["out"]
         self.wisdom = wisdom if isinstance(wisdom, Wisdom | _Tuning) else _read(wisdom)
         self.dtype = None if dtype is None else _dtype_of(dtype)
-        self.overlapping = None
+        self.overlapping: Any = None
         if any(may_overlap(operand, self.out) for operand in self.operands):
             self.overlapping, self.out = self.out, None
             self.dtype = self.dtype or np.dtype(self.overlapping.dtype)

@@ -97,7 +97,7 @@ def find_schedule(
     for name in sorted(program.entrypoints):
         one = steps(program).with_entrypoints(name)
         planner = make_planner(one, name, stated)
-        if machine.kind is Kind.ITEMS:
+        if machine.kind is Execution.ITEMS:
             _warn_of_open_types(one[name], planner.prover.types)
         steps += planner.plan(recipe_for(machine))
     return steps
