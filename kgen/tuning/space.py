@@ -46,9 +46,10 @@ class SearchSpace:
     def __init__(
         self,
         tune_params: Mapping[str, Sequence[Any]],
-        restrictions: Restriction | Iterable[Restriction] = (),
+        restrictions: Restriction | Iterable[Restriction] | None = (),
     ) -> None:
         self.tune_params = _checked(tune_params)
+        restrictions = () if restrictions is None else restrictions
         if isinstance(restrictions, str) or not isinstance(restrictions, Iterable):
             restrictions = [restrictions]
         self.restrictions = tuple(restrictions)

@@ -340,7 +340,7 @@ def _space(
 ) -> SearchSpace:
     if isinstance(build, HasSpace) and not isinstance(tune_params, SearchSpace):
         is_one = isinstance(restrictions, str) or callable(restrictions)
-        listed = [restrictions] if is_one else list(restrictions)
+        listed = [restrictions] if is_one else list(restrictions or ())
         return SearchSpace(tune_params or build.tune_params, [*build.restrictions, *listed])
     if tune_params is None:
         raise KgenError(

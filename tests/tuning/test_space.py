@@ -83,6 +83,10 @@ def test_texts_and_functions(restrictions: Any, holds: Callable[[dict[str, Any]]
     assert list(SearchSpace(PARAMS, restrictions)) == expected
 
 
+def test_no_restrictions_as_in_kernel_tuner() -> None:
+    assert len(SearchSpace({"a": [1, 2]}, restrictions=None)) == 2
+
+
 def test_a_million_products() -> None:
     params = {name: range(1, 11) for name in "abcdef"}
     space = SearchSpace(params, ["a * b * c * d * e * f <= 500", "a != f"])
