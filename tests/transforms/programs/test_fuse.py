@@ -178,3 +178,24 @@ def test_an_array_of_two_axes_is_not_one_with_data_in_its_only_subscript() -> No
     two = lp.make_kernel("{ [k]: 0<=k<5 }", "c[k] = b[p[k]]", name="two")
     with pytest.raises(lp.TransformError, match="'b' is declared differently"):
         lp.fuse_kernels([one, two])
+
+
+@pytest.mark.parametrize("flow", [(), [("o", 0, 1)]])
+def test_members_of_one_element_are_written_in_a_given_order(flow: Any) -> None:
+    pair = np.dtype([("x", np.float64), ("y", np.float64)])
+
+    def part(name: str, text: str) -> lp.TranslationUnit:
+        data = [lp.GlobalArg("o", pair, shape=4), lp.GlobalArg("a", np.float64, shape=4)]
+        target = lp.ExecutableCTarget()
+        return lp.make_kernel("{ [i]: 0 <= i < 4 }", text, data, name=name, target=target)
+
+    knl = lp.fuse_kernels(
+        [part("one", "o[i].x = a[i]"), part("two", "o[i].y = o[i].x + 1")], data_flow=flow
+    )
+    if not flow:
+        with pytest.raises(lp.KgenError, match="nothing says whether"):
+            lp.generate_code_v2(knl)
+        return
+    a, o = np.arange(4.0), np.zeros(4, pair)
+    knl(a=a, o=o)
+    np.testing.assert_array_equal(o["y"], o["x"] + 1)
