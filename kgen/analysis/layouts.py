@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kgen.analysis.footprints import Footprints
 from kgen.errors import KernelError
 from kgen.ir.data import ArrayBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag, VectorArrayDimTag
+from kgen.ir.sets.dims import Set, name_dims
 from kgen.ir.sets.domain import sample_point
+from kgen.ir.sets.effort import answer
 from kgen.ir.sets.text import parse_set
 
 __all__ = ["check_layouts"]
 
 
 def check_layouts(kernel: LoopKernel) -> LoopKernel:
-    """Reject an array that is written and whose elements share storage; return the kernel.
+    """Reject an array in which written elements share storage; return the kernel.
 
-    Extents that are not constant are taken as 2, since more elements share no less storage.
+    Axes whose extents are not constant are taken to have 2 entries, since more share no less.
     """
     for name in sorted(kernel.get_written_variables()):
         array = kernel.array_vars.get(name)
-        pair = None if array is None else _shared_elements(array)
+        pair = None if array is None else _shared_elements(kernel, array)
         if array is None or pair is None:
             continue
         one, other = (f"{name}[{', '.join(map(str, index))}]" for index in pair)
         assert isinstance(array.dim_tags, tuple)
         raise KernelError(
-            f"elements of '{name}' share storage, and the kernel writes '{name}'",
+            f"elements of '{name}' share storage, and the kernel writes them",
             kernel=kernel.name,
             where=f"instruction '{kernel.id_to_insn[min(kernel.writers[name])]}'",
             because=f"{one} and {other} are in one place: its layout is "
@@ -37,24 +40,21 @@ def check_layouts(kernel: LoopKernel) -> LoopKernel:
     return kernel
 
 
-def _shared_elements(array: ArrayBase) -> tuple[Sequence[int], Sequence[int]] | None:
-    """Return two elements in the same place, if there are such."""
+def _shared_elements(
+    kernel: LoopKernel, array: ArrayBase
+) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Return two written elements in the same place, if there are such."""
     if not isinstance(array.shape, tuple) or not isinstance(array.dim_tags, tuple):
         return None
-    axes: dict[int, tuple[int, int]] = {}
-    for axis, (extent, tag) in enumerate(zip(array.shape, array.dim_tags, strict=True)):
+    axes: list[tuple[int, int | None]] = []
+    for extent, tag in zip(array.shape, array.dim_tags, strict=True):
         stride = tag.stride if isinstance(tag, FixedStrideArrayDimTag | VectorArrayDimTag) else None
-        if isinstance(stride, int) and extent != 1:
-            axes[axis] = (extent if isinstance(extent, int) else 2, stride)
-    if _is_nested(axes.values()):
+        axes.append(
+            (extent if isinstance(extent, int) else 2, stride if isinstance(stride, int) else None)
+        )
+    if _is_nested((extent, stride) for extent, stride in axes if stride is not None and extent > 1):
         return None
-    point = sample_point(parse_set(_same_place(axes)))
-    if point is None:
-        return None
-    one, other = (
-        [point.get(f"{side}{axis}", 0) for axis in range(len(array.shape))] for side in "xy"
-    )
-    return one, other
+    return answer(lambda: _find_pair(kernel, array.name, axes))
 
 
 def _is_nested(axes: Iterable[tuple[int, int]]) -> bool:
@@ -67,14 +67,50 @@ def _is_nested(axes: Iterable[tuple[int, int]]) -> bool:
     return True
 
 
-def _same_place(axes: dict[int, tuple[int, int]]) -> str:
-    """Return the set of pairs of different elements with the same linear index, as text."""
-    names = [f"{side}{axis}" for side in "xy" for axis in axes]
-    inside = [f"0 <= x{k}, y{k} < {extent}" for k, (extent, _) in axes.items()]
-    sums = (" + ".join(f"{stride}*{side}{k}" for k, (_, stride) in axes.items()) for side in "xy")
+def _find_pair(
+    kernel: LoopKernel, name: str, axes: Sequence[tuple[int, int | None]]
+) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Return two elements that the kernel writes and that have the same linear index."""
+    written = _written(kernel, name)
+    if written is None:
+        return None
+    sides = [[f"{side}{k}" for k in range(len(axes))] for side in "xy"]
+    named = [name for side in sides for name in side]
+    pairs = parse_set(_same_place(axes)).intersect(written.flat_product(written))
+    point = sample_point(name_dims(pairs, named))
+    if point is None:
+        return None
+    one, other = ([point[name] for name in side] for side in sides)
+    return one, other
+
+
+def _written(kernel: LoopKernel, name: str) -> Set | None:
+    """Return the elements that are certainly written."""
+    footprints = Footprints.of(kernel)
+    found = None
+    for access in footprints.accesses_to(name):
+        relation = footprints.relation(access) if access.is_write else None
+        if relation is not None and footprints.domain(access.place)[1]:
+            elements = relation.range().reset_tuple_id()
+            found = elements if found is None else found.union(elements)
+    return found
+
+
+def _same_place(axes: Sequence[tuple[int, int | None]]) -> str:
+    """Return the set of pairs of different elements with the same linear index, as text.
+
+    They are equal along axes whose strides are not constant.
+    """
+    names = [f"{side}{k}" for side in "xy" for k in range(len(axes))]
+    inside = [
+        f"x{k} = y{k}" if stride is None else f"0 <= x{k}, y{k} < {extent}"
+        for k, (extent, stride) in enumerate(axes)
+    ]
+    known = [(k, stride) for k, (_, stride) in enumerate(axes) if stride is not None]
+    sums = (" + ".join(f"{stride}*{side}{k}" for k, stride in known) for side in "xy")
     before = [
-        " and ".join([*(f"x{k} = y{k}" for k in [*axes][:count]), f"x{axis} < y{axis}"])
-        for count, axis in enumerate(axes)
+        " and ".join([*(f"x{k} = y{k}" for k, _ in known[:count]), f"x{axis} < y{axis}"])
+        for count, (axis, _) in enumerate(known)
     ]
     conditions = [*inside, " = ".join(sums), f"({' or '.join(before)})"]
     return f"{{ [{', '.join(names)}] : {' and '.join(conditions)} }}"

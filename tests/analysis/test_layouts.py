@@ -52,3 +52,16 @@ def test_open_sizes_are_taken_as_two() -> None:
     lp.generate_body(lp.tag_array_axes(knl, "out", "stride:100, stride:1"))
     with pytest.raises(lp.KernelError, match="share storage"):
         lp.generate_body(lp.tag_array_axes(knl, "out", "stride:1, stride:1"))
+
+
+def test_elements_that_are_not_written_do_not_count() -> None:
+    """Four diagonals of a matrix fit into this storage: [i, j] is at 4*i + (j - i)."""
+    band = lp.GlobalArg("out", np.float32, shape="8, 8", strides=(3, 1))
+    for least, is_shared in ((-2, False), (-3, True)):
+        domain = f"{{ [i, j]: 0 <= i, j < 8 and {least} <= j - i <= 1 }}"
+        knl = lp.make_kernel(domain, "out[i, j] = i", [band, ...])
+        if is_shared:
+            with pytest.raises(lp.KernelError, match="share storage"):
+                lp.generate_body(knl)
+        else:
+            assert "out[3 * i + j]" in lp.generate_body(knl)
