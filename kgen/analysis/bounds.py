@@ -80,7 +80,8 @@ def check_bounds(kernel: LoopKernel) -> LoopKernel:
             for axis, extent in enumerate(shape):
                 _check_axis(kernel, footprints, subscripts, axis, extent)
             linear = tuple(map(_in_memory, filter(_is_linear, accesses)))
-            _check_axis(kernel, footprints, linear, 0, _length(kernel.array_vars[name]))
+            if linear:
+                _check_axis(kernel, footprints, linear, 0, _length(kernel.array_vars[name]))
         except KgenIndexError as err:
             if enforce:
                 raise
