@@ -350,16 +350,18 @@ class ExpressionTyper:
         return self._fraction(expr)
 
     def _power(self, expr: p.Power) -> _Result:
-        parts = (self.operand(expr.base), self.operand(expr.exponent))
-        if not all(isinstance(part, Literal) for part in parts):
-            self._check_exponent(expr, expr.base, expr.exponent)
+        self._check_exponent(expr, expr.base, expr.exponent)
         return self._combined(arithmetic, expr, (expr.base, expr.exponent))
 
     def _check_exponent(self, expr: Expr, base: Expr, exponent: Expr) -> None:
         """Reject a negative power of an integer, whose fraction would be lost."""
-        dtype = self.operand(base)
-        if not (_is_integer(dtype) or dtype == BOOL8) or not _is_integer(self.operand(exponent)):
+        if isinstance(exponent, int) and exponent >= 0:
             return
+        dtype, power = self.operand(base), self.operand(exponent)
+        if not (_is_integer(dtype) or dtype == BOOL8) or not _is_integer(power):
+            return
+        if isinstance(expr, p.Power) and isinstance(dtype, Literal) and isinstance(power, Literal):
+            return  # a number, as in Python
         value = self._constant(exponent)
         if value is not None and value < 0:
             text = to_text(base)
