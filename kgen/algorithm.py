@@ -347,7 +347,8 @@ class RadixSort(Tunable):
 
         :arg args: the arguments in their order: arrays of numpy, pyopencl, pycuda and other
             libraries, and numbers
-        :arg key_bits: the number of bits of the keys, from the lowest, which are not negative then
+        :arg key_bits: the number of bits of the keys, from the lowest, which are not negative then;
+            at most the bits of the type of keys
         :arg queue, allocator, wait_for, stream: of OpenCL, of CUDA
         """
         first, call = self._read(args, key_bits, queue, stream)
@@ -384,7 +385,7 @@ class RadixSort(Tunable):
             self._check(name, array, size)
         width = 8 * self.key_dtype.itemsize
         is_signed = self.key_dtype.kind == "i" and key_bits is None
-        last = width if key_bits is None else min(self._bits("key_bits", key_bits, 0, 64), width)
+        last = width if key_bits is None else self._bits("key_bits", key_bits, 0, width)
         last = max(last, 1)  # keys without bits are equal, and copied
         numbers: dict[str, Any] = {"flipped": 1 << (width - 1) if is_signed else 0, **place.options}
         bits = self.bits_at_a_time

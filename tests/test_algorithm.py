@@ -194,6 +194,8 @@ def test_what_cannot_be_sorted_says_why() -> None:
             RadixSort("uint *x", "x[i]", ["x"], bits_at_a_time=bits)
     with pytest.raises(lp.KgenError, match="key_bits is -1"):
         RadixSort("uint *x", "x[i]", ["x"])(integers(4, "u4"), key_bits=-1)
+    with pytest.raises(lp.KgenError, match="key_bits is 40"):
+        RadixSort("int *x", "x[i]", ["x"], key_dtype=np.int32)(integers(4), key_bits=40)
     with pytest.raises(lp.KgenError, match="'y'"):
         RadixSort("uint *x", "x[i]", ["y"])
     with pytest.raises(lp.KgenError, match="one length"):
