@@ -60,8 +60,14 @@ class Condition:
         return KgenError(
             f"restriction {self.text} raises {type(error).__name__}: {error}",
             point=table.first_row(),
-            hint="put a condition in front: 'b != 0 and a % b == 0'",
+            hint=_hint(error),
         )
+
+
+def _hint(error: Exception) -> str:
+    if isinstance(error, ZeroDivisionError):
+        return "put a condition in front: 'b != 0 and a % b == 0'"
+    return "a restriction must have a truth value for each configuration"
 
 
 def conditions_of(restriction: Restriction, names: Sequence[str]) -> list[Condition]:

@@ -52,7 +52,7 @@ class Stop:
     :arg stagnation: evaluations in a row without a better configuration
     :arg gap: how much slower than *roofline_s* the best may be: 0.1 is 10 %
     :arg roofline_s: a lower bound of the kernel's seconds, by the roofline
-    :raises KgenError: a limit is not positive
+    :raises KgenError: a limit is not positive, or a count is no integer
     """
 
     evaluations: int | None = None
@@ -68,6 +68,8 @@ class Stop:
                 raise KgenError(
                     f"a search cannot stop at {name}={value!r}", hint="pass a number above 0"
                 )
+            if name in ("evaluations", "stagnation") and value is not None and value % 1:
+                raise KgenError(f"a search cannot stop at {name}={value!r}", hint="pass an integer")
 
     def reason(self, progress: Progress) -> str | None:
         """Return the reason to end the search, or ``None`` to continue."""

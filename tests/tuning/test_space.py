@@ -173,3 +173,8 @@ def test_samples_are_different_and_repeatable() -> None:
     assert len(set(rows.tolist())) == 50
     np.testing.assert_array_equal(rows, space.sample(50, seed=1))
     assert sorted(space.sample(10**6)) == list(range(len(space)))
+
+
+def test_hint_for_a_restriction_depends_on_its_error() -> None:
+    with pytest.raises(KgenError, match="truth value for each configuration"):
+        SearchSpace({"a": [1]}, [lambda a: a + "x"])

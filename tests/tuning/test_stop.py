@@ -33,3 +33,9 @@ def test_first_limit_that_is_reached(stop: Stop, reason: str | None) -> None:
 def test_limits_are_positive() -> None:
     with pytest.raises(KgenError, match="stop at stagnation=0"):
         Stop(stagnation=0)
+
+
+@pytest.mark.parametrize("name", ["evaluations", "stagnation"])
+def test_counts_are_integers(name: str) -> None:
+    with pytest.raises(KgenError, match=f"{name}=2.5.*\n.*pass an integer"):
+        Stop(**{name: 2.5})  # type: ignore[arg-type]

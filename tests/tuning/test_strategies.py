@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -113,3 +114,9 @@ def test_rows_are_those_of_the_seed() -> None:
     strategy = make_strategy("exhaustive", SPACE)
     assert list(itertools.islice(iter(strategy.ask, None), 3)) == [0, 1, 2]
     assert make_strategy(strategy, SPACE) is strategy
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 1.5])
+def test_seed_is_a_natural_number(seed: Any) -> None:
+    with pytest.raises(KgenError, match="seed= is"):
+        make_strategy("local", SPACE, seed=seed)

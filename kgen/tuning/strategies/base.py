@@ -38,7 +38,7 @@ class Strategy(ABC):
         bounds: Bound | None = None,
     ) -> None:
         self.space = space
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(_checked_seed(seed))
         self.bounds = bounds
         #: For each row, whether it has been proposed, reported, or skipped.
         self.seen: NDArray[np.bool_] = np.zeros(len(space), bool)
@@ -111,3 +111,9 @@ class Strategy(ABC):
             if not self.seen[row]:
                 return row
         return int(self.rng.choice(self.unseen))
+
+
+def _checked_seed(seed: object) -> int:
+    if isinstance(seed, int | np.integer) and seed >= 0:
+        return int(seed)
+    raise KgenError(f"seed= is {seed!r}", hint="pass an integer that is not negative")
