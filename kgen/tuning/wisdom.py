@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -69,6 +70,17 @@ class Wisdom:
         is.
         """
         return TunedKernel(self, as_builder(build), default, target)
+
+    def summary(self) -> str:
+        """Say which records there are, by kernel and status.
+
+        >>> Wisdom(()).summary()
+        'the wisdom has no records: its file is missing or empty'
+        """
+        if not self.records:
+            return "the wisdom has no records: its file is missing or empty"
+        counts = Counter(f"{record.kernel} ({record.status})" for record in self.records)
+        return "records with no time: " + ", ".join(f"{n} of {of}" for of, n in counts.items())
 
     def candidates(
         self, kernel: str, device: Mapping[str, str], sizes: Mapping[str, Any]
@@ -238,6 +250,7 @@ class TunedKernel:
             )
         raise KgenError(
             "no configuration is given for problems where there is no record",
+            because=self.wisdom.summary(),
             hint="wisdom.tuned(build, default={...}) names a configuration that always works",
         )
 

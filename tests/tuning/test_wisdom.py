@@ -93,6 +93,12 @@ def test_without_a_default_there_is_an_error() -> None:
         Wisdom(()).tuned(build)
 
 
+def test_error_without_a_default_lists_the_records() -> None:
+    failed = dataclasses.replace(record(4, n=8), time=None, status="failed")
+    with pytest.raises(lp.KgenError, match=r"records with no time: 2 of twice \(failed\)"):
+        Wisdom((failed, failed)).tuned(build)
+
+
 def test_sizes_follow_from_shapes() -> None:
     tuned = Wisdom((record(2, n=3, m=5), record(4, n=3, m=7))).tuned(build)
     for columns, block in ((5, 2), (7, 4)):
