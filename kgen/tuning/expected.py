@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import KgenError
+from kgen.errors import KgenError, near_names
 from kgen.ir.unit import TranslationUnit
 from kgen.runtime.autotest import TOLERANCES
 from kgen.runtime.cache import content_key, process_caches
@@ -52,6 +52,7 @@ def expected_of(content: bytes) -> Expected:
     assert written is not None
     module = module_of(written)
     given = task.given_arguments()
+    _check_arrays(module, given)
     parameters = {**given, **task.problem.sizes}
     for arg in module.arguments:
         if not (arg.is_array or arg.is_temporary or arg.name in parameters):
@@ -69,6 +70,18 @@ def expected_of(content: bytes) -> Expected:
     names = [arg.name for arg in outputs if not arg.is_temporary]
     found = _reference_results(task, written, data, names) if task.is_checked else {}
     return Expected(module, parameters, data, found)
+
+
+def _check_arrays(module: Module, given: Mapping[str, Any]) -> None:
+    """Reject arrays that the kernel does not have; a reference may use other numbers."""
+    known = [arg.name for arg in module.arguments]
+    for name, value in given.items():
+        if name not in known and getattr(value, "shape", None):
+            raise KgenError(
+                f"arguments= has an array '{name}', which is no argument of the kernel",
+                kernel=module.name,
+                hint=near_names(name, known),
+            )
 
 
 def _poisoned(value: Array) -> Array:

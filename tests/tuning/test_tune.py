@@ -383,3 +383,9 @@ def test_devices_may_differ(one_worker: Executor, tmp_path: Path) -> None:
     assert len(result.elsewhere) == 2
     assert {record.device["name"] for record in result.elsewhere} == {"another"}
     assert len({record.device["name"] for record in Records(file).all()}) == 2
+
+
+def test_array_that_is_no_argument_is_an_error() -> None:
+    arrays = {"a": np.ones(8, np.float32), "q": np.ones(8, np.float32)}
+    with pytest.raises(lp.KgenError, match="array 'q', which is no argument"):
+        lp.tune(by_block, {"block": [4]}, sizes={"n": 8}, arguments=arrays, progress=False)
