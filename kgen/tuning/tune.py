@@ -248,7 +248,9 @@ class _Tune:
             raise KgenError(
                 "no kernel can be built and run",
                 because=f"{error.cause}: {error}",
-                hint="call build(**configuration) with the first configurations of the space to "
+                hint="check sizes=, arguments= and reference="
+                if error.cause == "reference"
+                else "call build(**configuration) with the first configurations of the space to "
                 "see why; pass a faster function than the kernel as written as reference=",
             ) from None
 

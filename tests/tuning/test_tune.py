@@ -389,3 +389,8 @@ def test_array_that_is_no_argument_is_an_error() -> None:
     arrays = {"a": np.ones(8, np.float32), "q": np.ones(8, np.float32)}
     with pytest.raises(lp.KgenError, match="array 'q', which is no argument"):
         lp.tune(by_block, {"block": [4]}, sizes={"n": 8}, arguments=arrays, progress=False)
+
+
+def test_hint_for_a_negative_size_names_the_sizes() -> None:
+    with pytest.raises(lp.KgenError, match="check sizes="):
+        lp.tune(by_block, {"block": [4]}, sizes={"n": -1}, types={"a": "f4"}, progress=False)
