@@ -43,11 +43,12 @@ _COMMENTS: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 @dataclass(frozen=True)
 class CArgument:
-    """An argument of a ready kernel: an array or a number."""
+    """An argument of a ready kernel: an array, whose elements may be constant, or a number."""
 
     name: str
     dtype: Dtype
     is_array: bool
+    is_const: bool = False
 
 
 _HINT: Final = "close all brackets, and end each statement with a semicolon"
@@ -144,7 +145,7 @@ def parse_arguments(text: str, what: str = "arguments") -> tuple[CArgument, ...]
     """Return the arguments that a C argument list declares.
 
     >>> parse_arguments("float a, __global const int *x")[1]
-    CArgument(name='x', dtype=dtype('int32'), is_array=True)
+    CArgument(name='x', dtype=dtype('int32'), is_array=True, is_const=True)
     """
     if not text.strip():
         return ()
@@ -166,7 +167,7 @@ def _argument(node: c_ast.Node, what: str) -> CArgument:
             f"write float *{node.name}",
         )
     dtype = type_of(declared, f"argument '{node.name}'")
-    return CArgument(str(node.name), dtype, is_array)
+    return CArgument(str(node.name), dtype, is_array, "const" in declared.quals)
 
 
 def type_of(node: Any, where: str) -> Dtype:

@@ -35,13 +35,15 @@ def _plain_access(array: str, index: Expr) -> Expr:
 class Scope:
     """The meaning of names: numbers with their values, arrays with the types of their elements.
 
-    ``access`` makes the access to an element; ``functions`` are those of the preamble.
+    ``access`` makes the access to an element; ``functions`` are those of the preamble;
+    ``constants`` are the arrays that are declared ``const``.
     """
 
     numbers: Mapping[str, Value]
     arrays: Mapping[str, Dtype]
     functions: Mapping[str, c_ast.FuncDef] = field(default_factory=dict)
     access: Access = _plain_access
+    constants: frozenset[str] = frozenset()
 
     def element(self, array: str, index: Expr) -> Expr:
         """Return the access to an element by an index of any integer type."""

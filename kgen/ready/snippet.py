@@ -70,7 +70,8 @@ class Signature:
         }
         numbers["i"] = indices.index
         arrays = {one.name: one.dtype for one in self.arrays}
-        return Scope(numbers, arrays, self.functions, access or indices.access)
+        constants = frozenset(one.name for one in self.arrays if one.is_const)
+        return Scope(numbers, arrays, self.functions, access or indices.access, constants)
 
     def declare(self, indices: Indices, plain: frozenset[str], index_dtype: Any) -> Iterator[Any]:
         """Yield all declarations; *plain* arrays have an element for each index."""

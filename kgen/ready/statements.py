@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -188,6 +188,7 @@ class _Reader:
             raise inexpressible(
                 target, f"'{target.name}' is not a variable", "declare it: float t = ...;"
             )
+        self.reject_constant(target, place.expr)
         name = assignee_name(place.expr)
         if isinstance(target, c_ast.ID) and name not in self.program.temporaries:
             raise inexpressible(
@@ -196,6 +197,14 @@ class _Reader:
                 f"declare a variable of another name: float t = {target.name};",
             )
         self.add(place.expr, converted(as_number(value), place.dtype).expr, where, loops)
+
+    def reject_constant(self, node: Any, place: Expr) -> None:
+        """Reject an assignment to an array that is declared ``const``."""
+        name = assignee_name(place)
+        if name in self.scope.constants:
+            raise inexpressible(
+                node, f"'{name}' is declared const, and assigned", "declare it without const"
+            )
 
     def count(self, node: Any, where: frozenset[Expr], loops: frozenset[str]) -> None:
         """Translate ``++x``."""
@@ -218,6 +227,7 @@ class _Reader:
             )
         reader = ExpressionReader(self.scope)
         place = reader.value(given[0].expr)
+        self.reject_constant(node, place.expr)
         added = reader.value(given[1]) if len(given) > 1 else Value(np.int32(1), np.dtype(np.int32))
         value = converted(as_number(added), place.dtype)
         if what in _SUMS:
@@ -361,7 +371,7 @@ def _with_array(
     def access(array: str, index: Expr) -> Expr:
         return p.Variable(own)[index] if array == name else previous(array, index)
 
-    return Scope(scope.numbers, arrays, scope.functions, access)
+    return replace(scope, arrays=arrays, access=access)
 
 
 def _statements_of(node: Any) -> list[Any]:

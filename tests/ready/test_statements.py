@@ -76,3 +76,10 @@ def test_atomic_updates_of_counters() -> None:
 def test_what_cannot_be_expressed_says_what_to_write(operation: str, message: str) -> None:
     with pytest.raises(KgenError, match=message):
         run(operation, X)
+
+
+@pytest.mark.parametrize("operation", ["x[i] = 7", "++x[0]", "atomic_add(&x[i], 1)"])
+def test_arrays_that_are_declared_const_are_not_assigned(operation: str) -> None:
+    with pytest.raises(KgenError, match="'x' is declared const"):
+        ElementwiseKernel("int const *x, int *y", operation)(X.copy(), X.copy())
+    ElementwiseKernel("int *const x", operation)(X.copy())
