@@ -80,7 +80,9 @@ class Wisdom:
         if not self.records:
             return "the wisdom has no records: its file is missing or empty"
         counts = Counter(f"{record.kernel} ({record.status})" for record in self.records)
-        return "records with no time: " + ", ".join(f"{n} of {of}" for of, n in counts.items())
+        return "no record has a time and makes a kernel: " + ", ".join(
+            f"{n} of {of}" for of, n in counts.items()
+        )
 
     def candidates(
         self, kernel: str, device: Mapping[str, str], sizes: Mapping[str, Any]
@@ -242,25 +244,22 @@ class TunedKernel:
             if self.target is not None:
                 kernel = kernel.copy(target=self.target)
             return Choice(configuration={}, kernel=kernel, rule="no record: the kernel as written")
-        for configuration, sizes in self._first_configurations():
-            return Choice(
-                configuration=configuration,
-                kernel=self._kernel(configuration, sizes),
-                rule=_DEFAULT,
-            )
+        for configuration, kernel in self._first_kernels():
+            return Choice(configuration=configuration, kernel=kernel, rule=_DEFAULT)
         raise KgenError(
             "no configuration is given for problems where there is no record",
             because=self.wisdom.summary(),
             hint="wisdom.tuned(build, default={...}) names a configuration that always works",
         )
 
-    def _first_configurations(self) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    def _first_kernels(self) -> Iterator[tuple[Mapping[str, Any], TranslationUnit]]:
         parameters = inspect.signature(self.build).parameters.values()
         if all(p.default is not p.empty or p.kind is p.VAR_KEYWORD for p in parameters):
-            yield {}, {}
+            yield {}, self._kernel({}, {})
         for record in self.wisdom.records:
-            if record.time is not None:
-                yield record.configuration, record.problem.sizes
+            kernel = None if record.time is None else self._kernel_of(record, {})
+            if kernel is not None:
+                yield record.configuration, kernel
 
     def _device(self, args: Sequence[Any]) -> dict[str, str]:
         """Describe the device of a call; empty if the kernel does not run here."""
