@@ -6,12 +6,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import pymbolic.primitives as p
-
 from kgen.analysis.access import Access
 from kgen.analysis.footprints import Footprints, Span
 from kgen.errors import KernelError, KgenIndexError, counted
-from kgen.ir.affine import simplify
+from kgen.ir.affine import memory_length
 from kgen.ir.data import ArrayBase, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
@@ -155,8 +153,7 @@ def _length(array: ArrayBase) -> Expr | None:
         for one in (*strides, *array.shape)
     ):
         return None
-    steps = zip(strides, array.shape, strict=True)
-    return simplify(p.Sum((1, *(p.Product((stride, extent - 1)) for stride, extent in steps))))
+    return memory_length(array.shape, strides)
 
 
 def unproved_axes(kernel: LoopKernel, footprints: Footprints, access: Access) -> tuple[int, ...]:

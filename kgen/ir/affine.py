@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import reduce
 from math import gcd
 from operator import xor
@@ -30,6 +30,7 @@ __all__ = [
     "canonical",
     "expand_products",
     "linear_form",
+    "memory_length",
     "move_to_sides",
     "simplify",
 ]
@@ -71,6 +72,17 @@ class LinearForm:
     def to_expr(self) -> Expr:
         """Write the form as an expression, terms of high degree and large coefficient first."""
         return _sum(self.terms, self.constant)
+
+
+def memory_length(extents: Iterable[Expr], strides: Iterable[Expr]) -> Expr:
+    """Return the number of elements from the first to the last one of an array in memory.
+
+    >>> n = p.Variable("n")
+    >>> print(memory_length((n, 4), (5, 1)))
+    5*n + -1
+    """
+    axes = zip(extents, strides, strict=True)
+    return simplify(p.Sum((1, *(p.Product((stride, extent - 1)) for extent, stride in axes))))
 
 
 def simplify(

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.errors import TransformError
-from kgen.ir.affine import simplify
+from kgen.ir.affine import memory_length
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, is_zero, subscript
@@ -288,8 +288,7 @@ def _storage_of(variable: TemporaryVariable) -> Expr | None:
     strides: list[Any] = [getattr(tag, "stride", None) for tag in variable.dim_tags]
     if not isinstance(variable.shape, tuple) or not all(isinstance(s, int) for s in strides):
         return None
-    pairs = zip(variable.shape, strides, strict=True)
-    return simplify(p.Sum((1, *(p.Product((stride, extent - 1)) for extent, stride in pairs))))
+    return memory_length(variable.shape, strides)
 
 
 def _scaled(tag: Any, extent: Expr) -> Any:
