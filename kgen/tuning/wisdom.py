@@ -71,19 +71,6 @@ class Wisdom:
         """
         return TunedKernel(self, as_builder(build), default, target)
 
-    def summary(self) -> str:
-        """Say which records there are, by kernel and status.
-
-        >>> Wisdom(()).summary()
-        'the wisdom has no records: its file is missing or empty'
-        """
-        if not self.records:
-            return "the wisdom has no records: its file is missing or empty"
-        counts = Counter(f"{record.kernel} ({record.status})" for record in self.records)
-        return "no record has a time and makes a kernel: " + ", ".join(
-            f"{n} of {of}" for of, n in counts.items()
-        )
-
     def candidates(
         self, kernel: str, device: Mapping[str, str], sizes: Mapping[str, Any]
     ) -> list[tuple[Record, str]]:
@@ -119,6 +106,19 @@ def load_wisdom(file: str | os.PathLike[str]) -> Wisdom:
     if not os.path.exists(file):
         return Wisdom(())
     return Wisdom(tuple(Records(file).all()))
+
+
+def _why_no_kernel(records: Sequence[Record]) -> str:
+    """Say which records there are, by kernel and status, none of which gives a kernel.
+
+    >>> _why_no_kernel(())
+    'the wisdom has no records: its file is missing or empty'
+    """
+    if not records:
+        return "the wisdom has no records: its file is missing or empty"
+    counts = Counter(f"{record.kernel} ({record.status})" for record in records)
+    listed = ", ".join(f"{n} of {of}" for of, n in counts.items())
+    return f"no record has a time and makes a kernel: {listed}"
 
 
 def _rank(record: Record) -> tuple[bool, float]:
@@ -248,7 +248,7 @@ class TunedKernel:
             return Choice(configuration=configuration, kernel=kernel, rule=_DEFAULT)
         raise KgenError(
             "no configuration is given for problems where there is no record",
-            because=self.wisdom.summary(),
+            because=_why_no_kernel(self.wisdom.records),
             hint="wisdom.tuned(build, default={...}) names a configuration that always works",
         )
 
