@@ -196,7 +196,8 @@ def sparse_product(size: int, *, auto: bool = False) -> Case:
         assumptions="n >= 1",
     )
     if auto:
-        knl = lp.autoschedule(knl)
+        types = {"values": F32, "columns": np.int32, "starts": np.int32, "x": F32}
+        knl = lp.autoschedule(lp.add_dtypes(knl, types), trips={"k": 5})
     else:
         knl = lp.split_iname(knl, "row", 128, outer_tag="g.0", inner_tag="l.0")
     rows = np.arange(size * size).reshape(size, size)

@@ -36,6 +36,13 @@ VECTOR = 16
 COPIES = 16
 #: About so many elements of 32 bits are the run of a work-item, in a tile of a scan.
 RUN = 16
+#: The terms that a work-item adds up of a row whose length data decide, where rows have that many.
+TERMS = 8
+#: The assumed number of entries of such a row.
+ENTRIES = 32
+#: The terms in an iteration of such a sum. Pieces that begin at multiples of an even number would
+#: let adjacent work-items read from few banks; they have one term more.
+AT_ONCE = 4
 #: Work-groups that keep a device busy, so that a sum needs no more than one work-item.
 MANY = 32
 #: Adjacent elements of a scan that a work-item adds up.
@@ -69,10 +76,10 @@ class OnItems:
             self.running_sums,
             self.batches,
             self.product_in_tiles,
-            self.product_with_turned_factor,
             self.transposition_in_tiles,
             self.terms_in_tiles,
             self.sums_of_rows,
+            self.rows_of_data,
             self.rows_of_groups,
         ):
             yield from recipe(nest, loops)
@@ -163,39 +170,52 @@ class OnItems:
             )
 
     def sums_of_rows(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-        """Yield the schedule of sums of rows: a row for work-items in step.
-
-        Rows of known length are contiguous; others are of a length that data decide.
-        """
+        """Yield the schedule of sums of contiguous rows of known length: a row for a warp."""
         sums = nest.inside
-        lanes = self._lanes_of_sums(nest)
-        if lanes == 1 or not nest.reduced.issuperset(sums) or not all(map(nest.is_free, sums)):
+        if len(sums) != 1 or any(map(nest.is_data, sums)) or not self._are_free_sums(nest):
+            return
+        if (nest.trips(sums[0]) or self.warp) < self.warp:
             return
         reads = [a for a in nest.accesses if not a.is_write]
         reads = [a for a in reads if any(not nest.is_uniform(a, k) for k in nest.inner)]
-        is_along = any(nest.is_unit(a, k) for a in reads for k in sums)
+        if not any(nest.is_unit(a, k) for a in reads for k in sums):
+            return
+        if not any(nest.is_unit(a, n) for a in reads for n in loops):
+            yield self._rows_on_lanes(nest, loops, self.warp)
+
+    def rows_of_data(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+        """Yield the schedule of sums whose lengths data decide, as of the rows of sparse matrices.
+
+        Each work-item adds up about eight terms of a row, several in an iteration.
+        """
+        sums = nest.inside
+        if not sums or not all(map(nest.is_data, sums)) or not self._are_free_sums(nest):
+            return
+        reads = [a for a in nest.accesses if not a.is_write]
+        reads = [a for a in reads if any(not nest.is_uniform(a, k) for k in nest.inner)]
         if any(nest.is_unit(a, n) for a in reads for n in loops):
             return
-        if not is_along and not any(map(nest.is_data, sums)):
-            return
+        terms = max(nest.means.get(k, ENTRIES) for k in sums)
+        lanes = min(self.warp, _power(-(-terms // TERMS)))
+        steps = list(self._rows_on_lanes(nest, loops, lanes))
+        for k in sums:
+            at_once = AT_ONCE if nest.begins_at_zero(k) else AT_ONCE + 1
+            rest = f"{k}_outer" if lanes > 1 else k
+            steps.append(step(split_iname, rest, at_once, inner_tag="unr"))
+        yield steps
+
+    def _are_free_sums(self, nest: Nest) -> bool:
+        return nest.reduced.issuperset(nest.inside) and all(map(nest.is_free, nest.inside))
+
+    def _rows_on_lanes(self, nest: Nest, loops: Sequence[str], lanes: int) -> tuple[Step, ...]:
+        """Return the steps that give each row to some adjacent work-items."""
         *outer, rows = sorted(loops, key=lambda name: (nest.trips(name) is None, name))
-        yield (
-            step(split_iname, rows, self.items // lanes, outer_tag="g.0", inner_tag="l.1"),
+        on, sums = ("l.1", nest.inside) if lanes > 1 else ("l.0", ())
+        return (
+            step(split_iname, rows, self.items // lanes, outer_tag="g.0", inner_tag=on),
             *(step(split_iname, k, lanes, inner_tag="l.0") for k in sums),
             *(step(tag_inames, f"{n}:g.{axis}") for axis, n in enumerate(outer[:2], start=1)),
         )
-
-    def _lanes_of_sums(self, nest: Nest) -> int:
-        """Return how many work-items add up a row: at most as many as it has terms on average.
-
-        Several sums of known lengths are for groups.
-        """
-        sums = nest.inside
-        if sums and all(map(nest.is_data, sums)):
-            terms = max(nest.expected_trips([k]) for k in sums)
-            return min(self.warp, 1 << terms.bit_length() - 1)
-        is_long = len(sums) == 1 and (nest.trips(sums[0]) or self.warp) >= self.warp
-        return self.warp if is_long and not nest.is_data(sums[0]) else 1
 
     def rows_of_groups(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedule of sums over rows and of what is made of them, as in a softmax.
@@ -409,16 +429,6 @@ class OnItems:
         for array, axes in nest.factors(i, j, k):
             steps.append(step(add_prefetch, array, [f"{name}_inner" for name in axes]))
         yield steps
-
-    def product_with_turned_factor(
-        self, nest: Nest, loops: Sequence[str]
-    ) -> Iterator[Sequence[Step]]:
-        """Yield the schedule for tensor cores of a product with ``b[j, k]``, as in a layer."""
-        found = nest.find_product(loops, is_turned=True)
-        if found is not None and _has_whole_tiles(nest, *found):
-            choices = product_on_tensor_cores(self.machine, nest, *found)
-            if choices is not None:
-                yield choices.steps(choices.first)
 
 
 def _has_whole_tiles(nest: Nest, i: str, j: str, k: str, _: str) -> bool:

@@ -124,6 +124,10 @@ class Nest:
             return None
         return int(found) if found is not None and is_constant(found) else None
 
+    def begins_at_zero(self, iname: str) -> bool:
+        """Tell whether the first value of a loop variable is always 0."""
+        return is_zero(self.kernel.get_iname_bounds(iname).lower)
+
     def is_data(self, iname: str) -> bool:
         """Tell whether data decide how long a loop is."""
         return bool(trip_count(self.kernel, iname).data)
@@ -216,7 +220,7 @@ class Nest:
             and dtype.itemsize in (4, 8)
             and access.index is not None
             and access.index[-1] == p.Variable(k)
-            and is_zero(self.kernel.get_iname_bounds(k).lower)
+            and self.begins_at_zero(k)
             and self.is_unit(access, k)
             and all(is_constant(one) and one % lanes == 0 for one in strides)
         )
@@ -276,14 +280,11 @@ class Nest:
         (name,) = names
         return str(name), bisect_left(range(top), True, key=are_large)
 
-    def find_product(
-        self, loops: Sequence[str], *, is_turned: bool = False
-    ) -> tuple[str, str, str, str] | None:
+    def find_product(self, loops: Sequence[str]) -> tuple[str, str, str, str] | None:
         """Return rows, columns and sum of a matrix product, and the array that is read in panels.
 
         Rows ``i``, columns ``j`` and the sum over ``k`` are told by the accesses: one array is read
-        along ``k`` and ``j``, adjacent elements along ``j``, or ``k`` if it is turned, whatever
-        ``i`` is.
+        along ``k`` and ``j``, adjacent elements along one of them, whatever ``i`` is.
         """
         j = self.lane(loops)
         if j is None or len(self.inner) != 1 or len(loops) < 2:
@@ -291,13 +292,14 @@ class Nest:
         (k,) = self.inner
         if k not in self.reduced or not self.is_free(k) or not self.are_long(j, k):
             return None
-        for access in self.accesses:
-            along, across = (k, j) if is_turned else (j, k)
-            is_panel = self.is_unit(access, along) and not self.is_uniform(access, across)
-            if is_panel and not access.is_write:
+        for along, across in ((j, k), (k, j)):
+            for access in self.accesses:
+                is_panel = self.is_unit(access, along) and not self.is_uniform(access, across)
+                if not is_panel or access.is_write or not self.is_only_read(access.array):
+                    continue
                 rows = [n for n in loops if n != j and self.is_uniform(access, n)]
                 rows = [n for n in rows if self.are_long(n)]
-                if rows and self.is_only_read(access.array):
+                if rows:
                     return rows[-1], j, k, access.array
         return None
 

@@ -17,7 +17,7 @@ from kgen.autoscheduler.choices import (
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.steps import Step, step
-from kgen.autoscheduler.threads import product_steps
+from kgen.autoscheduler.threads import packed_panel, product_steps
 from kgen.ir.expr import variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import join_inames, split_iname
@@ -55,7 +55,9 @@ def product_on_threads(nest: Nest, i: str, j: str, k: str, panel: str) -> Choice
         rows = [f"{i}_inner"] if each == 1 else [f"{i}_inner_outer", f"{i}_inner_inner"]
         swept = {i: rows, j: [f"{j}_inner"], k: [f"{k}_inner"]}
         for array, axes in arrays.items():
-            if config[f"fetch_{array}"]:
+            if config[f"fetch_{array}"] and array == panel:
+                result += packed_panel(nest, (i, j, k), panel)
+            elif config[f"fetch_{array}"]:
                 names = [name for axis in axes for name in swept[axis]]
                 outer = f"{i}_outer,{j}_outer,{k}_outer"
                 options = {"default_tag": None, "fetch_outer_inames": outer}
@@ -75,12 +77,14 @@ def product_on_items(
     """Return the schedules of a product for work-items: tiles in local memory and registers.
 
     Each work-item has ``i_each`` x ``j_each`` sums, in pieces of *lanes* adjacent elements, of
-    which neighbours have the next ones. Tiles are fetched in vectors of *lanes*.
+    which neighbours have the next ones. Tiles are fetched in vectors of *lanes*. Those of factors
+    whose adjacent elements are along the sum, ``a[i, k]`` or ``b[j, k]``, can be transposed.
     """
     factors = dict(nest.factors(i, j, k))
     if len(factors) != 2:
         return None
     other = next(array for array in factors if array != panel)
+    turned = [array for array in (other, panel) if factors[array][1] == k]
     size = nest.itemsize()
     most = _VECTOR // size or 1
     lengths = [nest.trips(name) for name in (i, j, k)]
@@ -92,7 +96,7 @@ def product_on_items(
         f"{j}_each": powers(1, 8),
         f"{k}_tile": (8, 16, 32),
         "lanes": powers(1, most) if is_even else (1,),
-        f"turn_{other}": (False, True),
+        **{f"turn_{array}": (False, True) for array in turned},
         "registers": (False, True) if is_even else (False,),
         f"{k}_unroll": (False, True),
         "stages": (1, 2, 3),
@@ -114,11 +118,12 @@ def product_on_items(
             restrictions.append(f"{trips} % ({tiles[name]}) == 0")
     if lengths[2] is not None and lengths[2] % 32 == 0:
         restrictions.append(f"{lengths[2]} % {k}_tile == 0")
-    family = _ProductOnItems(nest, i, j, k, panel, other, factors)
+    family = _ProductOnItems(nest, i, j, k, (other, panel), tuple(turned), factors)
     first: dict[str, Any] = {f"{i}_items": 16, f"{j}_items": 16}
     first |= {f"{name}_each": _sums_along(nest, name) for name in (i, j)}
     sums = first[f"{i}_each"], first[f"{j}_each"]
-    first |= {f"{k}_tile": 16, "lanes": min(params["lanes"][-1], *sums), f"turn_{other}": True}
+    first |= {f"{k}_tile": 16, "lanes": min(params["lanes"][-1], *sums)}
+    first |= {f"turn_{array}": True for array in turned}
     first |= {"registers": is_even and most > 1, f"{k}_unroll": True}
     bytes_of_tiles = 16 * 16 * size * sum(sums)
     first["stages"] = 2 if 2 * bytes_of_tiles < machine.local_memory else 1
@@ -141,8 +146,8 @@ class _ProductOnItems:
     i: str
     j: str
     k: str
-    panel: str
-    other: str
+    arrays: tuple[str, str]
+    turned: tuple[str, ...]
     factors: Mapping[str, tuple[str, str]]
 
     def steps(self, config: Configuration) -> Sequence[Step]:
@@ -151,17 +156,18 @@ class _ProductOnItems:
         result = [*self._split(self.i, 1, config), *self._split(self.j, 0, config)]
         result.append(step(split_iname, k, config[f"{k}_tile"]))
         result += self._batch()
-        for array in (self.other, self.panel):
+        for array in self.arrays:
             result += self._fetch(array, config)
         if config["registers"]:
-            for array in (self.other, self.panel):
+            for array in self.arrays:
                 result += self._hold(array, config)
         if config[f"{k}_unroll"]:
             result.append(step(tag_inames, f"{k}_inner:unr"))
-        if config[f"turn_{self.other}"]:
-            result.append(step(add_padding_to_avoid_bank_conflicts, f"{self.other}_tile"))
+        for array in self.turned:
+            if config[f"turn_{array}"]:
+                result.append(step(add_padding_to_avoid_bank_conflicts, f"{array}_tile"))
         if config["stages"] > 1:
-            tiles = f"{self.other}_tile, {self.panel}_tile"
+            tiles = ", ".join(f"{array}_tile" for array in self.arrays)
             result.append(step(pipeline, f"{k}_outer", config["stages"], tiles))
         return result
 
@@ -225,7 +231,7 @@ class _ProductOnItems:
                 temporary_address_space=AddressSpace.LOCAL,
             )
         ]
-        if array == self.other and config[f"turn_{array}"]:
+        if array in self.turned and config[f"turn_{array}"]:
             result.append(step(tag_array_axes, f"{array}_tile", "N0,N1"))
         if config["lanes"] > 1:
             result.append(step(split_iname, columns, config["lanes"], inner_tag="vec"))

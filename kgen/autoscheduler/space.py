@@ -151,8 +151,6 @@ def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | No
         )
     elif found is not None:
         product = product_on_threads(nest, *found)
-    elif on_items and (turned := nest.find_product(loops, is_turned=True)) is not None:
-        product = product_on_tensor_cores(machine, nest, *turned)
     if product is not None or machine.kind is Execution.SERIAL:
         return product
     if not loops:

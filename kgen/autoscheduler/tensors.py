@@ -43,22 +43,20 @@ def product_on_tensor_cores(
 ) -> Choices | None:
     """Return the schedules of a product for tensor cores; ``None`` where they have no such one.
 
-    Factors are read along the sum and along the columns, and all tiles are whole. Warpgroups also
-    read the second factor along the sum.
+    Factors are read along the sum or across it, and all tiles are whole.
     """
     factors = dict(nest.factors(i, j, k))
-    others = [array for array, axes in factors.items() if axes == (i, k)]
+    others = [array for array, axes in factors.items() if i in axes]
     if len(factors) != 2 or len(others) != 1:
         return None
-    is_turned = factors[panel] == (j, k)
     types = {nest.kernel.array_vars[array].dtype.numpy_dtype for array in factors}
     capability = machine.capability or (0, 0)
     if len(types) > 1 or len([i for i in nest.instructions if k in i.reduction_inames()]) != 1:
         return None
-    product = _Product(nest, i, j, k, panel, others[0], types.pop(), is_turned)
+    product = _Product(nest, i, j, k, panel, others[0], types.pop(), factors)
     if product.is_half and capability[0] == 9:
         return _of_warpgroups(machine, product)
-    shape = None if is_turned else product.shape_of_warps(capability)
+    shape = product.shape_of_warps(capability)
     return None if shape is None else _of_warps(machine, product, shape)
 
 
@@ -73,8 +71,8 @@ class _Product:
     panel: str
     other: str
     dtype: np.dtype[Any]
-    #: whether the panel is read along the sum: ``b[j, k]``
-    is_turned: bool = False
+    #: for each factor the loops along its axes
+    factors: Mapping[str, tuple[str, str]]
 
     @property
     def is_half(self) -> bool:
@@ -100,6 +98,10 @@ class _Product:
     def whole(self, name: str, values: Values) -> Values:
         """Return the lengths of tiles that divide the length of a loop."""
         return tuple(value for value in values if self.nest.divides(value, name))
+
+    def in_order(self, array: str, loops: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return the parts of the two loops of a factor, in the order of its axes."""
+        return [part for name in self.factors[array] for part in loops[name]]
 
     def on_batch(self) -> list[Step]:
         """Put the innermost loop over products on an axis."""
@@ -189,11 +191,11 @@ class _OfWarpgroups:
         around = self._around(config[f"{j}_panel"])
         terms = [f"{k}_inner_outer", f"{k}_term"]
         rows = [f"{i}_group", f"{i}_row"] if groups > 1 else [f"{i}_row"]
-        result += self._fetch(p.other, around, [*rows, *terms], _TERMS, groups)
-        if p.is_turned:
-            result += self._fetch(p.panel, around, [f"{j}_column", *terms], _TERMS, groups)
-        else:
-            result += self._fetch(p.panel, around, [*terms, f"{j}_column"], width, groups)
+        parts = {i: rows, j: [f"{j}_column"], k: terms}
+        lengths = {i: config[f"{i}_tile"], j: width, k: _TERMS}
+        for array in (p.other, p.panel):
+            swept, columns = p.in_order(array, parts), lengths[p.factors[array][1]]
+            result += self._fetch(array, around, swept, columns, groups)
         names = f"{p.other}_tile, {p.panel}_tile"
         result += [
             step(tensorize, p.insn, f"{i}_row, {j}_column, {k}_term", f"m64n{width}k16"),
@@ -329,12 +331,9 @@ class _OfWarps:
             *p.on_batch(),
         ]
         terms = [f"{k}_inner_outer", f"{k}_term"]
-        tiles = {
-            p.other: ([*self._parts(i), *terms], config[f"{k}_tile"], config[f"{i}_tile"]),
-            p.panel: ([*terms, *self._parts(j)], config[f"{j}_tile"], config[f"{k}_tile"]),
-        }
-        for array, (swept, length, height) in tiles.items():
-            result += self._fetch(array, swept, length, height, config)
+        parts = {i: self._parts(i), j: self._parts(j), k: terms}
+        for array in (p.other, p.panel):
+            result += self._fetch(array, p.in_order(array, parts), config)
         names = f"{p.other}_tile, {p.panel}_tile"
         result += [
             step(tensorize, p.insn, f"{i}_sum, {j}_sum, {k}_term", self.shape),
@@ -345,12 +344,10 @@ class _OfWarps:
     def _parts(self, name: str) -> list[str]:
         return [f"{name}_warp", f"{name}_step", f"{name}_sum"]
 
-    def _fetch(
-        self, array: str, swept: Sequence[str], length: int, height: int, config: Configuration
-    ) -> list[Step]:
+    def _fetch(self, array: str, swept: Sequence[str], config: Configuration) -> list[Step]:
         """Fetch a tile, in an order in which the lanes of a warp read from all banks."""
         p, column, item = self.product, f"{array}_column", f"{array}_item"
-        size = p.dtype.itemsize
+        size, length = p.dtype.itemsize, config[f"{p.factors[array][1]}_tile"]
         around = f"{p.i}_outer,{p.j}_outer,{p.k}_outer"
         layout = (
             f"swizzle:{max(_LINE, size * length)}"

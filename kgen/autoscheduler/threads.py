@@ -13,7 +13,7 @@ from kgen.transforms.loops.tag import prioritize_loops, tag_inames
 from kgen.transforms.reductions.nesting import split_reduction_outward
 from kgen.transforms.reductions.realize import realize_reduction
 from kgen.transforms.statements import tag_instructions
-from kgen.transforms.storage.declarations import set_options
+from kgen.transforms.storage.declarations import set_options, tag_array_axes
 from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["on_threads"]
@@ -256,17 +256,22 @@ def product_in_tiles(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step
     if found is None:
         return
     i, j, k, panel = found
-    outer = f"{i}_outer,{j}_outer,{k}_outer"
-    yield (
-        *product_steps(nest, (i, j, k), (256, 8, 32, 256)),
-        step(
-            add_prefetch,
-            panel,
-            [f"{k}_inner", f"{j}_inner"],
-            default_tag=None,
-            fetch_outer_inames=outer,
-        ),
-    )
+    steps = product_steps(nest, (i, j, k), (256, 8, 32, 256))
+    yield (*steps, *packed_panel(nest, (i, j, k), panel))
+
+
+def packed_panel(nest: Nest, loops: tuple[str, str, str], panel: str) -> list[Step]:
+    """Return the steps that copy a panel of a product to contiguous memory, columns adjacent."""
+    i, j, k = loops
+    swept = [f"{k}_inner", f"{j}_inner"]
+    options = {"default_tag": None, "fetch_outer_inames": f"{i}_outer,{j}_outer,{k}_outer"}
+    if dict(nest.factors(i, j, k))[panel] == (k, j):
+        return [step(add_prefetch, panel, swept, **options)]
+    packed = f"{panel}_turned"
+    return [
+        step(add_prefetch, panel, swept, temporary_name=packed, **options),
+        step(tag_array_axes, packed, "N0,N1"),
+    ]
 
 
 def product_steps(

@@ -210,7 +210,7 @@ def sums_of_rows(target: Any, *, follow: bool = False) -> lp.TranslationUnit:
     )
 
 
-@pytest.mark.parametrize(("trips", "lanes"), [(None, 8), ({"k": 100}, 32), ({"k": 1}, 1)])
+@pytest.mark.parametrize(("trips", "lanes"), [(None, 4), ({"k": 100}, 16), ({"k": 1}, 1)])
 def test_rows_whose_lengths_are_data_have_lanes(trips: Any, lanes: int, opencl_queue: Any) -> None:
     knl = sums_of_rows(lp.PyOpenCLTarget())
     schedule = lp.find_schedule(knl, GPU, trips=trips)

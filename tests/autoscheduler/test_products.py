@@ -1,0 +1,61 @@
+"""Schedules of matrix products whose factors are read along the sum, or across it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen as lp
+from tests.cuda_host import HostCuda
+
+FACTORS_A, FACTORS_B = ("a[i, k]", "a[k, i]"), ("b[k, j]", "b[j, k]")
+
+
+def product(a: str, b: str, dtype: Any, target: Any, n: int) -> lp.TranslationUnit:
+    data = [lp.GlobalArg("a, b", dtype), lp.GlobalArg("out", np.promote_types(dtype, np.float32))]
+    domain = f"{{ [i, j, k]: 0 <= i, j, k < {n} }}"
+    return lp.make_kernel(domain, f"out[i, j] = sum(k, {a}*{b})", [*data, ...], target=target)
+
+
+def drawn(a: str, b: str, dtype: Any, n: int) -> tuple[dict[str, Any], Any]:
+    given = dict(zip("ab", np.random.default_rng(0).random((2, n, n)).astype(dtype), strict=True))
+    one, two = given["a"].astype(float), given["b"].astype(float)
+    return given, (one if a == FACTORS_A[0] else one.T) @ (two if b == FACTORS_B[0] else two.T)
+
+
+@pytest.mark.filterwarnings("ignore::kgen.errors.VectorizationWarning")
+@pytest.mark.parametrize("b", FACTORS_B)
+@pytest.mark.parametrize("a", FACTORS_A)
+@pytest.mark.parametrize(
+    ("dtype", "capability", "error"),
+    [
+        (np.float16, (8, 0), 2e-3),
+        (np.float16, (9, 0), 2e-3),
+        (np.float32, (9, 0), 1e-5),
+        (np.float64, (9, 0), 1e-13),
+    ],
+)
+def test_factors_may_be_transposed_on_gpus(
+    dtype: Any, capability: Any, error: float, a: str, b: str, tmp_path: Path
+) -> None:
+    knl = product(a, b, dtype, lp.CudaTarget(capability=capability), 128)
+    schedule = lp.find_schedule(knl)
+    assert "pipeline" in str(schedule)
+    assert ("tensorize" in str(schedule)) == (dtype != np.float32)
+    given, expected = drawn(a, b, dtype, 128)
+    out = np.zeros((128, 128), np.promote_types(dtype, np.float32))
+    assert HostCuda(schedule(knl), tmp_path)({**given, "out": out}, order="any")
+    np.testing.assert_allclose(out, expected, rtol=error)
+
+
+@pytest.mark.parametrize("b", FACTORS_B)
+@pytest.mark.parametrize("a", FACTORS_A)
+def test_panels_of_transposed_factors_are_packed(a: str, b: str) -> None:
+    knl = product(a, b, np.float32, lp.ExecutableCTarget(), 300)
+    schedule = lp.find_schedule(knl)
+    assert "add_prefetch(knl, 'b'" in str(schedule)
+    given, expected = drawn(a, b, np.float32, 300)
+    np.testing.assert_allclose(schedule(knl)(**given)[1][0], expected, rtol=1e-4)
