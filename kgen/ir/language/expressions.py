@@ -65,13 +65,20 @@ class _Names(tuple[Expr, ...]):
 
 
 def negated(expr: Expr) -> Expr:
-    if is_constant(expr):
+    """Return ``-expr``; integers 0 keep the sign apart: ``x - 0`` is -0.0 if ``x`` is."""
+    if is_constant(expr) and not _is_integer_zero(expr):
         return -expr
-    if isinstance(expr, TypedLiteral) and expr.type.kind != "u":
+    if isinstance(expr, TypedLiteral) and expr.type.kind != "u" and expr.value:
         return TypedLiteral(-expr.value, expr.type)
-    if isinstance(expr, p.Product) and isinstance(expr.children[0], int | float):
-        return p.Product((-expr.children[0], *expr.children[1:]))
+    if isinstance(expr, p.Product):
+        first, *others = expr.children
+        if isinstance(first, int | float) and not _is_integer_zero(first):
+            return p.Product((-first, *others))
     return p.Product((-1, expr))
+
+
+def _is_integer_zero(expr: Expr) -> bool:
+    return isinstance(expr, int) and not expr
 
 
 _QUOTIENTS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
@@ -300,7 +307,7 @@ class ExpressionParser:
             return p.LogicalNot(self._operators(_COMPARISON))
         operand = self._value()
         if sign == "-":
-            return negated(operand)
+            return operand if _is_integer_zero(operand) else negated(operand)
         return p.BitwiseNot(operand) if sign == "~" else operand
 
     def _name(self, text: str, at: int) -> Expr:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import pymbolic.primitives as p
 
-from kgen.errors import TransformError
+from kgen.analysis.typing import ExpressionTyper
+from kgen.errors import TransformError, TypeInferenceFailure
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import (
     Expr,
     IdentityMapper,
+    TypeCast,
+    TypedLiteral,
     flatten_product,
     flatten_sum,
     is_constant,
@@ -24,9 +28,11 @@ from kgen.ir.expr import (
     substitute,
     to_text,
     variable_names,
+    walk,
 )
 from kgen.ir.instruction import Assignment, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.types import NumpyType
 from kgen.ir.updates import update_of
 from kgen.transforms.select import NoSuchNameError, split_names, transform
 
@@ -40,9 +46,11 @@ __all__ = ["collect_common_factors_on_increment", "fold_constants"]
 def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
     """Evaluate constant subexpressions in instructions and substitution rules.
 
-    The leading numbers of a sum or product are combined, and so are those inside parentheses.
-    With *fast_math*, all of its numbers are combined, wherever they stand, which changes rounding;
-    in subscripts they always are. Numbers with a type are left.
+    The leading numbers of a sum or product are combined, and so are those inside parentheses, if
+    the results stay the same bit by bit: ``1 + 2 + a[i]`` is ``3 + a[i]``. ``0.1*3*a[i]`` is left,
+    which may round differently in the type of ``a``, and so is ``a[i] + 0``, which is 0.0 for -0.0,
+    unless the sum is an integer. With *fast_math*, all of its numbers are combined, wherever they
+    stand, which changes rounding; in subscripts they always are. Numbers with a type are left.
 
     ::
 
@@ -55,22 +63,51 @@ def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
     >>> print(fold_constants(knl, fast_math=True).default_entrypoint.instructions[0])
     a[i] = 6*b[i] + 3  {id=insn}
     """
-    mapper = _ConstantFolder(fast_math)
+    precision = _least_precision(kernel)
+    mapper = _ConstantFolder(fast_math, precision, ExpressionTyper(kernel))
+    in_rules = _ConstantFolder(fast_math, precision, None)
     return kernel.map_instructions(
         lambda insn: insn.with_transformed_expressions(mapper),
         substitutions={
-            name: rule.copy(expression=mapper(rule.expression))
+            name: rule.copy(expression=in_rules(rule.expression))
             for name, rule in kernel.substitutions.items()
         },
     )
 
 
-class _ConstantFolder(IdentityMapper):
-    """Computes the constant parts of expressions; reorders those if *is_free*."""
+def _least_precision(kernel: LoopKernel) -> int | None:
+    """Return how many bits the mantissas of all real types in *kernel* have at least.
 
-    def __init__(self, is_free: bool) -> None:
+    ``None`` if there are only integers. Arrays without a type may have any.
+    """
+    declared = [variable.dtype for variable in kernel.array_vars.values()]
+    declared += [arg.dtype for arg in kernel.args]
+    exprs = [expr for insn in kernel.instructions for expr in insn.expressions()]
+    exprs += [rule.expression for rule in kernel.substitutions.values()]
+    nodes = list(walk(*exprs))
+    declared += [node.type for node in nodes if isinstance(node, TypeCast | TypedLiteral)]
+    if not all(isinstance(dtype, NumpyType) for dtype in declared):
+        return _MANTISSAS[2]
+    sizes = [t.itemsize // (1 + t.is_complex()) for t in declared if not t.is_integral()]
+    if any(isinstance(node, float | complex | p.Quotient | p.Call) for node in nodes):
+        sizes.append(8)
+    return min((_MANTISSAS.get(size, _MANTISSAS[2]) for size in sizes), default=None)
+
+
+#: The bits of mantissas, by the size of a real type; those of bfloat16 for 2 bytes.
+_MANTISSAS: Final = {2: 8, 4: 24, 8: 53}
+
+
+class _ConstantFolder(IdentityMapper):
+    """Computes the constant parts of expressions; reorders those if *is_free*.
+
+    Otherwise only numbers are combined whose result is the same in every real type of at least
+    *precision* bits. *typer* finds out which sums are integers.
+    """
+
+    def __init__(self, is_free: bool, precision: int | None, typer: ExpressionTyper | None) -> None:
         super().__init__()
-        self.is_free = is_free
+        self.is_free, self.precision, self.typer = is_free, precision, typer
 
     def map_subscript(self, expr: p.Subscript) -> Expr:
         around, self.is_free = self.is_free, True
@@ -81,7 +118,8 @@ class _ConstantFolder(IdentityMapper):
     def map_sum(self, expr: p.Sum) -> Expr:
         children = tuple(map(self.rec, expr.children))
         if not self.is_free:
-            return _with_first_numbers(p.Sum, children, operator.add)
+            children = self._without_zeros(expr, children)
+            return self._with_first_numbers(p.Sum, children, operator.add)
         parts = flatten_sum(p.Sum(children))
         numbers, others = _split_constants(parts)
         total: Any = sum(numbers)
@@ -91,15 +129,47 @@ class _ConstantFolder(IdentityMapper):
             return others[0] if len(others) == 1 else p.Sum(tuple(others))
         return p.Sum((*others, total)) if len(numbers) > 1 else p.Sum(tuple(parts))
 
+    def _without_zeros(self, expr: p.Sum, children: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Return terms without integers 0 that do not matter: ``x + 0`` is 0.0 for -0.0."""
+        if not any(type(child) is int and not child for child in children):
+            return children
+        is_whole = self._is_integer(expr)
+        kept = [
+            child
+            for number, (child, old) in enumerate(zip(children, expr.children, strict=True))
+            if type(child) is not int or child or not (is_whole or (number and _is_minus(old)))
+        ]
+        return tuple(kept) or (0,)
+
+    def _is_integer(self, expr: p.Sum) -> bool:
+        """Tell whether a sum certainly is an integer."""
+        if self.typer is None:
+            return False
+        try:
+            result = self.typer.operand(expr)
+        except TypeInferenceFailure:
+            return False
+        return result.kind in "iu"
+
     def map_product(self, expr: p.Product) -> Expr:
         children = tuple(map(self.rec, expr.children))
         if not self.is_free:
-            return _with_first_numbers(p.Product, children, operator.mul)
+            return self._with_first_numbers(p.Product, children, operator.mul)
         parts = flatten_product(p.Product(children))
         numbers, others = _split_constants(parts)
         if not others:
             return prod(numbers)
         return p.Product((prod(numbers), *others)) if len(numbers) > 1 else p.Product(parts)
+
+    def _with_first_numbers(
+        self, kind: type[Any], children: tuple[Expr, ...], combine: Callable[[Any, Any], Any]
+    ) -> Expr:
+        """Combine the numbers that a sum or product begins with."""
+        total, *rest = children
+        while rest and (combined := self._computed(combine, total, rest[0])) is not None:
+            total = combined
+            rest.pop(0)
+        return kind((total, *rest)) if rest else total
 
     def map_quotient(self, expr: p.Quotient) -> Expr:
         return self._divided(expr, operator.truediv)
@@ -112,15 +182,44 @@ class _ConstantFolder(IdentityMapper):
 
     def _divided(self, expr: Any, compute: Callable[[Any, Any], Any]) -> Expr:
         top, bottom = self.rec(expr.numerator), self.rec(expr.denominator)
-        if is_constant(top) and is_constant(bottom) and bottom != 0:
-            return compute(top, bottom)
-        return type(expr)(top, bottom)
+        number = self._computed(compute, top, bottom)
+        return type(expr)(top, bottom) if number is None else number
 
     def map_power(self, expr: p.Power) -> Expr:
         base, exponent = self.rec(expr.base), self.rec(expr.exponent)
         if isinstance(base, int | float) and isinstance(exponent, int) and 0 <= exponent < 64:
-            return base**exponent
+            number = self._computed(operator.pow, base, exponent)
+            if number is not None:
+                return number
         return p.Power(base, exponent)
+
+    def _computed(self, compute: Callable[[Any, Any], Any], first: Expr, second: Expr) -> Any:
+        """Return the result of an operation on two numbers, ``None`` if it is to be left."""
+        if not (is_constant(first) and is_constant(second)):
+            return None
+        try:
+            result = compute(first, second)
+            if self.is_free or self.precision is None:
+                return result
+            exact = compute(Fraction(first), Fraction(second))
+            is_same = all(_has_bits(number, self.precision) for number in (first, second)) and (
+                exact == Fraction(result) or (self.precision == 53 and compute is not operator.pow)
+            )
+        except (ArithmeticError, TypeError, ValueError):  # too large, complex, or infinite
+            return None
+        return result if is_same else None
+
+
+def _has_bits(number: Any, precision: int) -> bool:
+    """Tell whether a mantissa of *precision* bits holds *number*."""
+    above = Fraction(number).numerator
+    return abs(above // (above & -above or 1)).bit_length() <= precision
+
+
+def _is_minus(expr: Expr) -> bool:
+    """Tell whether a term of a sum is subtracted."""
+    first = expr.children[0] if isinstance(expr, p.Product) else expr
+    return isinstance(first, int | float) and first < 0
 
 
 def _split_constants(parts: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
@@ -128,18 +227,6 @@ def _split_constants(parts: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
     for part in parts:
         (numbers if is_constant(part) else others).append(part)
     return numbers, others
-
-
-def _with_first_numbers(
-    kind: type[Any], children: tuple[Expr, ...], combine: Callable[[Any, Any], Any]
-) -> Expr:
-    """Combine the numbers that a sum or product begins with; drop integers 0 from a sum."""
-    if kind is p.Sum:
-        children = tuple(child for child in children if type(child) is not int or child) or (0,)
-    total, *rest = children
-    while rest and is_constant(total) and is_constant(rest[0]):
-        total = combine(total, rest.pop(0))
-    return kind((total, *rest)) if rest else total
 
 
 # -- common factors -------------------------------------------------------------------------------

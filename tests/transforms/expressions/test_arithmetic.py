@@ -48,7 +48,12 @@ def test_what_consists_of_numbers_is_computed(text: str, after: str) -> None:
         ("1 + a[i] + 2 + (1 + 2)", "1 + a[i] + 2 + 3"),
         ("1 + 2 + a[1 + i + 2]", "3 + a[i + 3]"),
         ("a[i] + 1 - 1", "a[i] + 1 - 1"),
-        ("a[i] + 0*3 - 7 // 2", "a[i] - 3"),
+        ("a[i] + 0*3 - 7 // 2", "a[i] + 0 - 3"),
+        ("0 + a[i] + 0", "0 + a[i] + 0"),  # 0.0 if a[i] is -0.0
+        ("a[i] - 0 - 0*3 + 1 - 1", "a[i] + 1 - 1"),
+        ("0.1*3*a[i]", "0.1*3*a[i]"),  # may be rounded to the type of a twice
+        ("0.5*3*a[i] + 0.1**3", "1.5*a[i] + 0.1**3"),
+        ("1e300**4*a[i]", "(1e+300)**4*a[i]"),
     ],
 )
 def test_real_numbers_are_added_in_the_order_that_was_written(text: str, after: str) -> None:
@@ -70,9 +75,43 @@ def test_folded_kernels_compute_the_same(dtype: str) -> None:
     assert_same_results(knl, lp.fold_constants(knl), {"a": np.arange(6).astype(dtype)})
 
 
-def test_no_zero_is_added() -> None:
-    knl = lp.fold_constants(lp.make_kernel("{ [i]: 0<=i<6 }", "out[i] = 2*a[i] + 0*4"))
-    assert instructions(knl) == ["i: out[i] = 2*a[i]"]
+def test_no_zero_is_added_to_integers() -> None:
+    data = [lp.GlobalArg("a", np.int32, shape=6), lp.GlobalArg("out", np.int64, shape=6)]
+    knl = lp.make_kernel("{ [i]: 0<=i<6 }", "out[i] = 0 + 2*a[i] + 0*4", data)
+    assert instructions(lp.fold_constants(knl)) == ["i: out[i] = 2*a[i]"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("prepare", [lambda knl: knl, lambda knl: lp.tag_inames(knl, "i:unr")])
+def test_every_bit_of_real_results_stays(dtype: Any, prepare: Any) -> None:
+    numbers = ["0", "0*3", "0.1*3", "(2 - 2)", "0.0", "1", "0.1 + 0.7"]
+    texts = [
+        f"{a} {op} {b}" for x in numbers for op in "+-*" for a, b in ((x, "a[i]"), ("a[i]", x))
+    ]
+    texts += [
+        "-(0*a[i])",
+        "a[i] - a[i]",
+        "a[i]/a[i]",
+        "a[i]**0",
+        "0.1**3*a[i]",
+        "a[i] + i - i*a[i]",
+    ]
+    values = np.array([0.0, -0.0, np.nan, np.inf, -1.5, 1e-45], dtype)
+    lines = [f"out[{k}, i] = {text}" for k, text in enumerate(texts)]
+    data = [lp.GlobalArg("a", dtype), lp.GlobalArg("out", dtype, shape=(len(texts), 6))]
+    target = lp.ExecutableCTarget()
+    knl = prepare(lp.make_kernel("{ [i]: 0<=i<6 }", lines, data, target=target))
+    out, again = (k(a=values)[1][0] for k in (knl, lp.fold_constants(knl)))
+    np.testing.assert_array_equal(np.nan_to_num(out, nan=7), np.nan_to_num(again, nan=7))
+    assert (np.signbit(out) == np.signbit(again)).all()
+
+
+def test_zero_is_subtracted_as_in_numpy() -> None:
+    lines = ["out[0, i] = a[i] - 0", "out[1, i] = -(0*a[i])", "out[2, i] = a[i] - 0*3"]
+    knl = lp.make_kernel("{ [i]: 0<=i<3 }", lines, target=lp.ExecutableCTarget())
+    a = np.array([0.0, -0.0, 1.0])
+    out = knl(a=a)[1][0]
+    assert (np.signbit(out) == np.signbit([a - 0, -(0 * a), a - 0 * 3])).all()
 
 
 # -- common factors -------------------------------------------------------------------------------
