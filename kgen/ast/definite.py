@@ -82,9 +82,7 @@ def _tracked(kernel: DeviceKernel) -> frozenset[str]:
     return frozenset(
         name
         for name, temporary in kernel.temporary_variables.items()
-        if temporary.initializer is None
-        and temporary.base_storage is None
-        and temporary.address_space != AddressSpace.GLOBAL
+        if temporary.initializer is None and temporary.address_space != AddressSpace.GLOBAL
     )
 
 

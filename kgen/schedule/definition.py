@@ -83,6 +83,9 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
     else:
         because = f"no instruction writes '{name}'"
         hint = f"write '{name}' before, make it an argument, or give it an initializer"
+    temporary = kernel.temporary_variables.get(name)
+    if temporary is not None and temporary.base_storage is not None and found.stale is None:
+        because += f"; what others store in '{temporary.base_storage}' is not its value"
     what = "another work-item wrote it last" if found.stale else "nothing can have written it"
     return MissingDefinitionError(
         f"'{found.read}' is read where {what}",

@@ -414,12 +414,13 @@ def _is_most(some: Set, sizes: Set) -> bool:
 
 
 def _must_be_written(kernel: PreparedKernel, array: object) -> bool:
-    """Tell whether only instructions give *array* its values, under its own name.
+    """Tell whether only instructions give *array* its values.
 
-    An argument is such an array if the user states that it is not an input, and reads it.
+    Temporaries that share storage get none from each other. An argument is such an array if the
+    user states that it is not an input, and reads it.
     """
     if isinstance(array, TemporaryVariable):
-        return array.initializer is None and array.base_storage is None
+        return array.initializer is None
     return (
         isinstance(array, ArrayArg)
         and array.is_input is False

@@ -36,6 +36,18 @@ def code(program: Any, target: Any = None) -> str:
     return str(text.device_code())
 
 
+@pytest.mark.parametrize("later", ["", "t[k] = 2*c[k]   {id=wt, dep=rt}\nt[k] = c[k]   {dep=wt}"])
+@pytest.mark.parametrize("threads", [None, 1, 3])
+@pytest.mark.parametrize("tags", ["", "l.0"])
+def test_what_another_temporary_left_is_no_value(later: str, threads: Any, tags: str) -> None:
+    first = "\n".join(TILES.splitlines()[1:3])
+    text = f"{first}\nd[l] = t[7 - l]   {{id=rt, dep=rs}}\n{later}"
+    knl = lp.alias_temporaries(tiles(text=text, tags=tags), "s,t", "both")
+    knl = knl.copy(target=lp.ExecutableCTarget(threads=threads))
+    with pytest.raises(lp.KgenError, match=r"'t.7 - l.' is read where nothing can have written"):
+        code(knl)
+
+
 def test_storage_is_a_union_as_code_has_it() -> None:
     knl = lp.alias_temporaries(tiles(), "s,t", base_name_prefix="both")
     assert "__local union\n  {\n    double s[8];\n    float t[8];\n  } both;" in code(knl)
