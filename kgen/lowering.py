@@ -13,7 +13,7 @@ from kgen.analysis.axes import has_axes
 from kgen.analysis.bounds import check_bounds, check_loops_bounded
 from kgen.analysis.held import check_held
 from kgen.analysis.infer import infer_types
-from kgen.analysis.layouts import check_layouts
+from kgen.analysis.layouts import check_layouts, sizes_of_separate_elements
 from kgen.analysis.operands import check_operands
 from kgen.analysis.ordering import check_accesses_ordered
 from kgen.analysis.shapes import infer_argument_shapes, infer_temporary_shapes
@@ -301,7 +301,7 @@ def _emit(
             device,
             functions,
             lowered.host,
-            kernel.assumptions,
+            sizes_of_separate_elements(kernel),
             lowered.schedule.host_inames,
             None if statements is None else note,
         )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from kgen.host.program import HostProgram
 
-__all__ = ["Extent", "extent_on_host", "reject_overlap", "reject_shared_elements"]
+__all__ = ["Extent", "extent_on_host", "reject_overlap", "reject_shared_elements", "shared_pair"]
 
 #: Steps that the search for a common element may take, before bounds have to do.
 _MAX_WORK: Any = 1000
+
+#: How many elements are searched for two at one address.
+_MAX_ELEMENTS: Final = 1 << 20
 
 #: The memory of an array, and its layout: an address, shape, strides, bytes of an element.
 Extent = tuple[Any, int, tuple[int, ...], tuple[int, ...], int]
@@ -62,9 +65,44 @@ def reject_shared_elements(reject: Callable[..., Any], /, **arrays: Any) -> None
             reject(
                 f"elements of argument '{name}' overlap in memory, and the kernel writes '{name}'",
                 because=f"its shape is {tuple(array.shape)} and its strides are {array.strides} "
-                f"bytes, for elements of {array.dtype.itemsize} bytes",
-                hint=f"pass {name}.copy()",
+                f"bytes, for elements of {array.dtype.itemsize} bytes" + _pair_text(name, array),
+                hint=f"pass {name}=... with strides that keep its elements apart",
             )
+
+
+def _pair_text(name: str, array: Any) -> str:
+    pair = shared_pair(array.shape, array.strides)
+    if pair is None:
+        return ""
+    one, other = (f"{name}[{', '.join(map(str, index))}]" for index in pair)
+    return f": {one} and {other} begin at one address"
+
+
+def shared_pair(
+    shape: Sequence[int], strides: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return two elements at one address, ``None`` if there are none among the first ones.
+
+    >>> shared_pair((3, 6), (4, 1))
+    ((0, 4), (1, 0))
+    """
+    counts, left = [0] * len(shape), _MAX_ELEMENTS
+    for k, axis in enumerate(sorted(range(len(shape)), key=lambda axis: abs(strides[axis]))):
+        others = len(shape) - k - 1
+        counts[axis] = min(shape[axis], max(2, left >> others))
+        left //= max(counts[axis], 1)
+    places = np.zeros(counts, np.int64)
+    for axis, (count, stride) in enumerate(zip(counts, strides, strict=True)):
+        along = [1] * len(shape)
+        along[axis] = count
+        places += stride * np.arange(count).reshape(along)
+    flat = places.ravel()
+    order = np.argsort(flat, kind="stable")
+    same = np.flatnonzero(np.diff(flat[order]) == 0)
+    if not len(same):
+        return None
+    one, other = (np.unravel_index(order[same[0] + k], counts) for k in (0, 1))
+    return tuple(map(int, one)), tuple(map(int, other))
 
 
 def _overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:

@@ -16,6 +16,7 @@ from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.options import Options
 from kgen.ir.types import kind_of
 from kgen.runtime.layouts import FreeLayout
+from kgen.runtime.overlap import shared_pair
 from kgen.targets.module import ArgumentInfo
 
 __all__ = ["CallChecker", "reject_masked", "reject_read_only"]
@@ -86,12 +87,33 @@ class CallChecker:
         """Reject sizes that break an assumption of the kernel."""
         for condition in self.host.conditions:
             if not evaluate(condition, dict(sizes)):
+                self._explain_layouts(sizes)
                 shown = ", ".join(f"{name} = {sizes[name]}" for name in variable_names(condition))
                 self.reject(
                     f"{shown} breaks the assumption '{to_text(condition)}'",
                     because="the code was generated for sizes that satisfy it",
                     hint="make the kernel with weaker assumptions; or, if it computes with loop "
                     "variables, with index_dtype=numpy.int64",
+                )
+
+    def _explain_layouts(self, sizes: Mapping[str, Any]) -> None:
+        """Reject sizes for which elements of an output share memory."""
+        for arg in self.host.outputs:
+            extents, strides = arg.shape or (), arg.strides or ()
+            shape = tuple(int(evaluate(extent, dict(sizes))) for extent in extents)
+            steps = tuple(int(evaluate(stride, dict(sizes))) for stride in strides)
+            if len(steps) != len(shape) or any(extent < 0 for extent in shape):
+                continue
+            pair = shared_pair(shape, steps)
+            if pair is not None:
+                one, other = (f"{arg.name}[{', '.join(map(str, index))}]" for index in pair)
+                self.reject(
+                    f"elements of array '{arg.name}' share memory, and the kernel writes "
+                    f"'{arg.name}'{_sizes_text(extents, sizes)}",
+                    because=f"{one} and {other} are in one place: its strides are "
+                    f"{_tuple_text(strides)} elements, and its shape is {shape}",
+                    hint=f"declare '{arg.name}' without strides, or with strides that grow with "
+                    "its shape",
                 )
 
     def _explain_names(self, given: Mapping[str, Any]) -> None:

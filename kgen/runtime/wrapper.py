@@ -18,6 +18,7 @@ from kgen.host.program import (
     HostProgram,
     SizeSource,
     SizeStep,
+    has_no_gaps,
     is_dense,
     strides_fit,
     variable_extents,
@@ -426,21 +427,16 @@ class WrapperBuilder:
         return [*rejected, *self.allocate_missing(optional), *self.check_elements()]
 
     def check_elements(self) -> list[ast.stmt]:
-        """Reject outputs with elements that share memory, if calls choose their strides.
+        """Reject outputs with elements that share memory, if their strides are not constant.
 
-        Elements of a declared layout may: the kernel accesses other ones.
+        Those of outputs without gaps do not; about constant strides, ``conditions`` decide.
         """
         if self.options.skip_arg_checks:
             return []
-        chosen = {
-            step.name
-            for step in self.host.size_steps
-            if any(source.attribute == "strides" for source in step.sources)
-        }
         layouts = [
             arg
             for arg in self.host.outputs
-            if not chosen.isdisjoint(variable_names(*(arg.strides or ())))
+            if variable_names(*(arg.strides or ())) and not has_no_gaps(arg)
         ]
         check = self.own(
             "elements", lambda builder: partial(reject_shared_elements, builder.checker.reject)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.ir.expr import to_text
+from kgen.lowering import generate_module
 
 
 def lowered(layout: str, name: str) -> str:
@@ -65,3 +69,60 @@ def test_elements_that_are_not_written_do_not_count() -> None:
                 lp.generate_body(knl)
         else:
             assert "out[3 * i + j]" in lp.generate_body(knl)
+
+
+def copy_of(strides: Any, target: Any, text: str = "out[i, j] = a[i, j]") -> Any:
+    out = lp.GlobalArg("out", np.float32, shape="n, m", strides=strides, is_input=False)
+    args = [lp.GlobalArg("a", np.float32, shape="n, m"), out, ...]
+    return lp.make_kernel("{ [i, j]: 0 <= i < n and 0 <= j < m }", text, args, target=target)
+
+
+@pytest.mark.parametrize(
+    ("strides", "sizes", "pair"),
+    [
+        ((4, 1), (3, 5), r"out\[0, 4\] and out\[1, 0\]"),
+        ((1, 2), (3, 5), r"out\[0, 1\] and out\[2, 0\]"),
+        ("m - 2, 1", (2, 6), r"out\[0, 4\] and out\[1, 0\]"),
+        ((4, 1), (3, 4), None),
+        ((4, 1), (1, 9), None),
+        ((-4, 1), (3, 4), None),
+        ("m + 2, 1", (2, 6), None),
+    ],
+)
+@pytest.mark.parametrize("is_passed", [False, True])
+def test_outputs_of_any_size_have_separate_elements(
+    strides: Any, sizes: tuple[int, int], pair: str | None, is_passed: bool
+) -> None:
+    knl = copy_of(strides, lp.ExecutableCTarget())
+    a = np.arange(np.prod(sizes), dtype=np.float32).reshape(sizes)
+    passed = {}
+    if is_passed and pair is not None:
+        steps = (sizes[1] - 2, 1) if isinstance(strides, str) else strides
+        memory = np.zeros(99, np.float32)
+        passed["out"] = np.lib.stride_tricks.as_strided(memory, sizes, [4 * s for s in steps])
+    if pair is None:
+        np.testing.assert_array_equal(knl(a=a)[1][0], a)
+    else:
+        with pytest.raises(lp.InvocationError, match=pair):
+            knl(a=a, **passed)
+
+
+def test_outputs_on_devices_have_separate_elements(device: Any) -> None:
+    knl = copy_of((4, 1), lp.PyOpenCLTarget())
+    with pytest.raises(lp.InvocationError, match=r"out\[0, 4\] and out\[1, 0\]"):
+        device(knl, a=np.ones((3, 5), np.float32))
+
+
+def test_rows_may_overlap_where_nothing_is_written() -> None:
+    """The first three entries of each row fit, whatever its length is."""
+    text = "out[i, j] = a[i, j]   {if=j < 3}"
+    knl = lp.set_options(copy_of((4, 1), lp.ExecutableCTarget(), text), fill_value=0)
+    a = np.arange(18, dtype=np.float32).reshape(3, 6)
+    np.testing.assert_array_equal(knl(a=a)[1][0][:, :3], a[:, :3])
+
+
+@pytest.mark.parametrize("target", [lp.CTarget(), lp.PyOpenCLTarget(), lp.CudaTarget()])
+def test_programs_of_all_targets_state_the_sizes(target: Any) -> None:
+    knl = lp.add_dtypes(copy_of((4, 1), target), {"a": np.float32})
+    module = generate_module(knl.default_entrypoint)
+    assert "m < 5" in " ".join(map(to_text, module.conditions))
