@@ -30,6 +30,8 @@ from kgen.ir.types import AddressSpace
 from kgen.lowering import lower
 from kgen.targets.c import CTarget
 from kgen.targets.cuda import CudaTarget
+from kgen.targets.opencl import OpenCLTarget
+from kgen.transforms.select import NothingSelectedError
 from kgen.transforms.storage.stages import is_window
 from tests.random import choices
 from tests.random.choices import Draw
@@ -78,6 +80,8 @@ __all__ = [
 
 _HOST, _DEVICE = CTarget(), CudaTarget()
 _THREADS = CTarget(threads=None)
+#: What programs of devices run on besides.
+_OTHERS = (CTarget(threads=1), _THREADS, OpenCLTarget())
 
 #: Warnings of races of work-items.
 _RACES = r".*(from several work-items|based on local IDs)"
@@ -481,6 +485,54 @@ class Transformer:
         name = self.draw(choices.sampled_from(self.short))
         return Step("tag_inames", (f"{name}:l.{self.draw(choices.integers(0, 1))}",))
 
+    def separate_axes(self) -> Step | None:
+        """Give the last instructions on some axes loops of their own on the same axes."""
+        axes = {n: self._axes_of(n) for n in sorted(self.kernel.inames)}
+        on_axes = [
+            insn
+            for insn in self.kernel.instructions
+            if any(axes[n] and len(self.inside[n]) > 1 for n in insn.within_inames)
+        ]
+        if len(on_axes) < 2:
+            return None
+        chosen = on_axes[self.draw(choices.integers(1, len(on_axes) - 1)) :]
+        around = frozenset[str].intersection(*(insn.within_inames for insn in chosen))
+        names = [n for n in sorted(around) if axes[n]]
+        if not names:
+            return None
+        if self.draw(choices.integers(0, 3)) == 0:
+            names = [self.draw(choices.sampled_from(names))]
+        within = " or ".join(f"id:{insn.id}" for insn in chosen)
+        tags = {n: axes[n] for n in names}
+        return Step("duplicate_inames", (tuple(names),), (("within", within), ("tags", tags)))
+
+    def reuse_axis(self) -> Step | None:
+        """Put a loop on an axis that a loop of other instructions is on."""
+        on_axes: dict[str, set[str]] = {}
+        for name in sorted(self.kernel.inames):
+            if axis := self._axes_of(name):
+                on_axes.setdefault(axis, set()).update(self.inside[name])
+        pairs = [
+            (loop, axis)
+            for loop in self.loops
+            for axis, insns in on_axes.items()
+            if insns.isdisjoint(self.inside[loop])
+        ]
+        if not pairs:
+            return None
+        loop, axis = self.draw(choices.sampled_from(pairs))
+        if loop in self.short and self.draw(choices.booleans()):
+            return Step("tag_inames", (f"{loop}:{axis}",))
+        return _split(loop, self.draw(choices.integers(2, 7)), *self._outer_or_inner(axis))
+
+    def _outer_or_inner(self, axis: str) -> tuple[str | None, str | None]:
+        return (axis, None) if axis.startswith("g") else (None, axis)
+
+    def _axes_of(self, name: str) -> str:
+        """Return the axis that a loop is on, as text; nothing if it is on none."""
+        tags = self.kernel.iname_tags_of_type(name, AxisTag)
+        return next((str(tag) for tag in tags if re.fullmatch(r"[gl]\.\d", str(tag))), "")
+
     def _sizes(self) -> list[str]:
         return sorted(self.kernel.all_params() & {"n", "m"})
 
@@ -614,6 +666,8 @@ _PIPELINES: tuple[Callable[[Transformer], Step | None], ...] = (
     *(Transformer.privatize_temporaries,) * 2,
     Transformer.buffer_array,
     Transformer.tag_work_items,
+    Transformer.separate_axes,
+    Transformer.reuse_axis,
     Transformer.set_temporary_address_space,
     Transformer.expand_subst,
     Transformer.fold_constants,
@@ -712,6 +766,9 @@ class _Attempts:
 
     def make(self, step: Step) -> None:
         """Try a transformation. One that breaks down stays: then the program is wrong."""
+        if not self._is_named_everywhere(step):
+            self.refused.append(step)
+            return
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", _CHANGED, KgenWarning)
@@ -723,6 +780,28 @@ class _Attempts:
             self.accepted.append(step)
         else:
             self.accepted.append(step)
+
+    def _is_named_everywhere(self, step: Step) -> bool:
+        """Tell whether what a step names exists on the other targets that programs run on.
+
+        Reductions become other loops there.
+        """
+        if not any(each.function == "realize_reduction" for each in self.accepted):
+            return True
+        return all(self._is_named_on(target, step) for target in _OTHERS)
+
+    def _is_named_on(self, target: TargetBase, step: Step) -> bool:
+        try:
+            unit = self.program.make(target=target)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for each in (*self.accepted, step):
+                    unit = each(unit)
+        except NothingSelectedError:
+            return False
+        except Exception:
+            return True  # which checks will find, or refuse
+        return True
 
     def has_schedule(self) -> bool:
         """Tell whether there is a schedule, without a race that is warned of; note why not."""
@@ -758,6 +837,14 @@ class _Attempts:
             count = len(self.accepted)
             self.make(step)
             if step.function in STORING and len(self.accepted) > count:
+                self.undo_unscheduled()
+
+    def share_axes(self) -> None:
+        """Try to put other loops on the axes that are in use; what has no schedule is undone."""
+        for _ in range(self.draw(choices.sampled_from((0, 1, 1, 2)))):
+            count = len(self.accepted)
+            self.make_one_of((Transformer.separate_axes, Transformer.reuse_axis))
+            if len(self.accepted) > count:
                 self.undo_unscheduled()
 
     def make_some(
@@ -884,6 +971,7 @@ def device_programs(draw: Draw) -> Program:
     for axis, loop in enumerate(shared[: draw(choices.integers(1, 2))]):
         attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
     attempts.put_reductions_on_axes(drawn, len(attempts.accepted))
+    attempts.share_axes()
     return attempts.make_some()
 
 
@@ -913,6 +1001,7 @@ def thread_programs(draw: Draw) -> Program:
     for axis, loop in enumerate(loops):
         attempts.make(_on_threads(draw, loop.name, axis))
     attempts.put_reductions_on_axes(drawn, len(loops))
+    attempts.share_axes()
     return attempts.make_some()
 
 
@@ -1029,6 +1118,7 @@ def _with_fetches(draw: Draw, *, has_axes: bool, target: str = "CTarget") -> _At
         for axis, loop in enumerate(loops):
             attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
         attempts.put_reductions_on_axes(drawn, len(loops))
+        attempts.share_axes()
     for loop in drawn.loops:
         if loop.name in attempts.kernel.inames and draw(choices.booleans()):
             attempts.make(Step("split_iname", (loop.name, draw(choices.integers(2, 7)))))
@@ -1048,6 +1138,7 @@ def local_programs(draw: Draw) -> Program:
     attempts.make(Step("tag_inames", (", ".join(f"{name}:l.0" for name in tiles),)))
     if draw(choices.booleans()):
         attempts.make(_on_axis(draw, drawn.loops[0].name, draw(choices.sampled_from("gs")), 0))
+    attempts.share_axes()
     return attempts.make_some()
 
 
