@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 import cgen
+import numpy as np
 
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyLanguage, ComplexStyle
@@ -56,27 +57,26 @@ def _float_floor_div(kind: str, fmod: str, floor: str) -> list[cgen.Generable]:
     ]
 
 
-def _power(kind: str) -> list[cgen.Generable]:
-    """Write exponentiation by squaring; a negative exponent gives the truncated result."""
-    return [
-        cgen.If(
-            cgen.Line("b < 0"),
-            cgen.Statement("return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0"),
-        ),
-        *_unsigned_power(kind),
-    ]
+def _power(kind: str, name: str, unsigned: str, *, is_signed: bool) -> list[cgen.Generable]:
+    """Write exponentiation by squaring, modulo the values of the type *unsigned*.
 
+    *kind* is the type *name* after the qualifier of a variant, if there are several.
 
-def _unsigned_power(kind: str) -> list[cgen.Generable]:
+    A negative exponent gives the result truncated to an integer, and 0 for the base 0.
+    """
+    wide = kind.removesuffix(name) + unsigned
     step = [
-        cgen.If(cgen.Line("b % 2 != 0"), cgen.Statement("result *= a")),
+        cgen.If(cgen.Line("b % 2 != 0"), cgen.Statement("result *= factor")),
         cgen.Statement("b /= 2"),
-        cgen.If(cgen.Line("b != 0"), cgen.Statement("a *= a")),
+        cgen.Statement("factor *= factor"),
     ]
+    negative = "return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0"
     return [
-        cgen.Initializer(cgen.Value(kind, "result"), "1"),
+        *([cgen.If(cgen.Line("b < 0"), cgen.Statement(negative))] if is_signed else []),
+        cgen.Initializer(cgen.Value(wide, "result"), "1"),
+        cgen.Initializer(cgen.Value(wide, "factor"), f"({wide}) a"),
         cgen.While(cgen.Line("b != 0"), cgen.Block(step)),
-        cgen.Statement("return result"),
+        cgen.Statement(f"return ({kind}) result"),
     ]
 
 
@@ -164,7 +164,6 @@ HELPERS: Final[Mapping[str, Helper]] = {
     "mod": Helper(_floor_mod),
     "mul_hi": Helper(_high_half),
     "native_divide": Helper(partial(returned, "a / b")),
-    "pow": Helper(_power),
     "radians": Helper(partial(_scaled, "0.017453292519943295"), "a"),
     "rotate": Helper(_rotated),
     "sign": Helper(partial(returned, "a > 0 ? 1 : a < 0 ? -1 : a == 0 ? a : 0"), "a"),
@@ -182,10 +181,14 @@ def find_helper(target: CFamilyLanguage, name: str, dtype: NumpyType) -> Helper 
         if name == "mod":
             return Helper(partial(_float_mod, fmod=fmod))
         return Helper(partial(_float_floor_div, fmod=fmod, floor=floor))
-    if name == "pow" and dtype.kind == "u":
-        return Helper(_unsigned_power)
     if name == "pow" and dtype.is_complex():
         return Helper(partial(_complex_power, target=target, dtype=dtype))
+    if name == "pow" and dtype.is_integral():
+        # narrower types would become int, whose overflow is undefined
+        is_long = dtype.itemsize == 8
+        unsigned = target.type_name(NumpyType(np.dtype(np.uint64))) if is_long else "unsigned int"
+        own = target.type_name(dtype)
+        return Helper(partial(_power, name=own, unsigned=unsigned, is_signed=dtype.kind != "u"))
     return target.functions.helpers.get(name) or HELPERS.get(name)
 
 
