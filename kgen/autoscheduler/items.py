@@ -51,6 +51,8 @@ EACH = 4
 ROWS = 8
 #: Warps side by side in such a row.
 WARPS = 4
+#: The sides of a matrix product with enough tiles of sums in registers for a device.
+WIDE = 512
 #: The sides of a tile of a matrix product.
 BLOCK = 16
 #: Those of the tile of a work-group whose work-items have many sums each.
@@ -415,9 +417,11 @@ class OnItems:
         if found is None:
             return
         i, j, k, _ = found
+        are_whole = _has_whole_tiles(nest, *found)
         for family in (product_on_tensor_cores, product_on_items):
-            choices = family(self.machine, nest, *found)
-            if choices is not None and _has_whole_tiles(nest, *found):
+            are_wide = family is product_on_items and _are_wide(nest, i, j)
+            choices = family(self.machine, nest, *found) if are_whole or are_wide else None
+            if choices is not None:
                 yield choices.steps(choices.first)
         steps = [
             step(split_iname, i, BLOCK, outer_tag="g.1", inner_tag="l.1"),
@@ -434,6 +438,11 @@ class OnItems:
 def _has_whole_tiles(nest: Nest, i: str, j: str, k: str, _: str) -> bool:
     """Tell whether tiles of a matrix product are known to be whole."""
     return nest.divides(SIDE, i) and nest.divides(SIDE, j) and nest.divides(BLOCK, k)
+
+
+def _are_wide(nest: Nest, i: str, j: str) -> bool:
+    """Tell whether a matrix product may have many tiles in both directions."""
+    return all((nest.trips(name) or WIDE) >= WIDE for name in (i, j))
 
 
 def _axis_name(names: Mapping[str, str], index: Expr, array: str) -> str:

@@ -78,7 +78,8 @@ def product_on_items(
 
     Each work-item has ``i_each`` x ``j_each`` sums, in pieces of *lanes* adjacent elements, of
     which neighbours have the next ones. Tiles are fetched in vectors of *lanes*. Those of factors
-    whose adjacent elements are along the sum, ``a[i, k]`` or ``b[j, k]``, can be transposed.
+    whose adjacent elements are along the sum, ``a[i, k]`` or ``b[j, k]``, can be transposed. Tiles
+    that may be partial can have code of their own (*slabs*).
     """
     factors = dict(nest.factors(i, j, k))
     if len(factors) != 2:
@@ -88,6 +89,7 @@ def product_on_items(
     size = nest.itemsize()
     most = _VECTOR // size or 1
     lengths = [nest.trips(name) for name in (i, j, k)]
+    is_whole = all(nest.divides(64, name) for name in (i, j)) and nest.divides(16, k)
     is_even = all(nest.divides(most, name) for name in (i, j, k))
     params: dict[str, Values] = {
         f"{i}_items": (4, 8, 16, 32),
@@ -101,6 +103,8 @@ def product_on_items(
         f"{k}_unroll": (False, True),
         "stages": (1, 2, 3),
     }
+    if not is_whole:
+        params["slabs"] = (False, True)
     items = f"{i}_items * {j}_items"
     tiles = {name: f"{name}_items * {name}_each" for name in (i, j)}
     limit = most_items(machine)
@@ -124,20 +128,24 @@ def product_on_items(
     sums = first[f"{i}_each"], first[f"{j}_each"]
     first |= {f"{k}_tile": 16, "lanes": min(params["lanes"][-1], *sums)}
     first |= {f"turn_{array}": True for array in turned}
-    first |= {"registers": is_even and most > 1, f"{k}_unroll": True}
+    first |= {"registers": is_even and most > 1, f"{k}_unroll": is_whole}
+    first |= {} if is_whole else {"slabs": True}
     bytes_of_tiles = 16 * 16 * size * sum(sums)
-    first["stages"] = 2 if 2 * bytes_of_tiles < machine.local_memory else 1
-    whole = all(nest.divides(64, name) for name in (i, j)) and nest.divides(16, k)
-    return Choices(params, tuple(restrictions), family.steps, first, are_right=whole)
+    first["stages"] = 2 if is_whole and 2 * bytes_of_tiles < machine.local_memory else 1
+    return Choices(params, tuple(restrictions), family.steps, first, are_right=is_whole)
 
 
 def _sums_along(nest: Nest, name: str) -> int:
-    """Return how many sums a work-item has along a loop: eight where tiles are whole, or long."""
+    """Return how many sums a work-item has along a loop.
+
+    They are four where tiles may be partial: in those, each sum has conditions of its own, and a
+    larger tile takes too long.
+    """
     if nest.itemsize() > _VECTOR // 2:
         return 4
-    trips = nest.trips(name)
-    is_long = nest.divides(128, name) if nest.divides(64, name) else (trips or 512) >= 512
-    return 8 if is_long else 4
+    if nest.divides(64, name):
+        return 8 if nest.divides(128, name) else 4
+    return 8 if nest.divides(16, name) and (nest.trips(name) or 512) >= 512 else 4
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ class _ProductOnItems:
         """Return the steps of a configuration."""
         k = self.k
         result = [*self._split(self.i, 1, config), *self._split(self.j, 0, config)]
-        result.append(step(split_iname, k, config[f"{k}_tile"]))
+        result.append(step(split_iname, k, config[f"{k}_tile"], **self._slabs(config)))
         result += self._batch()
         for array in self.arrays:
             result += self._fetch(array, config)
@@ -183,7 +191,8 @@ class _ProductOnItems:
         items, each = config[f"{name}_items"], config[f"{name}_each"]
         piece = self._piece(name, config)
         near = f"{name}_near"
-        result = [step(split_iname, name, items * each, outer_tag=f"g.{axis}", inner_iname=near)]
+        options = {"outer_tag": f"g.{axis}", "inner_iname": near, **self._slabs(config)}
+        result = [step(split_iname, name, items * each, **options)]
         if each > piece:
             pieces = {"outer_iname": f"{name}_piece", "inner_iname": f"{name}_part"}
             result.append(step(split_iname, near, items * piece, outer_tag="ilp", **pieces))
@@ -191,6 +200,10 @@ class _ProductOnItems:
         names = {"outer_iname": f"{name}_item", "inner_iname": f"{name}_sum"}
         tags = {"outer_tag": f"l.{axis}", "inner_tag": "ilp"}
         return [*result, step(split_iname, near, piece, **names, **tags)]
+
+    def _slabs(self, config: Configuration) -> dict[str, Any]:
+        """Return the option of a split by which the last tile has code of its own."""
+        return {"slabs": (0, 1)} if config.get("slabs") else {}
 
     def _pieces(self, name: str, config: Configuration) -> list[str]:
         """Return the loop over the pieces that a work-item has, if there are several."""

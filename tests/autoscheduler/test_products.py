@@ -59,3 +59,19 @@ def test_panels_of_transposed_factors_are_packed(a: str, b: str) -> None:
     assert "add_prefetch(knl, 'b'" in str(schedule)
     given, expected = drawn(a, b, np.float32, 300)
     np.testing.assert_allclose(schedule(knl)(**given)[1][0], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("b", FACTORS_B)
+@pytest.mark.parametrize("sizes", ["n >= 1", "n >= 1 and n mod 4 = 0"])
+def test_partial_tiles_have_code_of_their_own(sizes: str, b: str, tmp_path: Path) -> None:
+    data = [lp.GlobalArg("a, b, out", np.float32, shape="n, n"), ...]
+    text, domain = f"out[i, j] = sum(k, a[i, k]*{b})", "{ [i, j, k]: 0 <= i, j, k < n }"
+    knl = lp.make_kernel(domain, text, data, assumptions=sizes, target=lp.CudaTarget())
+    schedule = lp.find_schedule(knl)
+    assert "slabs=(0, 1)" in str(schedule)
+    program = HostCuda(schedule(knl), tmp_path)
+    for n in (4, 64, 136):
+        given, expected = drawn(FACTORS_A[0], b, np.float32, n)
+        out = np.zeros((n, n), np.float32)
+        assert program({**given, "out": out, "n": n}, order="any")
+        np.testing.assert_allclose(out, expected, rtol=1e-5)
