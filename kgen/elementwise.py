@@ -14,7 +14,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
 from kgen.ready.arguments import context_first, read_arguments, reject_given
-from kgen.ready.c_text import parse_functions, with_macros
+from kgen.ready.c_text import parse_preamble, with_macros
 from kgen.ready.indices import Indices
 from kgen.ready.passed import read_call
 from kgen.ready.places import Place
@@ -75,8 +75,8 @@ class ElementwiseKernel(Tunable):
         self.options = options
         self.schedule = dict(schedule or {})
         preamble, operation = with_macros(preamble, f"{loop_prep} {operation}")
-        functions = parse_functions(preamble)
-        self.signature = Signature(name, read_arguments(arguments), functions)
+        known = parse_preamble(preamble, operation, str(arguments))
+        self.signature = Signature(name, read_arguments(arguments, known.types), known)
         self._operation = operation
         self._plain = plain_arrays(
             self.signature, lambda scope: read_statements(operation, "operation", scope, ["i"])
@@ -123,6 +123,7 @@ class ElementwiseKernel(Tunable):
             index_dtype=index_dtype,
             assumptions=indices.assume(index_dtype),
             options={"restrict": restrict, "build_options": self.options or ()},
+            preambles=self.signature.preambles(target),
             silenced_warnings=[
                 f"write_race({name})" for name in program.scattered(indices.element)
             ],

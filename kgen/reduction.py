@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
@@ -15,14 +16,16 @@ from kgen.errors import InvocationError, KernelError
 from kgen.frontend import make_kernel
 from kgen.ir.data import GlobalArg, TemporaryVariable
 from kgen.ir.expr import Expr, Reduction
-from kgen.ir.instruction import Assignment
+from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
 from kgen.ready.arguments import context_first, read_arguments, reject_given
-from kgen.ready.c_text import CArgument, parse_functions, with_macros
-from kgen.ready.expressions import Scope, to_value
+from kgen.ready.c_functions import leaves_of, stored_at
+from kgen.ready.c_text import CArgument, parse_preamble, with_macros
+from kgen.ready.c_types import Dtype
+from kgen.ready.expressions import Scope, to_values
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.operations import operation_of, read_combination
@@ -30,9 +33,14 @@ from kgen.ready.passed import read_call
 from kgen.ready.places import Place, as_axes, axes_around, check_output, new_array, output_axes
 from kgen.ready.shortcut import shortcut_for
 from kgen.ready.snippet import Signature, allocator_of, call_options, fit, plain_arrays
+from kgen.ready.structures import is_structure, leaf_types
 from kgen.ready.tuned import Tunable, defaults_of
+from kgen.transforms.loops.tag import tag_inames
 
 __all__ = ["ReductionKernel"]
+
+#: The loop of the work-item that stores a structure.
+_ITEM: Final = "kgen_item"
 
 
 class ReductionKernel(Tunable):
@@ -85,20 +93,24 @@ class ReductionKernel(Tunable):
         self.schedule = dict(schedule or {})
         if arguments is None:
             arguments = [CArgument("in", self.dtype_out, is_array=True)]
-        declared = read_arguments(arguments)
+        texts = [text for text in (map_expr, reduce_expr, neutral) if isinstance(text, str)]
+        header, _ = with_macros(preamble, "")
+        known = parse_preamble(header, *texts, str(arguments))
+        declared = read_arguments(arguments, known.types)
         if map_expr is None:
             map_expr = f"{declared[0].name}[i]"
-        header, map_expr = with_macros(preamble, map_expr)
+        _, map_expr = with_macros(preamble, map_expr)
         _, reduce_expr = with_macros(preamble, reduce_expr)
-        functions = parse_functions(header)
-        self.signature = Signature(name, declared, functions)
+        if isinstance(neutral, str):
+            _, neutral = with_macros(preamble, neutral)
+        self.signature = Signature(name, declared, known)
         if any(one.name == "out" for one in declared):
             raise KernelError(
                 "an argument is called 'out', which is the name of the result", kernel=name
             )
         self._map = map_expr
         self._combination = read_combination(
-            reduce_expr, "reduce_expr", self.dtype_out, neutral, functions
+            reduce_expr, "reduce_expr", self.dtype_out, neutral, known
         )
         self._operation = operation_of(self._combination)
         self._plain = plain_arrays(self.signature, self._mapped)
@@ -106,7 +118,8 @@ class ReductionKernel(Tunable):
         self._begin(wisdom, declared, preamble, *operation)
 
     def _mapped(self, scope: Scope) -> Expr:
-        return to_value(self._map, "map_expr", scope, self.dtype_out)
+        values = to_values(self._map, "map_expr", scope, self.dtype_out)
+        return values[0] if len(values) == 1 else values
 
     # -- the kernel -----------------------------------------------------------------------
 
@@ -143,7 +156,7 @@ class ReductionKernel(Tunable):
             return self._along_axis(target, along, index_dtype, is_gpu=is_gpu, **settings)
         indices = Indices(self.signature.size, rank, step)
         if is_gpu or rank > 1 or step not in (None, 1):
-            knl = self._make(target, [indices], index_dtype)
+            knl = self._make(target, [indices], index_dtype, is_gpu=is_gpu)
             if is_gpu:
                 return schedules.reduction_of_all(
                     knl, indices.inames, in_one_group=in_one_group, **settings
@@ -151,35 +164,32 @@ class ReductionKernel(Tunable):
             return schedules.reduction_on_host(knl, indices.inames, **settings)
         lanes = settings.pop("lanes", self._lanes)
         main, rest = indices.in_lanes(lanes)
-        knl = self._make(target, [main, rest], index_dtype)
+        knl = self._make(target, [main, rest], index_dtype, is_gpu=False)
         return schedules.reduction_in_lanes(knl, main.inames, in_one_group=in_one_group, **settings)
 
-    def _make(self, target: TargetBase, parts: list[Indices], index_dtype: Any) -> TranslationUnit:
+    def _make(
+        self, target: TargetBase, parts: list[Indices], index_dtype: Any, *, is_gpu: bool
+    ) -> TranslationUnit:
         """Return the kernel that reduces all elements, given as some disjoint parts."""
         whole = parts[0]
         reductions = [
             Reduction(self._operation, part.inames, self._mapped(self.signature.scope(part)))
             for part in parts
         ]
-        names = [f"total_{k}" for k in range(len(parts) - 1)]
-        steps = [
-            Assignment(p.Variable(name), reduction, id=name)
-            for name, reduction in zip(names, reductions, strict=False)
-        ]
-        total = functools.reduce(self._combination.of, [*map(p.Variable, names), reductions[-1]])
-        return make_kernel(
-            [part.domain for part in parts],
-            [*steps, Assignment(p.Variable("out"), total, id="store")],
+        totals = _Totals(self.dtype_out, in_one_item=is_gpu)
+        found = [totals.of(f"total_{k}", one) for k, one in enumerate(reductions[:-1])]
+        found.append(totals.last(reductions[-1]))
+        total = functools.reduce(self._combination.of, found)
+        totals.store(p.Variable("out"), total)
+        knl = make_kernel(
+            [*(part.domain for part in parts), *totals.domains],
+            totals.steps,
             [
                 *self.signature.declare(whole, self._plain, index_dtype),
-                GlobalArg("out", self.dtype_out, shape=()),
+                GlobalArg("out", self.dtype_out, shape=(), is_input=False),
             ],
-            temporary_variables={
-                name: TemporaryVariable(
-                    name, self.dtype_out, shape=(), address_space=AddressSpace.PRIVATE
-                )
-                for name in names
-            },
+            temporary_variables=totals.temporaries,
+            preambles=self.signature.preambles(target, self.dtype_out),
             seq_dependencies=True,
             name=self.name,
             target=target,
@@ -187,6 +197,7 @@ class ReductionKernel(Tunable):
             assumptions=whole.assume(index_dtype),
             options={"insert_gbarriers": True, "build_options": self.options or ()},
         )
+        return totals.schedule(knl)
 
     def _along_axis(
         self, target: TargetBase, along: str, index_dtype: Any, *, is_gpu: bool, **schedule: Any
@@ -194,25 +205,35 @@ class ReductionKernel(Tunable):
         indices = Indices(self.signature.size, rank=3)
         outer, middle, inner = indices.inames
         value = Reduction(self._operation, (middle,), self._mapped(self.signature.scope(indices)))
+        totals = _Totals(
+            self.dtype_out, frozenset([outer, inner]), in_one_item=is_gpu and along == "rows"
+        )
+        total = totals.last(value)
         shape = (indices.sizes[0], indices.sizes[2])
         place = p.Variable("out")[p.Variable(outer), p.Variable(inner)]
         domains = [
             f"{{ [{outer}, {inner}]: 0 <= {outer} < {shape[0]} and 0 <= {inner} < {shape[1]} }}",
             f"{{ [{middle}]: 0 <= {middle} < {indices.sizes[1]} }}",
+            *totals.domains,
         ]
+        totals.store(place, total)
         knl = make_kernel(
             domains,
-            [Assignment(place, value, id="store")],
+            totals.steps,
             [
                 *self.signature.declare(indices, self._plain, index_dtype),
-                GlobalArg("out", self.dtype_out, shape=shape),
+                GlobalArg("out", self.dtype_out, shape=shape, is_input=False),
             ],
+            temporary_variables=totals.temporaries,
+            preambles=self.signature.preambles(target, self.dtype_out),
+            seq_dependencies=True,
             name=self.name,
             target=target,
             index_dtype=index_dtype,
             assumptions=indices.assume(index_dtype),
             options={"build_options": self.options or ()},
         )
+        knl = totals.schedule(knl)
         return schedules.reduction_along(knl, indices.inames, along, is_gpu=is_gpu, **schedule)
 
     # -- calls ----------------------------------------------------------------------------
@@ -353,3 +374,64 @@ class ReductionKernel(Tunable):
     def _lanes(self) -> int:
         """How many values are reduced side by side on a host."""
         return max(8, 256 // int(self.dtype_out.itemsize))
+
+
+@dataclass
+class _Totals:
+    """The results of reductions in the loops *inames*, in temporaries.
+
+    ``in_one_item``: the first work-item of a group stores a structure.
+    """
+
+    dtype: Dtype
+    inames: frozenset[str] = frozenset()
+    in_one_item: bool = False
+    steps: list[InstructionBase] = field(default_factory=list)
+    temporaries: dict[str, TemporaryVariable] = field(default_factory=dict)
+
+    @property
+    def domains(self) -> list[str]:
+        """The loop in which a work-item stores a structure."""
+        is_one = self.in_one_item and is_structure(self.dtype)
+        return [f"{{ [{_ITEM}]: 0 <= {_ITEM} < 1 }}"] if is_one else []
+
+    def schedule(self, knl: TranslationUnit) -> TranslationUnit:
+        """Let one work-item run that loop."""
+        return tag_inames(knl, {_ITEM: "l.0"}) if self.domains else knl
+
+    def of(self, name: str, reduction: Expr) -> tuple[Expr, ...]:
+        """Add a reduction; return its results."""
+        dtypes = leaf_types(self.dtype)
+        names = [name, *(f"{name}_{k}" for k in range(1, len(dtypes)))]
+        results = tuple(map(self._temporary, names, dtypes))
+        if not is_structure(self.dtype):
+            self.steps.append(Assignment(results[0], reduction, id=name))
+            return results
+        call = CallInstruction if len(results) > 1 else Assignment
+        given = results if len(results) > 1 else results[0]
+        self.steps.append(call(given, reduction, id=name, within_inames=self.inames))
+        return results
+
+    def last(self, reduction: Expr) -> tuple[Expr, ...]:
+        """Return the results of the last reduction; a number is stored where it is computed."""
+        return self.of("total", reduction) if is_structure(self.dtype) else (reduction,)
+
+    def store(self, place: Expr, total: Sequence[Expr]) -> None:
+        """Add the instructions that store a result; structures are stored at once."""
+        if not is_structure(self.dtype):
+            self.steps.append(Assignment(place, total[0], id="store"))
+            return
+        inames = self.inames | ({_ITEM} if self.in_one_item else frozenset())
+        result = self._temporary("kgen_result", self.dtype)
+        leaves = leaves_of(stored_at(result, self.dtype))
+        pairs = [*((leaf.expr, value) for leaf, value in zip(leaves, total, strict=True))]
+        for to, value in [*pairs, (place, result)]:
+            self.steps.append(
+                Assignment(to, value, within_inames=inames, within_inames_is_final=True)
+            )
+
+    def _temporary(self, name: str, dtype: Dtype) -> p.Variable:
+        self.temporaries[name] = TemporaryVariable(
+            name, dtype, shape=(), address_space=AddressSpace.PRIVATE
+        )
+        return p.Variable(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
 from kgen.ready.arguments import check_devices, context_first
-from kgen.ready.c_functions import Value
+from kgen.ready.c_functions import from_leaves
 from kgen.ready.c_text import CArgument
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
@@ -165,6 +166,7 @@ class GenericScanKernel(Tunable):
             index_dtype=index_dtype,
             assumptions=step.assume(index_dtype),
             options={"build_options": self.options or ()},
+            preambles=self.signature.preambles(target, self.dtype),
             silenced_warnings=body.silenced,
         )
         if along is not None:
@@ -188,6 +190,7 @@ class GenericScanKernel(Tunable):
             index_dtype=index_dtype,
             assumptions=whole.assume(index_dtype) + scan.assumption,
             options={"build_options": self.options or ()},
+            preambles=self.signature.preambles(target, self.dtype),
             silenced_warnings=body.silenced,
         )
         return schedules.scan_in_tiles(knl, scan.step, scan.items)
@@ -205,17 +208,24 @@ class GenericScanKernel(Tunable):
         indices = Indices(self.signature.size)
         at = p.Variable("i")
         last = p.Sum((p.Variable(self.signature.size), -1))
-        elements = {
-            "item": p.Variable("kgen_item")[at],
-            "prev_item": p.Variable("kgen_prev_item")[at],
-            "last_item": p.Variable("kgen_item")[last],
+        snippets = self._snippets
+        values = {
+            name: from_leaves(
+                self.dtype,
+                [p.Variable(f"kgen_{own}")[place] for own in snippets.names_of(stored)],
+            )
+            for name, stored, place in (
+                ("item", "item", at),
+                ("prev_item", "prev_item", at),
+                ("last_item", "item", last),
+            )
         }
         scope = self.signature.scope(indices)
-        values = {name: Value(expr, self.dtype) for name, expr in elements.items()}
-        program = self._snippets.output(scope.with_numbers(values), ("i",))
+        program = snippets.output(scope.with_numbers(values), ("i",))
+        dtypes = itertools.cycle(snippets.combination.dtypes)
         results = [
-            GlobalArg(name, self.dtype, shape=indices.sizes, is_input=True)
-            for name in self._snippets.stored()
+            GlobalArg(name, dtype, shape=indices.sizes, is_input=True)
+            for name, dtype in zip(snippets.stored(), dtypes, strict=False)
         ]
         knl = make_kernel(
             [indices.domain, *program.domains],
@@ -228,6 +238,7 @@ class GenericScanKernel(Tunable):
             index_dtype=index_dtype,
             assumptions=indices.assume(index_dtype),
             options={"restrict": restrict, "build_options": self.options or ()},
+            preambles=self.signature.preambles(target, self.dtype),
             silenced_warnings=races(program, indices),
         )
         return schedules.elementwise(knl, indices.inames, is_gpu=is_gpu, **schedule)

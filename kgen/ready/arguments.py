@@ -74,28 +74,32 @@ def check_devices(kernel: str, context: Any, devices: Any) -> None:
         )
 
 
-def read_arguments(arguments: Any, what: str = "arguments") -> tuple[CArgument, ...]:
+def read_arguments(
+    arguments: Any, types: Mapping[str, Any] | None = None, what: str = "arguments"
+) -> tuple[CArgument, ...]:
     """Return declarations of arguments, given as C or as a list for kgen, pyopencl or pycuda.
+
+    *types* are those that a preamble names; registered structures are known without them.
 
     >>> import kgen as lp
     >>> read_arguments("float *x") == read_arguments([lp.GlobalArg("x", "float32", shape="n")])
     True
     """
     if isinstance(arguments, str):
-        return parse_arguments(arguments, what)
+        return parse_arguments(arguments, what, types)
     if not isinstance(arguments, list | tuple):
         raise KernelError(
             f"'{what}' is of the type '{type(arguments).__name__}'",
             hint='declare arguments as in C: "float a, float *x"',
         )
-    return tuple(_read_one(argument, what) for argument in arguments)
+    return tuple(_read_one(argument, what, types) for argument in arguments)
 
 
-def _read_one(argument: Any, what: str) -> CArgument:
+def _read_one(argument: Any, what: str, types: Mapping[str, Any] | None) -> CArgument:
     if isinstance(argument, CArgument):
         return argument
     if isinstance(argument, str):
-        (one,) = parse_arguments(argument, what)
+        (one,) = parse_arguments(argument, what, types)
         return one
     name, dtype = getattr(argument, "name", None), getattr(argument, "dtype", None)
     kind = type(argument).__name__

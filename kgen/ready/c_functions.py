@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,8 +13,20 @@ from kgen.ir.expr import Expr, TypeCast
 from kgen.ir.types import NumpyType
 from kgen.ir.vector_values import numbers_of
 from kgen.ready.c_types import NAMED_TYPES, Dtype, arithmetic, promoted
+from kgen.ready.structures import fields_of, is_structure, leaf_types
 
-__all__ = ["FUNCTIONS", "Value", "as_condition", "as_number", "converted"]
+__all__ = [
+    "FUNCTIONS",
+    "Value",
+    "as_condition",
+    "as_number",
+    "chosen",
+    "converted",
+    "from_leaves",
+    "leaves_of",
+    "stored_at",
+    "zero_of",
+]
 
 _INT: Final = np.dtype(np.int32)
 _BOOL: Final = np.dtype(np.bool_)
@@ -23,10 +35,91 @@ _DOUBLE: Final = np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class Value:
-    """An expression of kgen with the type that it has in C; conditions are of numpy's bool."""
+    """An expression of kgen with the type that it has in C; conditions are of numpy's bool.
+
+    A structure has the values of its fields as ``parts``, in their order. Its expression is the
+    variable or element where it is stored; ``None`` for a structure that is not in memory.
+    """
 
     expr: Expr
     dtype: Dtype
+    parts: tuple[Value, ...] | None = None
+
+    def part(self, name: str) -> Value:
+        """Return the value of a field of a structure."""
+        assert self.parts is not None
+        return self.parts[list(fields_of(self.dtype)).index(name)]
+
+    def with_part(self, path: Sequence[str], value: Value) -> Value:
+        """Return a structure in which a field, or a field of a field, has another value."""
+        if not path:
+            return value
+        assert self.parts is not None
+        parts = [
+            part.with_part(path[1:], value) if name == path[0] else part
+            for name, part in zip(fields_of(self.dtype), self.parts, strict=True)
+        ]
+        return Value(None, self.dtype, tuple(parts))
+
+
+def stored_at(place: Expr, dtype: Dtype) -> Value:
+    """Return the value of a variable or of an element of an array.
+
+    >>> [str(part.expr) for part in stored_at(p.Variable("r"), np.dtype("f4,i4")).parts]
+    ['r.f0', 'r.f1']
+    """
+    if not is_structure(dtype):
+        return Value(place, dtype)
+    parts = (stored_at(p.Lookup(place, name), kind) for name, kind in fields_of(dtype).items())
+    return Value(place, dtype, tuple(parts))
+
+
+def leaves_of(value: Value) -> tuple[Value, ...]:
+    """Return the values of all numbers of a structure; a number itself."""
+    if value.parts is None:
+        return (value,)
+    return tuple(leaf for part in value.parts for leaf in leaves_of(part))
+
+
+def from_leaves(dtype: Dtype, exprs: Iterable[Expr]) -> Value:
+    """Return the value of some type whose numbers are *exprs*.
+
+    >>> leaves_of(from_leaves(np.dtype("f4,i4"), [1, 2]))[1]
+    Value(expr=2, dtype=dtype('int32'), parts=None)
+    """
+    return _from_leaves(dtype, iter(exprs))
+
+
+def _from_leaves(dtype: Dtype, exprs: Iterator[Expr]) -> Value:
+    if not is_structure(dtype):
+        return Value(next(exprs), dtype)
+    parts = tuple(_from_leaves(kind, exprs) for kind in fields_of(dtype).values())
+    return Value(None, dtype, parts)
+
+
+def zero_of(dtype: Dtype) -> Value:
+    """Return the value of a type in which all numbers are zero."""
+    return from_leaves(dtype, [_zero(kind) for kind in leaf_types(dtype)])
+
+
+def _zero(dtype: Dtype) -> Expr:
+    if numbers_of(dtype) is None:
+        return dtype.type(0)
+    name = next(name for name, known in NAMED_TYPES.items() if known == dtype)
+    return FUNCTIONS[f"make_{name}"](Value(np.int32(0), _INT)).expr
+
+
+def chosen(condition: Expr, one: Value, other: Value) -> Value:
+    """Return ``condition ? one : other``, of operands whose types C allows there."""
+    if one.parts is not None and other.parts is not None:
+        pairs = zip(one.parts, other.parts, strict=True)
+        return Value(None, one.dtype, tuple(chosen(condition, a, b) for a, b in pairs))
+    if one == other:
+        return one
+    one, other = as_number(one), as_number(other)
+    dtype = one.dtype if one.dtype == other.dtype else arithmetic(one.dtype, other.dtype)
+    parts = converted(one, dtype).expr, converted(other, dtype).expr
+    return Value(p.If(condition, *parts), dtype)
 
 
 def as_number(value: Value) -> Value:
@@ -49,6 +142,12 @@ def converted(value: Value, dtype: Dtype) -> Value:
     >>> print(converted(Value(np.int32(2), np.dtype(np.int32)), np.dtype(np.float32)).expr)
     2.0
     """
+    if value.parts is not None:
+        if value.dtype == dtype:
+            return value
+        kinds = fields_of(dtype).values()
+        parts = (converted(part, kind) for part, kind in zip(value.parts, kinds, strict=True))
+        return Value(None, dtype, tuple(parts))
     if value.dtype == dtype or numbers_of(dtype) is not None:
         return Value(value.expr, dtype)
     if dtype == _BOOL:

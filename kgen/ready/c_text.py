@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,20 +16,21 @@ from pycparser.c_parser import CParser, ParseError
 
 from kgen.errors import KgenSyntaxError
 from kgen.ready.c_types import NAMED_TYPES, Dtype, find_type, without_templates
+from kgen.ready.structures import as_in_c, fields_of, is_structure, named_in, type_text
 
 __all__ = [
     "CArgument",
+    "Preamble",
     "children_of",
     "nodes_of",
     "inexpressible",
     "parse_arguments",
     "parse_expression",
-    "parse_functions",
+    "parse_preamble",
     "parse_statements",
     "type_of",
 ]
 
-_TYPEDEFS: Final = " ".join(f"typedef int {name};" for name in NAMED_TYPES)
 #: Words of OpenCL C and CUDA C++ for address spaces and kinds of functions.
 _QUALIFIERS: Final = re.compile(
     r"\b(?:__global|__constant|__local|__private|global|constant|__restrict__|__restrict|restrict"
@@ -51,21 +52,34 @@ class CArgument:
     is_const: bool = False
 
 
+@dataclass(frozen=True)
+class Preamble:
+    """What the snippets of a kernel can use: functions, and types by name."""
+
+    functions: Mapping[str, c_ast.FuncDef] = field(default_factory=dict)
+    types: Mapping[str, Dtype] = field(default_factory=dict)
+
+
 _HINT: Final = "close all brackets, and end each statement with a semicolon"
 _HINT_FOR_ARGUMENTS: Final = "declare numbers and arrays of types that C or OpenCL has: float *x"
 
 
-def _parse(code: str, what: str, hint: str = _HINT) -> c_ast.FileAST:
-    """Parse a file; errors tell the line and the column of the part called *what*."""
+def _parse(code: str, what: str, hint: str = _HINT, types: Iterable[str] = ()) -> Any:
+    """Parse a file; errors tell the line and the column of the part called *what*.
+
+    *types* are names of types, besides those that are always known. Returns the declarations.
+    """
+    types = [*NAMED_TYPES, *types]
+    typedefs = " ".join(f"typedef int {name};" for name in types)
     try:
-        tree: c_ast.FileAST = _with_subscripts(CParser().parse(f"{_TYPEDEFS}\n{code}\n"))
+        tree: c_ast.FileAST = _with_subscripts(CParser().parse(f"{typedefs}\n{code}\n"))
     except ParseError as error:
         raise KgenSyntaxError(f"'{what}' is not valid C: {error}", hint=hint) from None
-    return tree
+    return tree.ext[len(types) :]
 
 
 def _with_subscripts(node: Any) -> Any:
-    """Write ``*x`` and ``*(x + k)`` as ``x[0]`` and ``x[k]``."""
+    """Write ``*x`` and ``*(x + k)`` as ``x[0]`` and ``x[k]``, ``p->part`` as ``(*p).part``."""
     for name, child in node.children():
         attribute, _, position = name.partition("[")
         found = _with_subscripts(child)
@@ -74,11 +88,24 @@ def _with_subscripts(node: Any) -> Any:
         else:
             setattr(node, attribute, found)
     match node:
-        case c_ast.UnaryOp(op="*", expr=c_ast.ID() as array):
-            return c_ast.ArrayRef(array, c_ast.Constant("int", "0", node.coord), node.coord)
-        case c_ast.UnaryOp(op="*", expr=c_ast.BinaryOp(op="+", left=c_ast.ID() as array)):
-            return c_ast.ArrayRef(array, node.expr.right, node.coord)
+        case c_ast.UnaryOp(op="*"):
+            return _target_of(node.expr) or node
+        case c_ast.StructRef(type="->"):
+            target = _target_of(node.name)
+            return node if target is None else c_ast.StructRef(target, ".", node.field, node.coord)
     return node
+
+
+def _target_of(pointer: Any) -> Any:
+    """Return what a pointer points to; ``None`` if it is neither an array nor an address."""
+    match pointer:
+        case c_ast.ID():
+            return c_ast.ArrayRef(pointer, c_ast.Constant("int", "0", pointer.coord), pointer.coord)
+        case c_ast.BinaryOp(op="+", left=c_ast.ID() as array):
+            return c_ast.ArrayRef(array, pointer.right, pointer.coord)
+        case c_ast.UnaryOp(op="&"):
+            return pointer.expr
+    return None
 
 
 def _cleaned(text: str) -> str:
@@ -87,41 +114,97 @@ def _cleaned(text: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def parse_statements(text: str, what: str) -> tuple[c_ast.Node, ...]:
-    """Return the statements of a snippet; the last one may lack its semicolon."""
-    ended = text if text.rstrip().endswith(("}", ";")) or not text.strip() else f"{text};"
-    tree = _parse(f'void snippet(void) {{\n#line 1 "{what}"\n{_cleaned(ended)}\n}}', what)
-    return tuple(tree.ext[-1].body.block_items or ())
+def parse_statements(text: str, what: str, types: tuple[str, ...] = ()) -> tuple[c_ast.Node, ...]:
+    """Return the statements of a snippet; the last one may lack its semicolon.
+
+    *types* are the names of types of the preamble.
+    """
+    code = f'void snippet(void) {{\n#line 1 "{what}"\n{_cleaned(text)}\n;}}'
+    return tuple(_parse(code, what, types=types)[-1].body.block_items or ())
 
 
 @lru_cache(maxsize=1024)
-def parse_expression(text: str, what: str) -> c_ast.Node:
+def parse_expression(text: str, what: str, types: tuple[str, ...] = ()) -> c_ast.Node:
     """Return the expression that a snippet consists of."""
-    tree = _parse(f'void snippet(void) {{ return\n#line 1 "{what}"\n{_cleaned(text)}\n; }}', what)
-    (statement, *more) = tree.ext[-1].body.block_items
+    code = f'void snippet(void) {{ return\n#line 1 "{what}"\n{_cleaned(text)}\n; }}'
+    (statement, *more) = _parse(code, what, types=types)[-1].body.block_items
     if more or statement.expr is None:
         raise KgenSyntaxError(f"'{what}' is not one expression: '{text.strip()}'")
     node: c_ast.Node = statement.expr
     return node
 
 
-@lru_cache(maxsize=256)
-def parse_functions(preamble: str) -> Mapping[str, c_ast.FuncDef]:
-    """Return the functions that a preamble defines, by name."""
+def parse_preamble(preamble: str, *texts: str) -> Preamble:
+    """Return the functions and types that a preamble defines.
+
+    Registered structures are known in it, and in the snippets *texts*.
+    """
+    known = named_in(preamble, *texts)
     if not preamble.strip():
-        return {}
-    tree = _parse(f'#line 1 "preamble"\n{_cleaned(preamble)}', "preamble")
+        return Preamble({}, known)
+    return _read_preamble(preamble, tuple(known.items()))
+
+
+@lru_cache(maxsize=256)
+def _read_preamble(preamble: str, known: tuple[tuple[str, Dtype], ...]) -> Preamble:
+    types = dict(known)
+    code = _cleaned(preamble)
+    names = dict.fromkeys([*types, *_TAGS.findall(code)])
     functions: dict[str, c_ast.FuncDef] = {}
-    for node in tree.ext[len(NAMED_TYPES) :]:
-        if isinstance(node, c_ast.FuncDef):
-            functions[node.decl.name] = node
-        elif not (isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl)):
+    for node in _parse(f'#line 1 "preamble"\n{code}', "preamble", types=names):
+        match node:
+            case c_ast.FuncDef():
+                functions[node.decl.name] = node
+            case c_ast.Typedef(type=c_ast.TypeDecl() as declared):
+                _define(types, node.name, declared.type, declared)
+            case c_ast.Decl(type=c_ast.Struct() as structure, name=None):
+                _define(types, structure.name, structure, structure)
+            case c_ast.Decl(type=c_ast.FuncDecl()):
+                pass
+            case _:
+                raise inexpressible(
+                    node,
+                    "the preamble declares something other than a function or a type",
+                    "write functions, structures and macros in it; pass tables as arguments",
+                )
+    return Preamble(functions, types)
+
+
+#: The names of structures that are declared without ``typedef``, as in C++.
+_TAGS: Final = re.compile(r"\bstruct\s+(\w+)\s*\{")
+
+
+def _define(types: dict[str, Dtype], name: str, definition: Any, node: Any) -> None:
+    """Add a type to *types*; a structure that is registered keeps its layout."""
+    if not isinstance(definition, c_ast.Struct) or definition.decls is None:
+        types[name] = type_of(node, f"the type '{name}'", types)
+        return
+    fields = []
+    for one in definition.decls:
+        if not isinstance(one, c_ast.Decl) or not isinstance(one.type, c_ast.TypeDecl):
+            field_name = getattr(one, "name", None)
             raise inexpressible(
-                node,
-                "the preamble declares something other than a function",
-                "write functions and macros in it; pass tables as arguments",
+                one,
+                f"field '{field_name}' of the structure '{name}' is an array or a pointer",
+                "declare each element as a field: float v0; float v1;",
             )
-    return functions
+        fields.append((one.name, type_of(one.type, f"field '{one.name}' of '{name}'", types)))
+    dtype = as_in_c(np.dtype(fields))
+    known = types.get(name, dtype)
+    if not is_structure(known) or fields_of(known) != fields_of(dtype):
+        raise inexpressible(
+            node,
+            f"the preamble declares '{name}' with the fields {_listed(fields)}, and it is "
+            f"registered as a {type_text(known)}, of {_listed(fields_of(known).items())}",
+            "use the declaration that match_dtype_to_c_struct returns",
+        )
+    types[name] = known
+    if definition.name is not None:
+        types[definition.name] = known
+
+
+def _listed(fields: Iterable[tuple[str, Dtype]]) -> str:
+    return ", ".join(f"'{dtype} {name}'" for name, dtype in fields)
 
 
 @lru_cache(maxsize=1024)
@@ -141,8 +224,10 @@ def with_macros(preamble: str, text: str) -> tuple[str, str]:
     return before, after
 
 
-def parse_arguments(text: str, what: str = "arguments") -> tuple[CArgument, ...]:
-    """Return the arguments that a C argument list declares.
+def parse_arguments(
+    text: str, what: str = "arguments", types: Mapping[str, Dtype] | None = None
+) -> tuple[CArgument, ...]:
+    """Return the arguments that a C argument list declares; *types* are those of the preamble.
 
     >>> parse_arguments("float a, __global const int *x")[1]
     CArgument(name='x', dtype=dtype('int32'), is_array=True, is_const=True)
@@ -150,12 +235,12 @@ def parse_arguments(text: str, what: str = "arguments") -> tuple[CArgument, ...]
     if not text.strip():
         return ()
     code = f'void snippet(\n#line 1 "{what}"\n{_cleaned(text)}\n);'
-    tree = _parse(code, what, _HINT_FOR_ARGUMENTS)
-    parameters = tree.ext[-1].type.args.params
-    return tuple(_argument(node, what) for node in parameters)
+    types = named_in(text) if types is None else types
+    parameters = _parse(code, what, _HINT_FOR_ARGUMENTS, types)[-1].type.args.params
+    return tuple(_argument(node, what, types) for node in parameters)
 
 
-def _argument(node: c_ast.Node, what: str) -> CArgument:
+def _argument(node: c_ast.Node, what: str, types: Mapping[str, Dtype]) -> CArgument:
     if not isinstance(node, c_ast.Decl) or node.name is None:
         raise inexpressible(node, f"'{what}' has an argument without a name", "write float *x")
     is_array = isinstance(node.type, c_ast.PtrDecl | c_ast.ArrayDecl)
@@ -166,20 +251,21 @@ def _argument(node: c_ast.Node, what: str) -> CArgument:
             f"argument '{node.name}' is a pointer to a pointer, or to an array",
             f"write float *{node.name}",
         )
-    dtype = type_of(declared, f"argument '{node.name}'")
+    dtype = type_of(declared, f"argument '{node.name}'", types)
     return CArgument(str(node.name), dtype, is_array, "const" in declared.quals)
 
 
-def type_of(node: Any, where: str) -> Dtype:
-    """Return the type of a declaration or of a cast."""
+def type_of(node: Any, where: str, types: Mapping[str, Dtype]) -> Dtype:
+    """Return the type of a declaration or of a cast; *types* are those of the preamble."""
     declared = node.type if isinstance(node, c_ast.Typename) else node
-    if not isinstance(declared, c_ast.TypeDecl) or not isinstance(
-        declared.type, c_ast.IdentifierType
-    ):
+    kind = declared.type if isinstance(declared, c_ast.TypeDecl) else declared
+    if isinstance(kind, c_ast.Struct) and kind.decls is None:
+        return np.dtype(find_type([kind.name], where, types))
+    if not isinstance(kind, c_ast.IdentifierType):
         raise inexpressible(
-            node, f"{where} is not a numeric type", "use a type such as float, int or uint"
+            node, f"{where} is not of a type with a name", "use a type such as float, int or uint"
         )
-    return np.dtype(find_type(list(declared.type.names), where))
+    return np.dtype(find_type(list(kind.names), where, types))
 
 
 def children_of(node: c_ast.Node) -> Iterator[c_ast.Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -58,6 +59,7 @@ _OF_C: Final = {
     ("_Complex", "float"): "complex64",
     ("_Complex", "double"): "complex128",
 }
+_WORDS: Final = ("char", "short", "int", "long", "float", "double")
 _TEMPLATES: Final = (
     (re.compile(r"\b(?:pycuda|std|thrust|cuda)\s*::\s*complex\s*<\s*float\s*>"), "cfloat_t"),
     (re.compile(r"\b(?:pycuda|std|thrust|cuda)\s*::\s*complex\s*<\s*double\s*>"), "cdouble_t"),
@@ -76,22 +78,25 @@ def without_templates(text: str) -> str:
     return text
 
 
-def find_type(words: list[str], where: str) -> Dtype:
-    """Return the type that *words* name, or raise an error.
+def find_type(words: list[str], where: str, structures: Mapping[str, Dtype] | None = None) -> Dtype:
+    """Return the type that *words* name, or raise an error; *structures* are known by name.
 
     >>> find_type(["unsigned", "long"], "argument 'x'")
     dtype('uint64')
     """
-    if len(words) == 1 and words[0] in NAMED_TYPES:
-        return NAMED_TYPES[words[0]]
+    structures = structures or {}
+    for known in (structures, NAMED_TYPES):
+        if len(words) == 1 and words[0] in known:
+            return known[words[0]]
     rest = tuple(sorted(word for word in words if word not in ("signed", "int")))
     if rest in _OF_C:
         return np.dtype(_OF_C[rest])
     name = " ".join(words)
     raise KgenSyntaxError(
-        f"'{name}' is not a numeric type",
+        f"'{name}' is not a known type",
         where=where,
-        hint=near_names(name, [*NAMED_TYPES, "char", "short", "int", "long", "float", "double"]),
+        hint=f"{near_names(name, [*structures, *NAMED_TYPES, *_WORDS])}; name a structure by "
+        f"kgen.tools.get_or_register_dtype('{name}', dtype)",
     )
 
 

@@ -14,11 +14,31 @@ from pycparser import c_ast
 from kgen.errors import near_names
 from kgen.ir.expr import Expr, TypeCast, minus, walk
 from kgen.ir.vector_values import numbers_of
-from kgen.ready.c_functions import FUNCTIONS, Value, as_condition, as_number, converted
-from kgen.ready.c_text import inexpressible, parse_expression, type_of
+from kgen.ready.c_functions import (
+    FUNCTIONS,
+    Value,
+    as_condition,
+    as_number,
+    chosen,
+    converted,
+    leaves_of,
+    stored_at,
+    zero_of,
+)
+from kgen.ready.c_text import inexpressible, nodes_of, parse_expression, type_of
 from kgen.ready.c_types import NAMED_TYPES, Dtype, arithmetic, promoted
+from kgen.ready.structures import fields_of, is_structure, type_text
 
-__all__ = ["ExpressionReader", "Scope", "assigned_value", "to_condition", "to_index", "to_value"]
+__all__ = [
+    "ExpressionReader",
+    "Scope",
+    "as_assignment",
+    "assigned_value",
+    "to_condition",
+    "to_index",
+    "to_value",
+    "to_values",
+]
 
 _BOOL: Final = np.dtype(np.bool_)
 _INT: Final = np.dtype(np.int32)
@@ -36,7 +56,7 @@ class Scope:
     """The meaning of names: numbers with their values, arrays with the types of their elements.
 
     ``access`` makes the access to an element; ``functions`` are those of the preamble;
-    ``constants`` are the arrays that are declared ``const``.
+    ``constants`` are the arrays that are declared ``const``, ``types`` those of the preamble.
     """
 
     numbers: Mapping[str, Value]
@@ -44,6 +64,7 @@ class Scope:
     functions: Mapping[str, c_ast.FuncDef] = field(default_factory=dict)
     access: Access = _plain_access
     constants: frozenset[str] = frozenset()
+    types: Mapping[str, Dtype] = field(default_factory=dict)
 
     def element(self, array: str, index: Expr) -> Expr:
         """Return the access to an element by an index of any integer type."""
@@ -62,13 +83,19 @@ def to_value(text: str, what: str, scope: Scope, dtype: Dtype | None = None) -> 
     >>> str(to_value("2*x[i] > 1 ? x[i] : 0", "map_expr", scope))
     'x[i] if 2.0*x[i] > 1.0 else 0.0'
     """
-    value = ExpressionReader(scope).value(parse_expression(text, what))
-    return value.expr if dtype is None else converted(value, dtype).expr
+    reader, node = ExpressionReader(scope), parse_expression(text, what, tuple(scope.types))
+    return reader.scalar(node).expr if dtype is None else reader.fitted(node, dtype).expr
+
+
+def to_values(text: str, what: str, scope: Scope, dtype: Dtype) -> tuple[Expr, ...]:
+    """Return the numbers of the value of a C expression: one, or those of a structure."""
+    node = parse_expression(text, what, tuple(scope.types))
+    return tuple(leaf.expr for leaf in leaves_of(ExpressionReader(scope).fitted(node, dtype)))
 
 
 def to_condition(text: str, what: str, scope: Scope) -> Expr:
     """Return the condition that a C expression is not zero."""
-    return ExpressionReader(scope).condition(parse_expression(text, what))
+    return ExpressionReader(scope).condition(parse_expression(text, what, tuple(scope.types)))
 
 
 class ExpressionReader:
@@ -91,7 +118,59 @@ class ExpressionReader:
 
     def condition(self, node: c_ast.Node) -> Expr:
         """Return the condition that an expression is not zero."""
-        return as_condition(self.value(node))
+        return as_condition(self.scalar(node))
+
+    def scalar(self, node: c_ast.Node) -> Value:
+        """Return the value of an expression that is not a structure."""
+        value = self.value(node)
+        if value.parts is not None:
+            fields = ", ".join(f".{name}" for name in fields_of(value.dtype))
+            raise inexpressible(
+                node,
+                f"a {type_text(value.dtype)} is used as a number",
+                f"use one of its fields: {fields}",
+            )
+        return value
+
+    def number(self, node: c_ast.Node) -> Value:
+        """Return the value of an expression; 0 or 1 for a condition."""
+        return as_number(self.scalar(node))
+
+    def fitted(self, node: c_ast.Node, dtype: Dtype) -> Value:
+        """Return the value of an expression, converted to a type.
+
+        Structures are converted to others that have fields of the same names.
+        """
+        value = self.value(node)
+        if not _are_alike(value.dtype, dtype):
+            raise inexpressible(
+                node,
+                f"a {type_text(value.dtype)} is used as a {type_text(dtype)}",
+                "make such a value by a function of the preamble, or as (TYPE) {first, second}",
+            )
+        return converted(value, dtype)
+
+    def initial(self, node: Any, dtype: Dtype) -> Value:
+        """Return what an initializer ``= 1`` or ``= {1, 2}`` says; zero without one."""
+        if node is None:
+            return zero_of(dtype)
+        if not isinstance(node, c_ast.InitList):
+            return self.fitted(node, dtype)
+        if not is_structure(dtype):
+            raise inexpressible(node, "a number is initialized by a list", "write float s = 0;")
+        value, kinds = zero_of(dtype), fields_of(dtype)
+        for position, one in enumerate(node.exprs):
+            is_named = isinstance(one, c_ast.NamedInitializer)
+            name = one.name[0].name if is_named else [*kinds, None][min(position, len(kinds))]
+            if name not in kinds:
+                raise inexpressible(
+                    one,
+                    f"a {type_text(dtype)} has no field for this value",
+                    f"its fields are {', '.join(kinds)}",
+                )
+            part = self.initial(one.expr if is_named else one, kinds[name])
+            value = value.with_part([name], part)
+        return value
 
     # -- leaves ---------------------------------------------------------------------------
 
@@ -115,7 +194,7 @@ class ExpressionReader:
 
     def of_arrayref(self, node: Any) -> Value:
         array, index = self.place(node)
-        return Value(self.scope.access(array, index), self.scope.arrays[array])
+        return stored_at(self.scope.access(array, index), self.scope.arrays[array])
 
     def place(self, node: Any) -> tuple[str, Expr]:
         """Return the array and the index of an element."""
@@ -138,6 +217,14 @@ class ExpressionReader:
 
     def of_structref(self, node: Any) -> Value:
         value, part = self.value(node.name), node.field.name
+        if value.parts is not None:
+            if part not in fields_of(value.dtype):
+                raise inexpressible(
+                    node,
+                    f"a {type_text(value.dtype)} has no field '{part}'",
+                    near_names(part, fields_of(value.dtype)),
+                )
+            return value.part(part)
         if value.dtype.kind == "c" and part in ("real", "imag", "x", "y"):
             return FUNCTIONS["real" if part in ("real", "x") else "imag"](value)
         numbers = numbers_of(value.dtype)
@@ -145,8 +232,8 @@ class ExpressionReader:
             raise inexpressible(
                 node,
                 f"'.{part}' of a value of the type {value.dtype}",
-                "parts are .real and .imag of complex numbers, .x .y .s0 of vectors; pass each "
-                "field of a structure as a separate array",
+                "parts are .real and .imag of complex numbers, .x .y .s0 of vectors, and fields of "
+                "structures",
             )
         names = value.dtype.names or ()
         lane = part if part in names else f"s{'xyzw'.index(part)}"
@@ -158,7 +245,7 @@ class ExpressionReader:
         if node.op == "!":
             return Value(p.LogicalNot(self.condition(node.expr)), _BOOL)
         if node.op == "sizeof":
-            dtype = type_of(node.expr, "the operand of sizeof")
+            dtype = type_of(node.expr, "the operand of sizeof", self.scope.types)
             return Value(np.uint64(dtype.itemsize), np.dtype(np.uint64))
         make = {"-": _minus, "+": _plus, "~": _inverted}.get(node.op)
         if make is None:
@@ -168,31 +255,33 @@ class ExpressionReader:
                 f"{what.get(node.op, f'the operator {node.op}')} is used inside an expression",
                 "write x[k] for elements, and changes such as k += 1 as statements of their own",
             )
-        return make(as_number(self.value(node.expr)))
+        return make(self.number(node.expr))
 
     def of_binaryop(self, node: Any) -> Value:
         if node.op in ("&&", "||"):
             operands = (self.condition(node.left), self.condition(node.right))
             kind = p.LogicalAnd if node.op == "&&" else p.LogicalOr
             return Value(kind(operands), _BOOL)
-        one, other = self.value(node.left), self.value(node.right)
-        return _binary(node.op, as_number(one), as_number(other), node)
+        return _binary(node.op, self.number(node.left), self.number(node.right), node)
 
     def of_ternaryop(self, node: Any) -> Value:
         condition = self.condition(node.cond)
-        one, other = as_number(self.value(node.iftrue)), as_number(self.value(node.iffalse))
-        dtype = one.dtype if one.dtype == other.dtype else arithmetic(one.dtype, other.dtype)
-        return Value(
-            p.If(condition, converted(one, dtype).expr, converted(other, dtype).expr), dtype
-        )
+        one = self.value(node.iftrue)
+        other = self.value(node.iffalse)
+        if one.parts is not None or other.parts is not None:
+            other = self.fitted(node.iffalse, one.dtype)
+        return chosen(condition, one, other)
 
     def of_cast(self, node: Any) -> Value:
-        dtype = type_of(node.to_type.type, "a cast")
+        dtype = type_of(node.to_type.type, "a cast", self.scope.types)
         if numbers_of(dtype) is not None:
             parts = node.expr.exprs if isinstance(node.expr, c_ast.ExprList) else [node.expr]
             name = next(name for name, known in NAMED_TYPES.items() if known == dtype)
             return FUNCTIONS[f"make_{name}"](*map(self.value, parts))
-        return converted(self.value(node.expr), dtype)
+        return self.fitted(node.expr, dtype)
+
+    def of_compoundliteral(self, node: Any) -> Value:
+        return self.initial(node.init, type_of(node.type.type, "a value", self.scope.types))
 
     def of_exprlist(self, node: Any) -> Value:
         raise inexpressible(
@@ -223,7 +312,7 @@ class ExpressionReader:
         if make is None:
             hint = f"{near_names(name, FUNCTIONS)}; or define it in the preamble"
             raise inexpressible(node, f"there is no function '{name}'", hint)
-        values = [as_number(self.value(parameter)) for parameter in parameters]
+        values = [self.number(parameter) for parameter in parameters]
         try:
             return make(*values)
         except (TypeError, ValueError, IndexError):
@@ -243,75 +332,159 @@ class ExpressionReader:
                 "pass one for each",
             )
         numbers: dict[str, Value] = {}
-        arrays: dict[str, str] = {}
+        arrays: dict[str, tuple[str, Expr]] = {}
         for one, given in zip(declared, parameters, strict=True):
             if isinstance(one.type, c_ast.PtrDecl):
-                if not isinstance(given, c_ast.ID) or given.name not in self.scope.arrays:
-                    raise inexpressible(
-                        given, f"'{name}' takes an array as '{one.name}'", "pass its name alone"
-                    )
-                arrays[one.name] = given.name
+                arrays[one.name] = self.pointer(given, f"'{name}' takes an array as '{one.name}'")
             else:
-                dtype = type_of(one.type, f"argument '{one.name}' of '{name}'")
-                numbers[one.name] = converted(self.value(given), dtype)
+                dtype = type_of(one.type, f"argument '{one.name}' of '{name}'", self.scope.types)
+                numbers[one.name] = self.fitted(given, dtype)
+
+        def access(array: str, index: Expr) -> Expr:
+            given, start = arrays[array]
+            return self.scope.access(given, index if start == 0 else to_index(start + index))
+
         inside = dataclasses.replace(
             self.scope,
             numbers=numbers,
-            arrays={own: self.scope.arrays[given] for own, given in arrays.items()},
+            arrays={own: self.scope.arrays[given] for own, (given, _) in arrays.items()},
             functions={key: f for key, f in self.scope.functions.items() if key != name},
-            access=lambda array, index: self.scope.access(arrays[array], index),
+            access=access,
         )
-        result = type_of(function.decl.type.type, f"the result of '{name}'")
-        returned = _returned(inside, list(function.body.block_items or ()), function)
+        result = type_of(function.decl.type.type, f"the result of '{name}'", self.scope.types)
+        returned = _Body(function, result).returned(inside, list(function.body.block_items or ()))
         return converted(returned, result)
 
+    def pointer(self, node: Any, what: str) -> tuple[str, Expr]:
+        """Return the array and the index to which ``x``, ``x + k`` or ``&x[k]`` points."""
+        match node:
+            case c_ast.ID() if node.name in self.scope.arrays:
+                return node.name, 0
+            case c_ast.BinaryOp(op="+", left=c_ast.ID() as array):
+                return self.place(c_ast.ArrayRef(array, node.right, node.coord))
+            case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef()):
+                return self.place(node.expr)
+        raise inexpressible(node, what, "pass its name alone, or &x[k]")
 
-def _returned(scope: Scope, statements: list[Any], function: Any) -> Value:
-    """Return the result of a function made of declarations, ``if`` and ``return``."""
-    if not statements:
+
+class _Body:
+    """The body of a function of the preamble, which is inlined; *dtype* is that of its result."""
+
+    def __init__(self, function: Any, dtype: Dtype) -> None:
+        self.function = function
+        self.dtype = dtype
+
+    def returned(self, scope: Scope, statements: Sequence[Any]) -> Value:
+        """Return the result of statements, one of which returns."""
+        for position, node in enumerate(statements):
+            rest = statements[position + 1 :]
+            match node:
+                case c_ast.Return() if node.expr is not None:
+                    return ExpressionReader(scope).fitted(node.expr, self.dtype)
+                case c_ast.Compound() if _may_return(node):
+                    return self.returned(scope, [*_items(node), *rest])
+                case c_ast.If() if _may_return(node):
+                    condition = ExpressionReader(scope).condition(node.cond)
+                    one = self.returned(scope, [*_items(node.iftrue), *rest])
+                    other = self.returned(scope, [*_items(node.iffalse), *rest])
+                    return chosen(condition, one, other)
+            scope = self.after(scope, node)
         raise inexpressible(
-            function,
-            f"'{function.decl.name}' may end without a return",
+            self.function,
+            f"'{self.function.decl.name}' may end without a return",
             "end each branch with return",
         )
-    (first, *rest) = statements
-    translator = ExpressionReader(scope)
-    match first:
-        case c_ast.Return() if first.expr is not None:
-            return translator.value(first.expr)
-        case c_ast.Compound():
-            return _returned(scope, [*(first.block_items or ()), *rest], function)
-        case c_ast.If():
-            one = _returned(scope, [first.iftrue, *rest], function)
-            after = [first.iffalse, *rest] if first.iffalse is not None else rest
-            other = _returned(scope, after, function)
-            one, other = as_number(one), as_number(other)
-            dtype = one.dtype if one.dtype == other.dtype else arithmetic(one.dtype, other.dtype)
-            parts = converted(one, dtype).expr, converted(other, dtype).expr
-            return Value(p.If(translator.condition(first.cond), *parts), dtype)
-        case c_ast.Decl() if first.init is not None and isinstance(first.type, c_ast.TypeDecl):
-            dtype = type_of(first.type, f"'{first.name}'")
-            value = converted(translator.value(first.init), dtype)
-            return _returned(scope.with_numbers({first.name: value}), rest, function)
-        case c_ast.Assignment() if isinstance(first.lvalue, c_ast.ID):
-            name = first.lvalue.name
-            value = converted(assigned_value(translator, first), scope.numbers[name].dtype)
-            return _returned(scope.with_numbers({name: value}), rest, function)
-        case _:
-            raise inexpressible(
-                first,
-                f"'{function.decl.name}' has a statement other than a declaration, if or return",
-                "functions of the preamble are inlined: float f(float x) { return x*x; }",
-            )
+
+    def after(self, scope: Scope, node: Any) -> Scope:
+        """Return the values of variables after a statement that does not return."""
+        reader = ExpressionReader(scope)
+        match node:
+            case c_ast.EmptyStatement():
+                return scope
+            case c_ast.Compound():
+                return self.after_block(scope, _items(node))
+            case c_ast.If():
+                condition = reader.condition(node.cond)
+                one = self.after_block(scope, _items(node.iftrue)).numbers
+                other = self.after_block(scope, _items(node.iffalse)).numbers
+                return scope.with_numbers(
+                    {
+                        name: converted(chosen(condition, one[name], other[name]), value.dtype)
+                        for name, value in scope.numbers.items()
+                        if one[name] is not other[name]
+                    }
+                )
+            case c_ast.Decl() if isinstance(node.type, c_ast.TypeDecl):
+                dtype = type_of(node.type, f"'{node.name}'", scope.types)
+                return scope.with_numbers({node.name: reader.initial(node.init, dtype)})
+            case c_ast.UnaryOp(op="++" | "p++" | "--" | "p--"):
+                return self.after(scope, as_assignment(node))
+            case c_ast.Assignment():
+                name, path = _path_of(node.lvalue)
+                if name is not None and name in scope.numbers:
+                    place = reader.value(node.lvalue)
+                    changed = scope.numbers[name].with_part(
+                        path, assigned_value(reader, node, place.dtype)
+                    )
+                    return scope.with_numbers({name: changed})
+        raise inexpressible(
+            node,
+            f"'{self.function.decl.name}' has a statement other than a declaration, an assignment "
+            "to a variable or a field, if or return",
+            "functions of the preamble are inlined: float f(float x) { return x*x; }",
+        )
+
+    def after_block(self, scope: Scope, statements: Sequence[Any]) -> Scope:
+        """Return the values after a block, whose declarations end with it."""
+        inside, hidden = scope, dict[str, Value]()
+        for node in statements:
+            if isinstance(node, c_ast.Decl) and node.name not in hidden:
+                hidden |= {n: v for n, v in inside.numbers.items() if n == node.name}
+            inside = self.after(inside, node)
+        values = {**inside.numbers, **hidden}
+        return scope.with_numbers({name: values[name] for name in scope.numbers})
 
 
-def assigned_value(translator: ExpressionReader, node: Any) -> Value:
-    """Return the value that an assignment stores; ``x += 1`` is an assignment, too."""
-    value = translator.value(node.rvalue)
+def _items(node: Any) -> list[Any]:
+    """Return the statements of a block or a branch."""
+    if node is None:
+        return []
+    return list(node.block_items or ()) if isinstance(node, c_ast.Compound) else [node]
+
+
+def _may_return(node: Any) -> bool:
+    return any(isinstance(inner, c_ast.Return) for inner in nodes_of(node))
+
+
+def _path_of(node: Any) -> tuple[str | None, list[str]]:
+    """Return the variable of ``a.b.c``, and the names of the fields."""
+    path: list[str] = []
+    while isinstance(node, c_ast.StructRef) and node.type == ".":
+        path.insert(0, node.field.name)
+        node = node.name
+    return (node.name if isinstance(node, c_ast.ID) else None), path
+
+
+def as_assignment(node: Any) -> Any:
+    """Return ``x += 1`` for ``++x``."""
+    one = c_ast.Constant("int", "1", node.coord)
+    return c_ast.Assignment("+=" if "+" in node.op else "-=", node.expr, one, node.coord)
+
+
+def assigned_value(reader: ExpressionReader, node: Any, dtype: Dtype) -> Value:
+    """Return the value that an assignment stores in a place of some type, also ``x += 1``."""
     if node.op == "=":
-        return value
-    old = translator.value(node.lvalue)
-    return _binary(node.op[:-1], as_number(old), as_number(value), node)
+        return reader.fitted(node.rvalue, dtype)
+    value, old = reader.number(node.rvalue), reader.number(node.lvalue)
+    return converted(_binary(node.op[:-1], old, value, node), dtype)
+
+
+def _are_alike(one: Dtype, other: Dtype) -> bool:
+    """Tell whether both types are numbers, or structures with the same fields."""
+    if not is_structure(one) or not is_structure(other):
+        return is_structure(one) == is_structure(other)
+    a, b = fields_of(one), fields_of(other)
+    return list(a) == list(b) and all(_are_alike(a[name], b[name]) for name in a)
 
 
 # -- operators -----------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -63,41 +64,57 @@ class ScanBody:
     def _scan(self) -> Iterator[InstructionBase]:
         """Yield the instructions of the inclusive or exclusive scan."""
         combination = self.snippets.combination
-        result = self._temporary(
-            "kgen_before" if self.is_exclusive else "item", self.snippets.dtype
-        )
-        if len(self.operands) == 1:
-            operation: ReductionOperation = operation_of(combination)
-            yield Assignment(result, Reduction(operation, ("j",), self.operands[0]), id="scan")
+        results = self._result("kgen_before" if self.is_exclusive else "item")
+        if len(self.operands) > len(results):
+            operation: ReductionOperation = FlaggedOperation(combination)
+            results = (*results, self._temporary("kgen_flag", _BOOL))
         else:
-            flag = self._temporary("kgen_flag", _BOOL)
-            reduction = Reduction(FlaggedOperation(combination), ("j",), self.operands)
-            yield CallInstruction((result, flag), reduction, id="scan")
+            operation = operation_of(combination)
+        if len(results) == 1:
+            value = Reduction(operation, ("j",), self.operands[0])
+            yield Assignment(results[0], value, id="scan")
+        else:
+            yield CallInstruction(results, Reduction(operation, ("j",), self.operands), id="scan")
+
+    def _result(self, name: str) -> tuple[p.Variable, ...]:
+        """Declare the temporaries of a result."""
+        snippets = self.snippets
+        pairs = zip(snippets.names_of(name), snippets.combination.dtypes, strict=True)
+        return tuple(self._temporary(own, dtype) for own, dtype in pairs)
+
+    def _set(self, name: str, values: Sequence[Expr]) -> Iterator[InstructionBase]:
+        """Yield the instructions that compute a result."""
+        for place, value in zip(self._result(name), values, strict=True):
+            yield Assignment(place, value, id=place.name)
 
     def _items(self) -> Iterator[InstructionBase]:
         """Yield the instructions that read the results of an element and the preceding one."""
         if not self.is_exclusive:
             return
         snippets = self.snippets
-        before: Expr = p.Variable("kgen_before")
-        value, *flags = snippets.input(self.scope)
+        before: Sequence[Expr] = tuple(map(p.Variable, snippets.names_of("kgen_before")))
+        value, flags = snippets.split(snippets.input(self.scope))
         starts: Expr = False
         if snippets.is_segmented:
             starts = self._temporary("kgen_starts", _BOOL)
             yield Assignment(starts, flags[0], id="starts")
         if "item" in snippets.uses:
-            item = self._temporary("item", snippets.dtype)
-            yield Assignment(item, snippets.combination.of(before, value, starts), id="item")
-        if snippets.is_segmented:
-            before = p.If(starts, snippets.neutral, before)
-        yield Assignment(self._temporary("prev_item", snippets.dtype), before, id="prev_item")
+            yield from self._set("item", snippets.combination.of(before, value, starts))
+        yield from self._set("prev_item", self._from_start(starts, before))
+
+    def _from_start(self, starts: Expr, before: Sequence[Expr]) -> Sequence[Expr]:
+        """Return the preceding result, which is the neutral element at the start of a segment."""
+        if not self.snippets.is_segmented:
+            return before
+        return [p.If(starts, *both) for both in zip(self.snippets.neutral, before, strict=True)]
 
     def _outputs(self) -> Iterator[InstructionBase]:
         """Yield the instructions that store the results, in separate arrays or by the snippet."""
         snippets = self.snippets
         if self.stores_results:
-            for name in snippets.stored():
-                self.results.append(GlobalArg(name, snippets.dtype, shape=self.step.sizes))
+            dtypes = itertools.cycle(snippets.combination.dtypes)
+            for name, dtype in zip(snippets.stored(), dtypes, strict=False):
+                self.results.append(GlobalArg(name, dtype, shape=self.step.sizes))
                 place = p.Variable(name)[tuple(map(p.Variable, self.step.inames))]
                 yield Assignment(place, p.Variable(name.removeprefix("kgen_")), id=f"store_{name}")
             return
@@ -136,18 +153,16 @@ class TiledScanBody(ScanBody):
     def _items_of_tile(self) -> Iterator[InstructionBase]:
         snippets, place = self.snippets, self.scan.place
         if self.is_exclusive:
-            before: Expr = p.If(
-                p.Comparison(place, ">", 0),
-                self.scan.item(p.Sum((place, -1))),
-                p.Variable("kgen_carry_0"),
+            is_behind = p.Comparison(place, ">", 0)
+            items = self.scan.item(p.Sum((place, -1)))
+            carries = [p.Variable(f"kgen_carry_{k}") for k in range(len(items))]
+            before = [p.If(is_behind, *both) for both in zip(items, carries, strict=True)]
+            _, flags = snippets.split(snippets.input(self.scope))
+            yield from self._set(
+                "prev_item", self._from_start(flags[0] if flags else False, before)
             )
-            if snippets.is_segmented:
-                _, starts = snippets.input(self.scope)
-                before = p.If(starts, snippets.neutral, before)
-            yield Assignment(self._temporary("prev_item", snippets.dtype), before, id="prev_item")
         if not self.is_exclusive or "item" in snippets.uses:
-            item = self._temporary("item", snippets.dtype)
-            yield Assignment(item, self.scan.item(place), id="item")
+            yield from self._set("item", self.scan.item(place))
 
     def _outputs(self) -> Iterator[InstructionBase]:
         yield from map(self._where_elements_are, super()._outputs())

@@ -12,9 +12,9 @@ from kgen.errors import KernelError
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import Assignment
 from kgen.ready.arguments import read_arguments
-from kgen.ready.c_functions import Value
-from kgen.ready.c_text import parse_functions, with_macros
-from kgen.ready.expressions import Scope, to_condition, to_value
+from kgen.ready.c_functions import Value, chosen, converted, from_leaves, stored_at, zero_of
+from kgen.ready.c_text import parse_preamble, with_macros
+from kgen.ready.expressions import Scope, to_condition, to_values
 from kgen.ready.indices import Indices
 from kgen.ready.operations import read_combination
 from kgen.ready.snippet import Signature
@@ -46,12 +46,16 @@ class ScanSnippets:
         expanded = {
             what: with_macros(preamble, text) for what, text in texts.items() if text is not None
         }
-        functions = parse_functions(expanded["scan_expr"][0])
         self.texts = {what: text for what, (_, text) in expanded.items()}
-        self.signature = Signature(kernel, read_arguments(arguments), functions)
+        if isinstance(neutral, str):
+            _, neutral = with_macros(preamble, neutral)
+        known = parse_preamble(
+            expanded["scan_expr"][0], *self.texts.values(), str(neutral), str(arguments)
+        )
+        self.signature = Signature(kernel, read_arguments(arguments, known.types), known)
         self.fetched = _read_fetches(self.signature, fetches)
         self.combination = read_combination(
-            self.texts["scan_expr"], "scan_expr", dtype, neutral, functions
+            self.texts["scan_expr"], "scan_expr", dtype, neutral, known
         )
         self._check()
 
@@ -59,7 +63,9 @@ class ScanSnippets:
         """Find the results that the output statement uses, and reject unknown names."""
         scope = self.with_results(self.signature.scope(Indices(self.signature.size)))
         program = read_statements(self.texts["output_statement"], "output_statement", scope, ["i"])
-        self.uses = frozenset(_RESULTS.intersection(program.read))
+        self.uses = frozenset(
+            result for result in _RESULTS if not program.read.isdisjoint(self.names_of(result))
+        )
         if "prev_item" in self.uses and self.combination.neutral is None:
             raise KernelError(
                 "'prev_item' of the first element is not known without a neutral element",
@@ -73,9 +79,15 @@ class ScanSnippets:
         self.stores_results = "last_item" in self.uses or not read.isdisjoint(program.written)
 
     @property
-    def neutral(self) -> Expr:
+    def neutral(self) -> tuple[Expr, ...]:
         """The value before the first element."""
+        assert self.combination.neutral is not None
         return self.combination.neutral
+
+    def names_of(self, result: str) -> tuple[str, ...]:
+        """Return the variables for the numbers of a result: one, or those of a structure."""
+        count = len(self.combination.dtypes)
+        return (result, *(f"{result}_{k}" for k in range(1, count)))
 
     @property
     def is_exclusive(self) -> bool:
@@ -88,31 +100,40 @@ class ScanSnippets:
         return "is_segment_start_expr" in self.texts
 
     def input(self, scope: Scope) -> tuple[Expr, ...]:
-        """Return the operands of the scan for an index: the value, and its flag if there is one."""
+        """Return the operands of the scan for an index: the numbers of the value, and its flag."""
         scope = self._with_fetched(scope)
-        value = to_value(self.texts["input_expr"], "input_expr", scope, self.dtype)
+        values = to_values(self.texts["input_expr"], "input_expr", scope, self.dtype)
         if self.is_segmented:
-            inside = scope.with_numbers({"a": Value(value, self.dtype)})
+            inside = scope.with_numbers({"a": from_leaves(self.dtype, values)})
             text = self.texts["is_segment_start_expr"]
-            return value, to_condition(text, "is_segment_start_expr", inside)
-        return (value,) if self.combination.neutral is not None else (value, True)
+            return (*values, to_condition(text, "is_segment_start_expr", inside))
+        return values if self.combination.neutral is not None else (*values, True)
+
+    def split(self, operands: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """Return the numbers of the value among some operands, and the flag, if there is one."""
+        count = len(self.combination.dtypes)
+        return tuple(operands[:count]), tuple(operands[count:])
 
     def _with_fetched(self, scope: Scope) -> Scope:
         numbers: dict[str, Value] = {}
         at = scope.numbers["i"].expr
         for name, array, offset in self.fetched:
             dtype = scope.arrays[array]
-            element = scope.element(array, p.Sum((at, np.int64(offset))) if offset else at)
+            place = scope.element(array, p.Sum((at, np.int64(offset))) if offset else at)
+            element = stored_at(place, dtype)
             if offset:
                 condition = p.Comparison(at, ">=", np.int64(-offset))
-                element = p.If(condition, element, dtype.type(0))
-            numbers[name] = Value(element, dtype)
+                element = converted(chosen(condition, element, zero_of(dtype)), dtype)
+            numbers[name] = element
         return scope.with_numbers(numbers)
 
     def with_results(self, scope: Scope) -> Scope:
         """Return a scope in which the output statement finds the results."""
         return scope.with_numbers(
-            {name: Value(p.Variable(name), self.dtype) for name in sorted(_RESULTS)}
+            {
+                name: from_leaves(self.dtype, map(p.Variable, self.names_of(name)))
+                for name in sorted(_RESULTS)
+            }
         )
 
     def read_all(self, scope: Scope) -> None:
@@ -123,26 +144,25 @@ class ScanSnippets:
     def output(self, scope: Scope, inames: Sequence[str]) -> Program:
         """Return the instructions of the output statement."""
         text = self.texts["output_statement"]
-        taken = {*inames, *_RESULTS, *(one.name for one in self.signature.arguments)}
+        results = (own for result in _RESULTS for own in self.names_of(result))
+        taken = {*inames, *results, *(one.name for one in self.signature.arguments)}
         return read_statements(text, "output_statement", scope, inames, taken)
 
     def _names_read(self, scope: Scope) -> frozenset[str]:
         """Return the arrays that the input reads."""
         return Assignment(
             "kgen_input",
-            p.Sum(
-                tuple(p.If(part, 1, 0) if k else part for k, part in enumerate(self.input(scope)))
-            ),
+            p.Sum(tuple(p.If(p.Comparison(part, "==", part), 1, 0) for part in self.input(scope))),
         ).read_dependency_names()
 
     def stored(self) -> tuple[str, ...]:
-        """Return the results that are stored in separate arrays."""
-        names = []
+        """Return the results that are stored in separate arrays, whose names begin with kgen."""
+        results = []
         if self.uses & {"item", "last_item"} or not self.uses:
-            names.append("kgen_item")
+            results.append("item")
         if "prev_item" in self.uses:
-            names.append("kgen_prev_item")
-        return tuple(names)
+            results.append("prev_item")
+        return tuple(f"kgen_{name}" for result in results for name in self.names_of(result))
 
 
 def _read_fetches(

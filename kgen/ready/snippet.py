@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 import pymbolic.primitives as p
-from pycparser import c_ast
 
 from kgen.errors import InvocationError, KernelError, counted
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.expr import Expr
-from kgen.ready.c_functions import Value
-from kgen.ready.c_text import CArgument
+from kgen.ir.target import TargetBase
+from kgen.ready.c_functions import stored_at
+from kgen.ready.c_text import CArgument, Preamble
 from kgen.ready.expressions import Scope
 from kgen.ready.indices import Indices
 from kgen.ready.places import flat
+from kgen.ready.structures import check_structure, declarations, is_structure
 
 __all__ = ["Elements", "Signature", "allocator_of", "call_options", "fit", "plain_arrays"]
 
@@ -27,11 +28,11 @@ _RESERVED = ("i", "start", "n_indices")
 
 @dataclass(frozen=True)
 class Signature:
-    """The arguments of a ready kernel, and the functions that its snippets can call."""
+    """The arguments of a ready kernel, and the functions and types that its snippets can use."""
 
     kernel: str
     arguments: tuple[CArgument, ...]
-    functions: Mapping[str, c_ast.FuncDef] = field(default_factory=dict)
+    preamble: Preamble = field(default_factory=Preamble)
 
     def __post_init__(self) -> None:
         for one in self.arguments:
@@ -40,6 +41,13 @@ class Signature:
                     f"an argument is called '{one.name}', a name that the kernel uses itself",
                     kernel=self.kernel,
                     hint="rename it",
+                )
+            check_structure(one.dtype, f"argument '{one.name}'")
+            if is_structure(one.dtype) and not one.is_array:
+                raise KernelError(
+                    f"argument '{one.name}' is a structure, which a call cannot pass by value",
+                    kernel=self.kernel,
+                    hint=f"declare it as a pointer, pass an array, and write {one.name}[0]",
                 )
         if not self.arrays:
             raise KernelError(
@@ -64,14 +72,20 @@ class Signature:
         count = indices.count
         numbers = {"n": count, "N": count}
         numbers |= {
-            one.name: Value(p.Variable(one.name), one.dtype)
+            one.name: stored_at(p.Variable(one.name), one.dtype)
             for one in self.arguments
             if not one.is_array
         }
         numbers["i"] = indices.index
         arrays = {one.name: one.dtype for one in self.arrays}
         constants = frozenset(one.name for one in self.arrays if one.is_const)
-        return Scope(numbers, arrays, self.functions, access or indices.access, constants)
+        functions, types = self.preamble.functions, self.preamble.types
+        return Scope(numbers, arrays, functions, access or indices.access, constants, types)
+
+    def preambles(self, target: TargetBase, *more: Any) -> list[tuple[str, str]]:
+        """Return the declarations of structures, of the arguments and *more* types."""
+        types = [*self.preamble.types.values(), *(one.dtype for one in self.arguments), *more]
+        return declarations(target, types)
 
     def declare(self, indices: Indices, plain: frozenset[str], index_dtype: Any) -> Iterator[Any]:
         """Yield all declarations; *plain* arrays have an element for each index."""

@@ -16,10 +16,17 @@ from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment
 from kgen.ir.types import AddressSpace
-from kgen.ready.c_functions import FUNCTIONS, Value, as_number, converted
+from kgen.ready.c_functions import FUNCTIONS, Value, converted, leaves_of, stored_at
 from kgen.ready.c_text import inexpressible, parse_statements, type_of
 from kgen.ready.c_types import Dtype
-from kgen.ready.expressions import ExpressionReader, Scope, assigned_value, to_index
+from kgen.ready.expressions import (
+    ExpressionReader,
+    Scope,
+    as_assignment,
+    assigned_value,
+    to_index,
+)
+from kgen.ready.structures import is_structure
 
 __all__ = ["Program", "read_statements"]
 
@@ -48,7 +55,7 @@ class Program:
             str(insn.id)
             for insn in self.instructions
             if insn.assignee_name not in self.temporaries
-            and insn.assignee != access(insn.assignee_name)
+            and _without_fields(insn.assignee) != access(insn.assignee_name)
         ]
 
     @property
@@ -74,7 +81,8 @@ def read_statements(
     x[i] = -x[i]  {id=step_1}
     """
     reader = _Reader(scope, frozenset(inames), {*taken, *scope.numbers, *scope.arrays})
-    reader.block(parse_statements(text, what), frozenset(), frozenset(inames))
+    nodes = parse_statements(text, what, tuple(scope.types))
+    reader.block(nodes, frozenset(), frozenset(inames))
     return reader.program
 
 
@@ -134,8 +142,9 @@ class _Reader:
 
     def assignment(self, node: Any, where: frozenset[Expr], loops: frozenset[str]) -> None:
         """Translate ``x[i] = 2*t``."""
-        value = assigned_value(ExpressionReader(self.scope), node)
-        self.assign(node.lvalue, value, where, loops)
+        place = self.place(node.lvalue)
+        value = assigned_value(ExpressionReader(self.scope), node, place.dtype)
+        self.store(place, value, where, loops)
 
     # -- assignments ------------------------------------------------------------------------
 
@@ -148,22 +157,31 @@ class _Reader:
             raise inexpressible(
                 node, f"'{node.name}' is not a number", f"write float {node.name} = ...;"
             )
-        dtype = type_of(declared, f"'{node.name}'")
-        values = () if node.init is None else self.initial_values(node, dtype)
+        dtype = type_of(declared, f"'{node.name}'", self.scope.types)
+        values = self.initial_values(node, dtype, shape)
         own = self.temporary(node.name, dtype, shape)
         if shape:
             arrays, previous = {**self.scope.arrays, node.name: dtype}, self.scope.access
             self.scope = _with_array(self.scope, arrays, node.name, own, previous)
         else:
-            self.scope = self.scope.with_numbers({node.name: Value(p.Variable(own), dtype)})
+            variable = stored_at(p.Variable(own), dtype)
+            self.scope = self.scope.with_numbers({node.name: variable})
         for place, value in enumerate(values):
             target = p.Variable(own)[place] if shape else p.Variable(own)
-            self.add(target, value.expr, where, loops)
+            self.store(stored_at(target, dtype), value, where, loops)
 
-    def initial_values(self, node: Any, dtype: Dtype) -> tuple[Value, ...]:
-        nodes = node.init.exprs if isinstance(node.init, c_ast.InitList) else [node.init]
+    def initial_values(self, node: Any, dtype: Dtype, shape: tuple[int, ...]) -> tuple[Value, ...]:
+        """Return the first values of a variable, or of the first elements of an array.
+
+        Structures begin with zeros, because C copies also those whose fields are not all set.
+        """
         reader = ExpressionReader(self.scope)
-        return tuple(converted(reader.value(one), dtype) for one in nodes)
+        if node.init is None:
+            count = (shape or (1,))[0] if is_structure(dtype) else 0
+            return tuple(reader.initial(None, dtype) for _ in range(count))
+        if isinstance(node.init, c_ast.InitList) and (shape or not is_structure(dtype)):
+            return tuple(reader.initial(one, dtype) for one in node.init.exprs)
+        return (reader.initial(node.init, dtype),)
 
     def length(self, node: Any) -> int:
         size = None if node.dim is None else ExpressionReader(self.scope).value(node.dim).expr
@@ -173,30 +191,50 @@ class _Reader:
             )
         return int(size)
 
-    def assign(
-        self, target: Any, value: Value, where: frozenset[Expr], loops: frozenset[str]
-    ) -> None:
-        reader = ExpressionReader(self.scope)
-        if not isinstance(target, c_ast.ID | c_ast.ArrayRef):
+    def place(self, target: Any) -> Value:
+        """Return the variable or element that an assignment writes."""
+        root, reader = target, ExpressionReader(self.scope)
+        while isinstance(root, c_ast.StructRef) and reader.value(root.name).parts is not None:
+            root = root.name
+        if not isinstance(root, c_ast.ID | c_ast.ArrayRef):
             raise inexpressible(
                 target,
                 "only a part of a value is assigned",
                 "assign all of it: z[i] = cfloat_new(re, im), v[i] = (float2)(a, b)",
             )
         place = reader.value(target)
-        if not isinstance(place.expr, p.Variable | p.Subscript):
+        if not isinstance(place.expr, p.Variable | p.Subscript | p.Lookup):
             raise inexpressible(
-                target, f"'{target.name}' is not a variable", "declare it: float t = ...;"
+                root, f"'{root.name}' is not a variable", "declare it: float t = ...;"
             )
         self.reject_constant(target, place.expr)
         name = assignee_name(place.expr)
-        if isinstance(target, c_ast.ID) and name not in self.program.temporaries:
+        if isinstance(root, c_ast.ID) and name not in self.program.temporaries:
             raise inexpressible(
-                target,
-                f"'{target.name}' is assigned, which is a number that callers pass",
-                f"declare a variable of another name: float t = {target.name};",
+                root,
+                f"'{root.name}' is assigned, which is a number that callers pass",
+                f"declare a variable of another name: float t = {root.name};",
             )
-        self.add(place.expr, converted(as_number(value), place.dtype).expr, where, loops)
+        return place
+
+    def store(
+        self, place: Value, value: Value, where: frozenset[Expr], loops: frozenset[str]
+    ) -> None:
+        """Store a value; all numbers of a structure are computed before the first is stored."""
+        is_copy = value.parts is not None and value.expr is not None
+        if value.parts is None or (is_copy and value.dtype == place.dtype):
+            self.add(place.expr, value.expr, where, loops)
+            return
+        values = [leaf.expr for leaf in leaves_of(value)]
+        targets = leaves_of(place)
+        name = assignee_name(place.expr)
+        if len(values) > 1 and any(name in variable_names(expr) for expr in values):
+            copy = self.temporary("kgen_value", place.dtype)
+            self.store(stored_at(p.Variable(copy), place.dtype), value, where, loops)
+            self.add(place.expr, p.Variable(copy), where, loops)
+            return
+        for target, expr in zip(targets, values, strict=True):
+            self.add(target.expr, expr, where, loops)
 
     def reject_constant(self, node: Any, place: Expr) -> None:
         """Reject an assignment to an array that is declared ``const``."""
@@ -208,10 +246,7 @@ class _Reader:
 
     def count(self, node: Any, where: frozenset[Expr], loops: frozenset[str]) -> None:
         """Translate ``++x``."""
-        one = c_ast.Constant("int", "1", node.coord)
-        operator = "+=" if "+" in node.op else "-="
-        update = c_ast.Assignment(operator, node.expr, one, node.coord)
-        self.statement(update, where, loops)
+        self.statement(as_assignment(node), where, loops)
 
     def call(self, node: Any, where: frozenset[Expr], loops: frozenset[str]) -> None:
         """Translate ``atomic_add(&x[k], value)`` and the like."""
@@ -226,10 +261,11 @@ class _Reader:
                 "statements that are calls: atomic_add(&x[k], v), atomic_sub, _min, _max, _inc",
             )
         reader = ExpressionReader(self.scope)
-        place = reader.value(given[0].expr)
+        place = reader.scalar(given[0].expr)
         self.reject_constant(node, place.expr)
-        added = reader.value(given[1]) if len(given) > 1 else Value(np.int32(1), np.dtype(np.int32))
-        value = converted(as_number(added), place.dtype)
+        one = Value(np.int32(1), np.dtype(np.int32))
+        added = reader.number(given[1]) if len(given) > 1 else one
+        value = converted(added, place.dtype)
         if what in _SUMS:
             term = value.expr if _SUMS[what] > 0 else p.Product((-1, value.expr))
             update: Expr = p.Sum((place.expr, term))
@@ -365,6 +401,13 @@ _STATEMENTS: Final[Mapping[type[Any], Callable[..., None]]] = {
 }
 
 
+def _without_fields(place: Expr) -> Expr:
+    """Return the variable or element of which a place is a field, or the place itself."""
+    while isinstance(place, p.Lookup):
+        place = place.aggregate
+    return place
+
+
 def _with_array(
     scope: Scope, arrays: Mapping[str, Dtype], name: str, own: str, previous: Any
 ) -> Scope:
@@ -412,7 +455,8 @@ def _start_of(node: Any) -> tuple[str, Dtype, Any]:
     (declared,) = node.init.decls
     if declared.init is None:
         raise inexpressible(node, f"'{declared.name}' has no first value", _LOOP)
-    return declared.name, type_of(declared.type, f"'{declared.name}'"), declared.init
+    dtype = type_of(declared.type, f"'{declared.name}'", {})
+    return declared.name, dtype, declared.init
 
 
 def _end_of(node: Any, name: str, *, upwards: bool) -> Any:

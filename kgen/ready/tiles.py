@@ -22,8 +22,9 @@ import numpy as np
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
+from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
-from kgen.ir.expr import Expr, Reduction
+from kgen.ir.expr import Expr, Reduction, variable_names
 from kgen.ir.instruction import (
     Assignment,
     BarrierInstruction,
@@ -101,7 +102,7 @@ def tiling_for(
     {'items': 27}
     """
     items = _ITEMS | _ITEMS_OF_ONE_TILE if is_one_tile else _ITEMS
-    chosen = {"items": items.get(np.dtype(dtype).itemsize, 15), **schedule}
+    chosen = {"items": items.get(np.dtype(dtype).itemsize, _most_items(dtype)), **schedule}
     if is_one_tile:
         return chosen
     chosen.setdefault("turns", 1)
@@ -109,6 +110,12 @@ def tiling_for(
     while size > chosen["turns"] * tiling.tile * tiling.most_groups:
         chosen["turns"] *= 2
     return chosen
+
+
+def _most_items(dtype: Any) -> int:
+    """Return an odd number of elements of any type for which local memory has room."""
+    size = int(np.dtype(dtype).itemsize)
+    return min(15, max(1, 72 // size - 1) | 1)
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,7 @@ class TiledScan:
         self.tiling = tiling
         self.step = TileIndices(size, tiling=tiling, element_loop="out")
         self.first = TileIndices(size, tiling=tiling, suffix="_1")
-        self.dtypes = (combination.dtype, _BOOL)[: len(operands(self.step))]
+        self.dtypes = (*combination.dtypes, _BOOL)[: len(operands(self.step))]
         self.temporaries: dict[str, TemporaryVariable] = {}
         self.domains: list[str] = []
         self.items: list[str] = []
@@ -171,16 +178,19 @@ class TiledScan:
     @property
     def operation(self) -> ReductionOperation:
         """The operation that combines operands in reductions."""
-        if len(self.dtypes) > 1:
+        if self.has_flags:
             return FlaggedOperation(self.combination)
         return operation_of(self.combination)
 
     @property
+    def has_flags(self) -> bool:
+        """Tell whether a flag is scanned with each value."""
+        return len(self.dtypes) > len(self.combination.dtypes)
+
+    @property
     def neutral(self) -> tuple[Expr, ...]:
         """The neutral operands."""
-        value = self.combination.neutral
-        found = (self.combination.dtype.type(0) if value is None else value, False)
-        return found[: len(self.dtypes)]
+        return (*self.combination.start, False)[: len(self.dtypes)]
 
     @property
     def assumption(self) -> str:
@@ -216,9 +226,10 @@ class TiledScan:
         if not self.tiling.looks_back:
             yield from self._add_tile("carry", "", self.step.inames[:-1])
 
-    def item(self, at: Expr) -> Expr:
-        """Return the result at a place in the tile, a subscript."""
-        return p.Variable("kgen_tile_0")[at]
+    def item(self, at: Expr) -> tuple[Expr, ...]:
+        """Return the numbers of the result at a place in the tile, subscripts."""
+        count = len(self.combination.dtypes)
+        return tuple(p.Variable(f"kgen_tile_{k}")[at] for k in range(count))
 
     @property
     def place(self) -> Expr:
@@ -408,7 +419,8 @@ class TiledScan:
         here = [p.Variable(f"kgen_tile_{k}")[at] for k in range(len(self.dtypes))]
         inames = [*outer, item, element]
         yield from self._assign(result, self._combined(result, here), inames)
-        yield from self._assign(here[:1], result[:1], inames)
+        count = len(self.combination.dtypes)
+        yield from self._assign(here[:count], result[:count], inames)
 
     def _add_tile(self, name: str, suffix: str, inames: Sequence[str]) -> Iterator[InstructionBase]:
         """Yield the instructions that combine a value with all elements of a tile."""
@@ -420,8 +432,8 @@ class TiledScan:
     # -- parts of instructions ------------------------------------------------------------
 
     def _combined(self, left: Sequence[Expr], right: Sequence[Expr]) -> Sequence[Expr]:
-        if len(left) == 1:
-            return [self.combination.of(left[0], right[0])]
+        if not self.has_flags:
+            return self.combination.of(left, right)
         found, _ = FlaggedOperation(self.combination)((), left, right, {}, None)
         return list(found)
 
@@ -451,6 +463,12 @@ class TiledScan:
     def _assign(
         self, places: Sequence[Expr], values: Sequence[Expr], inames: Sequence[str]
     ) -> Iterator[InstructionBase]:
+        """Yield the instructions that assign all values at once."""
+        written = [assignee_name(place) for place in places]
+        if any(set(written[:k]) & {*variable_names(v)} for k, v in enumerate(values)):
+            new = self._names(f"new_{len(self.temporaries)}")
+            yield from self._assign(new, values, inames)
+            values = new
         for place, value in zip(places, values, strict=True):
             yield Assignment(
                 place, value, within_inames=frozenset(inames), within_inames_is_final=True

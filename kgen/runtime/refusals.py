@@ -52,7 +52,7 @@ class CallChecker:
                 self.reject(
                     f"argument '{name}' is {dtype}, not {self.host.by_name[name].dtype}",
                     because="the code was generated for that type",
-                    hint=f"pass {name}.astype(numpy.{self.host.by_name[name].dtype.name})",
+                    hint=f"pass {_as_type(name, self.host.by_name[name].dtype)}",
                 )
 
     def check(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -146,7 +146,7 @@ class CallChecker:
         if array.dtype != arg.dtype:
             self.reject(
                 f"argument '{arg.name}' has elements of type {array.dtype}, not {arg.dtype}",
-                hint=f"pass {arg.name}.astype(numpy.{arg.dtype.name}), or declare another type",
+                hint=f"pass {_as_type(arg.name, arg.dtype)}, or declare another type",
             )
 
     def _explain_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -410,3 +410,10 @@ def address_of(array: Any) -> int:
 
 def _is_aligned(arg: ArgumentInfo, array: Any) -> bool:
     return address_of(array) % arg.alignment == 0
+
+
+def _as_type(name: str, dtype: np.dtype[Any]) -> str:
+    """Return what gives an array of some type."""
+    if dtype.fields is not None:
+        return "an array of this type"
+    return f"{name}.astype(numpy.{dtype.name})"

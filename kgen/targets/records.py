@@ -27,14 +27,19 @@ def record_name(dtype: Dtype) -> str:
 
 
 def record_need(
-    dtype: Dtype, name_of: Callable[[Dtype], str], reserved: Collection[str], language: str
+    dtype: Dtype,
+    name_of: Callable[[Dtype], str],
+    reserved: Collection[str],
+    language: str,
+    name: str | None = None,
 ) -> Need:
     """Return the definition of a structure, with what fills the gaps between its fields.
 
-    It is packed where numpy's fields are at places at which the language would put none. Raises
-    :class:`CodegenError` for fields that have no such name, or are arrays.
+    Its name is that of :func:`record_name` unless another one is given. It is packed where numpy's
+    fields are at places at which the language would put none. Raises :class:`CodegenError` for
+    fields that have no such name, or are arrays.
     """
-    name = record_name(dtype)
+    name = record_name(dtype) if name is None else name
     members: list[str] = []
     position = 0
     for field, (kind, offset, *_) in _fields(dtype):

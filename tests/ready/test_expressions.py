@@ -79,7 +79,7 @@ def test_values_are_those_of_a_c_compiler(data: dict[str, np.ndarray], tmp_path:
         ("x[i] = (b[i] = 2)", "separate statement"),
         ("x[i] = **b", "write x\\[k\\]"),
         ("x[x[i]] = 1", "cast it to an integer"),
-        ("x[i] = b[i].real", "field of a structure"),
+        ("x[i] = b[i].real", "fields of structures"),
         ("x[i] = sqrt(1, 2, 3)", "takes 1 argument"),
         ("x[i] = fabs()", "does not take 0"),
     ],

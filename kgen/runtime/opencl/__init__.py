@@ -13,7 +13,7 @@ from kgen.runtime.opencl.devices import (
     unit_of,
 )
 from kgen.runtime.opencl.executor import OpenCLExecutor, executor_for
-from kgen.runtime.opencl.memory import name_of_structure
+from kgen.runtime.opencl.memory import name_of_structure, structure_of_name
 from kgen.runtime.opencl.resources import resources_of
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "number_of",
     "open_device",
     "resources_of",
+    "structure_of_name",
     "to_device",
     "to_guarded",
     "to_host",

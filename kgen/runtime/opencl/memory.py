@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
-from pyopencl.tools import dtype_to_ctype
+from pyopencl.tools import dtype_to_ctype, parse_c_arg
 
 from kgen.errors import InvocationError
 from kgen.runtime.faults import no_faults
@@ -25,6 +25,7 @@ __all__ = [
     "name_of_structure",
     "new_array",
     "new_memory",
+    "structure_of_name",
     "upload",
     "upload_faults",
 ]
@@ -162,3 +163,12 @@ def name_of_structure(dtype: np.dtype[Any]) -> str | None:
         return str(dtype_to_ctype(dtype))
     except (TypeError, ValueError):
         return None
+
+
+def structure_of_name(name: str) -> np.dtype[Any] | None:
+    """Return the structure that pyopencl has registered by a name, ``None`` for an unknown one."""
+    try:
+        dtype: np.dtype[Any] = np.dtype(parse_c_arg(f"{name} x").dtype)
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return None if dtype.fields is None else dtype
