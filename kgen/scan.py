@@ -30,7 +30,12 @@ from kgen.ready.snippet import allocator_of, call_options, plain_arrays
 from kgen.ready.tiles import Tiling, looks_back, tiling_for
 from kgen.ready.tuned import Tunable, defaults_of
 
-__all__ = ["ExclusiveScanKernel", "GenericScanKernel", "InclusiveScanKernel"]
+__all__ = [
+    "ExclusiveScanKernel",
+    "GenericDebugScanKernel",
+    "GenericScanKernel",
+    "InclusiveScanKernel",
+]
 
 
 class GenericScanKernel(Tunable):
@@ -70,6 +75,8 @@ class GenericScanKernel(Tunable):
     statement writes an array that *input_expr* reads,
     the results are first stored in separate memory.
     """
+
+    _in_one_group = False
 
     @context_first
     def __init__(
@@ -314,7 +321,7 @@ class GenericScanKernel(Tunable):
             tiling = tiling_for(size, self.dtype, is_one_tile=is_one, **self.schedule)
         options = {
             **tiling,
-            "in_one_group": place.is_small(size),
+            "in_one_group": self._in_one_group or place.is_small(size),
             "stores_results": stores_results,
             **layout,
         }
@@ -415,6 +422,23 @@ class GenericScanKernel(Tunable):
         if place.is_gpu:
             return {"group_size": Tiling.group_size, "items": options["items"]}
         return defaults_of(schedules.scan, *([] if options["in_one_group"] else ["chunk"]))
+
+
+class GenericDebugScanKernel(GenericScanKernel):
+    """A :class:`GenericScanKernel` that one work-group runs, to find errors of expressions.
+
+    On the host, this is a loop over the elements in their order.
+
+    >>> import numpy as np
+    >>> knl = GenericDebugScanKernel(np.int32, "int *x, int *out", "x[i]", "a+b", "0",
+    ...                              "out[i] = prev_item")
+    >>> out = np.zeros(4, np.int32)
+    >>> knl(np.arange(4, dtype=np.int32), out)
+    >>> out
+    array([0, 0, 1, 3], dtype=int32)
+    """
+
+    _in_one_group = True
 
 
 class _ScanOfArray(GenericScanKernel):

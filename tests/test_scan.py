@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.scan import ExclusiveScanKernel, GenericScanKernel, InclusiveScanKernel
+from kgen.scan import (
+    ExclusiveScanKernel,
+    GenericDebugScanKernel,
+    GenericScanKernel,
+    InclusiveScanKernel,
+)
 from tests.cuda_host import HostCuda
 
 SUM = InclusiveScanKernel(np.int32, "a+b")
@@ -30,6 +35,15 @@ def test_sizes(size: int) -> None:
     x = integers(size)
     np.testing.assert_array_equal(SUM(x), np.cumsum(x))
     np.testing.assert_array_equal(BEFORE(x), np.cumsum(x) - x)
+
+
+def test_one_group_runs_a_scan_for_debugging() -> None:
+    knl = GenericDebugScanKernel(np.int32, "int *x, int *out", "x[i]", "a+b", "0", "out[i] = item")
+    x, out = integers(100_003), np.zeros(100_003, np.int32)
+    knl(x, out)
+    np.testing.assert_array_equal(out, np.cumsum(x))
+    (options,) = [dict(key[2:]) for key in knl._executors]
+    assert options["in_one_group"]
 
 
 def test_an_operation_that_does_not_commute() -> None:

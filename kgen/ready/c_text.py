@@ -209,7 +209,11 @@ def _listed(fields: Iterable[tuple[str, Dtype]]) -> str:
 
 @lru_cache(maxsize=1024)
 def with_macros(preamble: str, text: str) -> tuple[str, str]:
-    """Return a preamble and a snippet in which macros of the preamble are replaced."""
+    """Return a preamble and a snippet in which macros of the preamble are replaced.
+
+    Headers whose functions kgen knows are left out; others are rejected.
+    """
+    preamble = _INCLUDES.sub(_included, preamble)
     if "#" not in preamble:
         return preamble, text
     marker = "kgen_end_of_preamble"
@@ -222,6 +226,44 @@ def with_macros(preamble: str, text: str) -> tuple[str, str]:
         raise KgenSyntaxError("the C preprocessor rejects the preamble")
     before, _, after = written.getvalue().partition(marker)
     return before, after
+
+
+_INCLUDES: Final = re.compile(
+    r"""^[ \t]*\#[ \t]*(?: include[ \t]*[<"]([^>"\n]*)[>"] | pragma\b[^\n]* )""", re.M | re.X
+)
+#: The headers of functions and types that snippets have without them.
+_HEADERS: Final = frozenset(
+    [
+        "pyopencl-complex.h",
+        "pycuda-complex.hpp",
+        "pycuda-complex-impl.hpp",
+        "thrust/complex.h",
+        "math.h",
+        "cmath",
+        "tgmath.h",
+        "complex.h",
+        "complex",
+        "stdint.h",
+        "cstdint",
+        "stddef.h",
+        "stdbool.h",
+        "float.h",
+        "cfloat",
+        "limits.h",
+        "climits",
+    ]
+)
+
+
+def _included(found: re.Match[str]) -> str:
+    """Return what replaces an ``#include`` or a ``#pragma``."""
+    header = found[1]
+    if header is not None and header not in _HEADERS:
+        raise KgenSyntaxError(
+            f"the preamble includes '{header}', which kgen does not read",
+            hint="write the functions that are used into the preamble",
+        )
+    return ""
 
 
 def parse_arguments(

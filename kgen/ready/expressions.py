@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -645,28 +646,81 @@ def _integer_type(number: int, suffix: str, may_be_unsigned: bool) -> Dtype:
     return np.dtype(np.uint64)
 
 
+def _floats(suffix: str, prefix: str, dtype: Any) -> dict[str, Value]:
+    """Return the constants of ``math.h`` and ``float.h`` in one type of real numbers."""
+    info, dtype = np.finfo(dtype), np.dtype(dtype)
+    numbers = {f"M_{name}{suffix}": number for name, number in _MATHEMATICAL.items()}
+    numbers |= {
+        f"{prefix}_MAX": info.max,
+        f"{prefix}_MIN": info.tiny,
+        f"{prefix}_EPSILON": info.eps,
+    }
+    return {name: Value(dtype.type(number), dtype) for name, number in numbers.items()}
+
+
+_MATHEMATICAL: Final = {
+    "PI": math.pi,
+    "PI_2": math.pi / 2,
+    "PI_4": math.pi / 4,
+    "1_PI": 1 / math.pi,
+    "2_PI": 2 / math.pi,
+    "2_SQRTPI": 2 / math.sqrt(math.pi),
+    "E": math.e,
+    "LOG2E": 1 / math.log(2),
+    "LOG10E": 1 / math.log(10),
+    "LN2": math.log(2),
+    "LN10": math.log(10),
+    "SQRT2": math.sqrt(2),
+    "SQRT1_2": math.sqrt(0.5),
+}
+
+
+def _limits(prefix: str, dtype: Any) -> dict[str, Value]:
+    """Return the constants of ``limits.h`` and ``stdint.h`` for a type of integers."""
+    info, dtype = np.iinfo(dtype), promoted(np.dtype(dtype))
+    ends = {"MAX": info.max, "MIN": info.min}
+    return {
+        f"{prefix}_{end}": Value(dtype.type(number), dtype)
+        for end, number in ends.items()
+        if number != 0
+    }
+
+
 _NAMED_CONSTANTS: Final = {
     "true": Value(True, _BOOL),
     "false": Value(False, _BOOL),
-    "M_PI": Value(np.float64(np.pi), np.dtype(np.float64)),
-    "M_PI_F": Value(np.float32(np.pi), np.dtype(np.float32)),
-    "M_E": Value(np.float64(np.e), np.dtype(np.float64)),
-    "INFINITY": Value(np.float32(np.inf), np.dtype(np.float32)),
-    "NAN": Value(np.float32(np.nan), np.dtype(np.float32)),
-    "FLT_MAX": Value(np.finfo(np.float32).max, np.dtype(np.float32)),
-    "FLT_MIN": Value(np.finfo(np.float32).tiny, np.dtype(np.float32)),
-    "FLT_EPSILON": Value(np.finfo(np.float32).eps, np.dtype(np.float32)),
-    "DBL_MAX": Value(np.finfo(np.float64).max, np.dtype(np.float64)),
-    "DBL_MIN": Value(np.finfo(np.float64).tiny, np.dtype(np.float64)),
-    "DBL_EPSILON": Value(np.finfo(np.float64).eps, np.dtype(np.float64)),
+    **_floats("", "DBL", np.float64),
+    **_floats("_F", "FLT", np.float32),
     **{
-        f"{prefix}_{end.upper()}": Value(
-            np.dtype(dtype).type(getattr(np.iinfo(dtype), end)), np.dtype(dtype)
-        )
-        for prefix, dtype in (("INT", np.int32), ("LONG", np.int64))
-        for end in ("max", "min")
+        name: Value(np.float32(number), np.dtype(np.float32))
+        for name, number in {
+            "INFINITY": np.inf,
+            "HUGE_VALF": np.inf,
+            "NAN": np.nan,
+            "MAXFLOAT": np.finfo(np.float32).max,
+        }.items()
     },
-    "UINT_MAX": Value(np.uint32(2**32 - 1), np.dtype(np.uint32)),
-    "ULONG_MAX": Value(np.uint64(2**64 - 1), np.dtype(np.uint64)),
+    "HUGE_VAL": Value(np.float64(np.inf), np.dtype(np.float64)),
+    "CHAR_BIT": Value(np.int32(8), _INT),
+    **{
+        name: value
+        for prefix, dtype in {
+            "CHAR": np.int8,
+            "SCHAR": np.int8,
+            "SHRT": np.int16,
+            "INT": np.int32,
+            "LONG": np.int64,
+            "LLONG": np.int64,
+            "UCHAR": np.uint8,
+            "USHRT": np.uint16,
+            "UINT": np.uint32,
+            "ULONG": np.uint64,
+            "ULLONG": np.uint64,
+            "SIZE": np.uint64,
+            **{f"INT{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+            **{f"UINT{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+        }.items()
+        for name, value in _limits(prefix, dtype).items()
+    },
 }
 _COUNTS: Final = ("i", "n", "N")

@@ -120,3 +120,22 @@ def test_complex_numbers_of_pyopencl_and_pycuda() -> None:
         "pycuda::complex<float> *z, pycuda::complex<float> *w", "w[i] = z[i]*z[i] + z[i].real / 2"
     )(z, w)
     np.testing.assert_allclose(w, z * z + z.real / 2)
+
+
+def test_headers_of_known_functions_are_left_out() -> None:
+    preamble = "#include <pycuda-complex.hpp>\n  # include <math.h>\n#pragma once\n#define TWO 2"
+    x = np.ones(3, np.float32)
+    ElementwiseKernel("float *x", "x[i] = TWO*sqrt(4*x[i]);  // a remark", preamble=preamble)(x)
+    assert x.tolist() == [4, 4, 4]
+    with pytest.raises(KgenError, match=r"includes 'own\.h'.*\n.*into the preamble"):
+        ElementwiseKernel("float *x", "x[i] = 1", preamble='#include "own.h"\n')
+
+
+def test_constants_of_c_and_opencl() -> None:
+    names = "CHAR_MIN SHRT_MAX UCHAR_MAX UINT64_MAX MAXFLOAT M_SQRT2 M_PI_F FLT_MAX HUGE_VAL"
+    found = np.zeros(9)
+    store = "".join(f"x[{k}] = {name}; " for k, name in enumerate(names.split()))
+    ElementwiseKernel("double *x", f"if (i == 0) {{ {store} }}")(found)
+    largest = np.finfo(np.float32).max
+    expected = [-128, 2**15 - 1, 255, 2.0**64, largest, 2**0.5, np.float32(np.pi), largest, np.inf]
+    np.testing.assert_array_equal(found, expected)
