@@ -61,7 +61,10 @@ class Preamble:
 
 
 _HINT: Final = "close all brackets, and end each statement with a semicolon"
-_HINT_FOR_ARGUMENTS: Final = "declare numbers and arrays of types that C or OpenCL has: float *x"
+_HINT_FOR_ARGUMENTS: Final = (
+    "declare numbers and arrays of types that C or OpenCL has: float *x; name structures by "
+    "kgen.tools.get_or_register_dtype('pair_t', dtype)"
+)
 
 
 def _parse(code: str, what: str, hint: str = _HINT, types: Iterable[str] = ()) -> Any:

@@ -207,7 +207,7 @@ class ExpressionReader:
                 + ", ".join(f"'{array}'" for array in self.scope.arrays),
                 "declare it as a pointer among the arguments: float *x",
             )
-        index = self.value(node.subscript)
+        index = self.scalar(node.subscript)
         if index.dtype.kind not in "iub":
             raise inexpressible(
                 node,
@@ -697,7 +697,7 @@ _NAMED_CONSTANTS: Final = {
             "INFINITY": np.inf,
             "HUGE_VALF": np.inf,
             "NAN": np.nan,
-            "MAXFLOAT": np.finfo(np.float32).max,
+            "MAXFLOAT": float(np.finfo(np.float32).max),
         }.items()
     },
     "HUGE_VAL": Value(np.float64(np.inf), np.dtype(np.float64)),

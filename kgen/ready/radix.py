@@ -26,6 +26,7 @@ from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.c_text import CArgument
 from kgen.ready.indices import assumptions
+from kgen.ready.structures import declarations
 from kgen.ready.tuned import defaults_of
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
@@ -307,6 +308,7 @@ class RadixPass:
             "target": target,
             "index_dtype": index_dtype,
             "assumptions": assumptions(["n"], index_dtype),
+            "preambles": declarations(target, [one.dtype.numpy_dtype for one in self.declared]),
             "substitutions": {
                 name: SubstitutionRule(name, ("i",), rule) for name, rule in rules.items()
             },

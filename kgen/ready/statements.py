@@ -372,7 +372,7 @@ class _Reader:
 
     def bound(self, node: Any, where: frozenset[Expr], loops: frozenset[str]) -> str:
         """Return a bound as text for a domain; computed values are stored in a temporary."""
-        value = ExpressionReader(self.scope).value(node)
+        value = ExpressionReader(self.scope).scalar(node)
         if value.dtype.kind not in "iu":
             raise inexpressible(node, f"a bound is of the type {value.dtype}", "cast it: (int) x")
         expr = to_index(value.expr)

@@ -296,14 +296,8 @@ class CallChecker:
 
     def fill_value(self, arg: ArgumentInfo, options: Options) -> np.ndarray[Any, Any]:
         """Return the option ``fill_value`` in the type of *arg*, or reject it."""
-        value = np.asarray(options.fill_value)
-        kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}.get(kind_of(arg.dtype), "biufc")
-        converted = value
-        if value.shape == () and value.dtype.kind in "biufc":
-            with np.errstate(all="ignore"):
-                converted = value.astype(arg.dtype)
-        is_rounded = value.dtype.kind in "fc" and value.dtype.kind in kinds
-        if converted.dtype != arg.dtype or not (is_rounded or value == converted):
+        converted = _converted(np.asarray(options.fill_value), arg.dtype)
+        if converted is None:
             self.reject(
                 f"argument '{arg.name}' of type {arg.dtype} cannot be filled with "
                 f"{options.fill_value!r}",
@@ -417,3 +411,22 @@ def _as_type(name: str, dtype: np.dtype[Any]) -> str:
     if dtype.fields is not None:
         return "an array of this type"
     return f"{name}.astype(numpy.{dtype.name})"
+
+
+def _converted(value: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
+    """Return a number in some type, in all fields of a structure; ``None`` if it does not fit."""
+    if dtype.fields is not None:
+        result = np.zeros((), dtype)
+        for name, (kind, *_) in dtype.fields.items():
+            part = _converted(value, kind)
+            if part is None:
+                return None
+            result[name] = part
+        return result
+    kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}.get(kind_of(dtype), "biufc")
+    if value.shape != () or value.dtype.kind not in "biufc":
+        return None
+    with np.errstate(all="ignore"):
+        converted = value.astype(dtype)
+    is_rounded = value.dtype.kind in "fc" and value.dtype.kind in kinds
+    return converted if is_rounded or value == converted else None

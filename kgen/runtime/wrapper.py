@@ -470,7 +470,8 @@ class WrapperBuilder:
         """Return the initial value of a new output whose elements may stay unwritten."""
         if not arg.is_filled:
             return NONE
-        return self.known(f"fill_{arg.dtype.name}", self.checker.fill_value(arg, self.options))
+        name = arg.dtype.name if arg.dtype.fields is None else arg.name
+        return self.known(f"fill_{name}", self.checker.fill_value(arg, self.options))
 
     def allocate(self, arg: ArgumentInfo) -> ast.expr:
         """Return the expression that makes a new array."""

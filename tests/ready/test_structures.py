@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.algorithm import copy_if
+from kgen.algorithm import RadixSort, copy_if
 from kgen.elementwise import ElementwiseKernel
 from kgen.errors import KgenError
 from kgen.reduction import ReductionKernel
 from kgen.scan import ExclusiveScanKernel, GenericScanKernel, InclusiveScanKernel
+from kgen.tools import register_dtype
 from tests.cuda_host import HostCuda
 from tests.targets.support import compile_cuda
 
@@ -241,3 +242,15 @@ def test_many_branches_of_a_function_take_linear_time() -> None:
     x["pad"] = [0, 7, 100]
     ElementwiseKernel("range_t *x", "x[i] = f(x[i])", preamble=preamble)(x)
     assert x["hi"].tolist() == [0, 6, 39]
+
+
+def test_sorts_by_a_field(opencl_queue: Any) -> None:
+    array = pytest.importorskip("pyopencl.array")
+    f, _ = maps(3000)
+    register_dtype(MAP, "sorted_map_t")
+    sort = RadixSort("sorted_map_t *f", "f[i].c", ["f"], key_dtype=np.int64)
+    expected = f[np.argsort(f["c"], kind="stable")]
+    (found,), _ = sort(f)
+    np.testing.assert_array_equal(found, expected)
+    (found,), _ = sort(array.to_device(opencl_queue, f))
+    np.testing.assert_array_equal(found.get(), expected)

@@ -133,3 +133,22 @@ def test_vectors_of_three_take_twelve_bytes(opencl_queue: Any, nvcc: str, tmp_pa
     code = lp.generate_code_v2(knl.copy(target=lp.CudaTarget())).device_code()
     assert "float3 *__restrict__ out" in code
     compile_cuda(code, tmp_path, nvcc)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("f4,i4"), np.dtype("f4,i4,i4")])
+def test_new_outputs_that_are_not_all_written_are_filled(dtype: Any, opencl_queue: Any) -> None:
+    r = lp.GlobalArg("r", dtype, shape="n", is_input=False)
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "r[i] = q[i] {if=q[i].f1 > 2}",
+        [r, lp.GlobalArg("q", dtype, shape="n"), ...],
+        options={"fill_value": 7},
+    )
+    q = np.zeros(5, dtype)
+    q["f0"], q["f1"] = 1.5, np.arange(5)
+    expected = q.copy()
+    expected[:3] = (7,) * len(dtype.fields or ())
+    for target, queues in ((lp.ExecutableCTarget(), ()), (lp.PyOpenCLTarget(), (opencl_queue,))):
+        there = [cla.to_device(*queues, q)] if queues else [q]
+        _, (found,) = knl.copy(target=target)(*queues, q=there[0])
+        np.testing.assert_array_equal(found.get() if queues else found, expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -29,6 +29,10 @@ __all__ = [
     "upload",
     "upload_faults",
 ]
+
+
+#: OpenCL fills memory with patterns whose bytes are a power of two up to this.
+_LARGEST_PATTERN: Final = 128
 
 
 def extent_of(array: cla.Array) -> Extent:
@@ -100,7 +104,11 @@ def new_array(
     memory = new_memory(queue, allocator, n_bytes)
     array = _array_on(queue, memory, allocator, shape, strides, dtype)
     if fill is not None and memory is not None:
-        filled = cl.enqueue_fill(queue, memory, fill, n_bytes)
+        if fill.itemsize.bit_count() == 1 and fill.itemsize <= _LARGEST_PATTERN:
+            filled = cl.enqueue_fill(queue, memory, fill, n_bytes)
+        else:
+            elements = np.full(-(-n_bytes // fill.itemsize), fill)
+            filled = cl.enqueue_copy(queue, memory, elements.view(np.uint8)[:n_bytes])
         if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
             filled.wait()
     return array
