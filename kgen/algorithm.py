@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kgen.elementwise import ElementwiseKernel
 from kgen.errors import InvocationError, KernelError
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.expr import Expr
@@ -30,7 +31,7 @@ from kgen.ready.tuned import Tunable
 from kgen.scan import GenericScanKernel
 from kgen.transforms.storage.declarations import set_options
 
-__all__ = ["RadixSort", "copy_if", "partition", "remove_if", "unique"]
+__all__ = ["KeyValueSorter", "RadixSort", "copy_if", "partition", "remove_if", "unique"]
 
 _IS_LAST: Final = "if (i+1 == N) count[0] = item;"
 #: A pass sorts by so many bits.
@@ -515,3 +516,74 @@ class RadixSort(Tunable):
         )
         kind = OneSweepPass if target.looks_back else RadixPass
         return kind(self.name, self._key, self._unsigned, self._moved, declared)
+
+
+class KeyValueSorter:
+    """Groups values by keys, which are the numbers of the groups.
+
+    :arg context: optional, a pyopencl context; the arrays of a call determine where it runs
+
+    >>> import numpy as np
+    >>> keys, values = np.array([2, 0, 2, 3]), np.array([10, 20, 30, 40])
+    >>> starts, lists, event = KeyValueSorter()(None, keys, values, 5, np.int32)
+    >>> starts, lists
+    (array([0, 1, 1, 3, 4, 4], dtype=int32), array([20, 10, 30, 40]))
+    """
+
+    def __init__(self, context: Any = None) -> None:
+        self.context = context
+
+    def __call__(
+        self,
+        queue: Any,
+        keys: Any,
+        values: Any,
+        nkeys: int,
+        starts_dtype: Any,
+        allocator: Any = None,
+        wait_for: Any = None,
+    ) -> tuple[Any, Any, Any]:
+        """Return ``(starts, lists, event)``: group k is ``lists[starts[k]:starts[k+1]]``.
+
+        :arg queue: an OpenCL queue, or ``None`` for that of the arrays
+        :arg keys, values: arrays with one axis and of one length. Keys are integers from 0 to
+            *nkeys* - 1; their order in a group is kept
+        :arg nkeys: the number of groups
+        :arg starts_dtype: the type of *starts*, which has *nkeys* + 1 elements
+        :arg allocator, wait_for: of OpenCL
+        """
+        passed = values
+        given = native("key_value_sort", {"keys": keys, "values": values}, ["keys", "values"])
+        keys, values = given["keys"], given["values"]
+        place = find_place("key_value_sort", [keys, values], queue)
+        sort, find = _grouping(keys.dtype, values.dtype, np.dtype(starts_dtype))
+        bits = max(1, (int(nkeys) - 1).bit_length())
+        options = {"key_bits": bits, "queue": queue, "allocator": allocator, "wait_for": wait_for}
+        (lists, ordered), event = sort(values, keys, **options)
+        starts = new_array(place, values, (int(nkeys) + 1,), starts_dtype)
+        more = {} if event is None else {"wait_for": [event]}
+        event = find(starts, ordered, ordered.shape[0], queue=queue, **more)
+        made = [like("key_value_sort", passed, one) for one in (starts, lists)]
+        return made[0], made[1], event
+
+
+@functools.lru_cache(maxsize=64)
+def _grouping(
+    keys: np.dtype[Any], values: np.dtype[Any], starts: np.dtype[Any]
+) -> tuple[RadixSort, ElementwiseKernel]:
+    """Return the sort of values by keys, and the kernel that finds where groups start."""
+    arrays = [CArgument("values", values, is_array=True), CArgument("keys", keys, is_array=True)]
+    sort = RadixSort(None, arrays, "keys[i]", ["values", "keys"], key_dtype=keys)
+    found = CArgument("starts", starts, is_array=True)
+    count = CArgument("n_keys", np.dtype(np.int64), is_array=False)
+    # The first of the sorted keys that is not less than i, by bisection.
+    operation = """
+        long low = 0, high = n_keys;
+        for (int step = 0; step < 64; ++step)
+            if (low < high) {
+                long middle = (low + high) >> 1;
+                if (keys[middle] < i) low = middle + 1; else high = middle;
+            }
+        starts[i] = low;
+    """
+    return sort, ElementwiseKernel(None, [found, arrays[1], count], operation, "find_starts")

@@ -491,7 +491,8 @@ class _ScanOfArray(GenericScanKernel):
     ) -> Any:
         """Return the scan of an array, all of it or along an axis.
 
-        :arg output_ary: the array for the result, which may be the input; a new one if left out
+        :arg output_ary: the array for the result, which may be the input; a new one if left out,
+            where pyopencl and pycuda store the result in the input
         :arg axis: the axis along which each row is scanned
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """

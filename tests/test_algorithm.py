@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.algorithm import RadixSort, copy_if, partition, remove_if, unique
+from kgen.algorithm import KeyValueSorter, RadixSort, copy_if, partition, remove_if, unique
 from kgen.ready.places import Place
 from tests.cuda_host import HostCuda
 
@@ -46,6 +46,21 @@ def test_unique_of_neighbours(size: int) -> None:
     np.testing.assert_array_equal(out[: int(count)], np.unique(x))
     out, count, _ = unique(x, "a/10 == b/10")
     np.testing.assert_array_equal(out[: int(count)] // 10, np.unique(x // 10))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_groups_of_values(size: int, opencl_queue: Any) -> None:
+    array = pytest.importorskip("pyopencl.array")
+    keys, values = integers(size) // 2 * 2, np.arange(size, dtype=np.float32)
+    order = np.argsort(keys, kind="stable")
+    starts, lists, event = KeyValueSorter()(None, keys, values, 120, np.int64)
+    assert event is None
+    np.testing.assert_array_equal(lists, values[order])
+    np.testing.assert_array_equal(starts, np.searchsorted(keys[order], np.arange(121)))
+    k, v = (array.to_device(opencl_queue, one) for one in (keys, values))
+    found = KeyValueSorter(opencl_queue.context)(opencl_queue, k, v, 120, np.int64)
+    np.testing.assert_array_equal(found[0].get(), starts)
+    np.testing.assert_array_equal(found[1].get(), lists)
 
 
 def test_arrays_and_functions_in_predicates() -> None:

@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "elementwise": ON_READY,
     "reduction": ON_READY,
     "scan": ON_READY,
-    "algorithm": ON_READY | {"scan"},
+    "algorithm": ON_READY | {"elementwise", "scan"},
     "linalg": ON_READY | {"autoscheduler", "library", "runtime", "tuning"},
     "autoscheduler": BELOW_RUNTIME | {"runtime", "statistics", "performance", "tuning", "origin"},
     "origin": BELOW_RUNTIME,
