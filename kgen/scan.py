@@ -420,7 +420,8 @@ class GenericScanKernel(Tunable):
         if "in_one_group" not in options:  # of the output
             return {}
         if place.is_gpu:
-            return {"group_size": Tiling.group_size, "items": options["items"]}
+            group_size = options.get("group_size", Tiling.group_size)
+            return {"group_size": group_size, "items": options["items"]}
         return defaults_of(schedules.scan, *([] if options["in_one_group"] else ["chunk"]))
 
 

@@ -39,6 +39,7 @@ from kgen.ready.c_functions import Value
 from kgen.ready.expressions import to_index
 from kgen.ready.indices import Indices, wide
 from kgen.ready.operations import Combination, FlaggedOperation, operation_of
+from kgen.ready.structures import is_structure
 from kgen.transforms.reductions.look_back import can_publish, entries_of, widest
 
 __all__ = ["TileIndices", "TiledScan", "Tiling", "looks_back", "tiling_for"]
@@ -50,6 +51,12 @@ _ITEMS: Final = {8: 9, 16: 5}
 #: The same for small elements in groups of one tile, which look back at fewer groups if they have
 #: more elements: a multiprocessor has local memory for seven such groups of 256 work-items.
 _ITEMS_OF_ONE_TILE: Final = {1: 23, 2: 23, 4: 27}
+
+
+#: The bytes of local memory that all devices have, and how many values of a work-item are there
+#: besides its items.
+_LOCAL_MEMORY: Final = 48 * 1024
+_COPIES: Final = 8
 
 
 @dataclass(frozen=True)
@@ -100,11 +107,15 @@ def tiling_for(
     ({'items': 15, 'turns': 1}, {'items': 9, 'turns': 256})
     >>> tiling_for(10**9, np.float32, is_one_tile=True)
     {'items': 27}
+    >>> tiling_for(10**6, np.dtype("f8,f8,f8,f8"))  # structures may be large
+    {'items': 1, 'group_size': 128, 'turns': 32}
     """
     items = _ITEMS | _ITEMS_OF_ONE_TILE if is_one_tile else _ITEMS
     chosen = {"items": items.get(np.dtype(dtype).itemsize, _most_items(dtype)), **schedule}
     if is_one_tile:
         return chosen
+    if is_structure(np.dtype(dtype)):
+        chosen.setdefault("group_size", _group_size_for(dtype, chosen["items"]))
     chosen.setdefault("turns", 1)
     tiling = Tiling(**chosen, alone=False, looks_back=False)
     while size > chosen["turns"] * tiling.tile * tiling.most_groups:
@@ -116,6 +127,13 @@ def _most_items(dtype: Any) -> int:
     """Return an odd number of elements of any type for which local memory has room."""
     size = int(np.dtype(dtype).itemsize)
     return min(15, max(1, 72 // size - 1) | 1)
+
+
+def _group_size_for(dtype: Any, items: int) -> int:
+    """Return how many work-items' elements, with flags, local memory has room for."""
+    size = (int(np.dtype(dtype).itemsize) + 1) * (items + _COPIES)
+    most = max(32, _LOCAL_MEMORY // size)
+    return min(Tiling.group_size, 1 << most.bit_length() - 1)
 
 
 @dataclass(frozen=True)

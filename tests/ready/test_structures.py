@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,23 @@ def test_sorts_by_a_field(opencl_queue: Any) -> None:
     np.testing.assert_array_equal(found, expected)
     (found,), _ = sort(array.to_device(opencl_queue, f))
     np.testing.assert_array_equal(found.get(), expected)
+
+
+def test_scans_of_large_structures_fit_local_memory(tmp_path: Path) -> None:
+    names = [f"v{k}" for k in range(16)]
+    preamble = f"""
+    typedef struct {{ double {", ".join(names)}; }} many_t;
+    many_t sum(many_t a, many_t b) {{ {" ".join(f"a.{n} += b.{n};" for n in names)} return a; }}
+    """
+    dtype = np.dtype([(name, np.float64) for name in names])
+    scan = InclusiveScanKernel(dtype, "sum(a, b)", "(many_t) {0}", preamble=preamble)
+    run = HostCuda(scan.build(lp.CudaTarget(), turns=1), tmp_path)
+    x, out = np.ones(100, dtype), np.zeros(100, dtype)
+    assert run({"input_ary": x, "output_ary": out, "n": 100})
+    np.testing.assert_array_equal(out["v15"], np.arange(100) + 1)
+    code = lp.generate_code_v2(scan.build(lp.OpenCLTarget())).device_code()
+    for kernel in code.split("__kernel")[1:]:
+        local = re.findall(r"__local (double|char) \w+\[(\d+)\]", kernel)
+        assert (
+            sum(int(count) * (8 if name == "double" else 1) for name, count in local) <= 48 * 1024
+        )
