@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pymbolic.primitives as p
@@ -442,6 +442,10 @@ class GenericDebugScanKernel(GenericScanKernel):
     _in_one_group = True
 
 
+#: Packages whose scans store the result in the input if no output is passed.
+_IN_PLACE: Final = frozenset({"pyopencl", "pycuda"})
+
+
 class _ScanOfArray(GenericScanKernel):
     """A scan of one array to another one."""
 
@@ -490,13 +494,16 @@ class _ScanOfArray(GenericScanKernel):
         wait_for: Any = None,
         stream: Any = None,
     ) -> Any:
-        """Return the scan of an array, all of it or along an axis.
+        """Scan an array, all of it or along an axis, and return the result.
 
-        :arg output_ary: the array for the result, which may be the input; a new one if left out,
-            where pyopencl and pycuda store the result in the input
+        :arg output_ary: the array for the result, which may be the input. If it is left out, the
+            result is stored in the input if that is an array of pyopencl or pycuda, as their
+            classes do, and in a new array otherwise
         :arg axis: the axis along which each row is scanned
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
+        if output_ary is None and type(input_ary).__module__.partition(".")[0] in _IN_PLACE:
+            output_ary = input_ary
         if axis is allocator is queue is wait_for is stream is None:
             args = (input_ary,) if output_ary is None else (input_ary, output_ary)
             done = self._like_before(args)

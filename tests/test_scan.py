@@ -121,7 +121,8 @@ def test_on_opencl_as_in_pyopencl(opencl_queue: Any) -> None:
     x = integers(100001)
     on_device = array.to_device(opencl_queue, x)
     knl = InclusiveScanKernel(opencl_queue.context, np.int32, "a+b")
-    np.testing.assert_array_equal(knl(on_device).get(), np.cumsum(x))
+    assert knl(on_device) is on_device
+    np.testing.assert_array_equal(on_device.get(), np.cumsum(x))
 
 
 def test_the_schedule_of_gpus(opencl_queue: Any) -> None:
@@ -201,9 +202,8 @@ def test_one_launch_on_cuda(tmp_path: Path) -> None:
 def test_one_launch_on_a_device(size: int) -> None:
     gpuarray = pytest.importorskip("pycuda.gpuarray")
     x = integers(size)
-    there = gpuarray.to_gpu(x)
-    for _ in range(3):
-        found = SUM(there)
+    there, out = gpuarray.to_gpu(x), gpuarray.empty(size, np.int32)
+    for found in (SUM(there, out), SUM(there, out), SUM(there)):
         np.testing.assert_array_equal(found.get(), np.cumsum(x, dtype=np.int32))
 
 
