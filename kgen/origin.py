@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kgen.analysis.sizes import all_sizes, sizes_near
-from kgen.errors import KernelError, KgenError
+from kgen.errors import KernelError, KgenError, ScheduleError
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Reduction, TypedLiteral, is_constant, walk
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation
 from kgen.ir.sets.effort import answer
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AsyncCopyTag
+from kgen.ir.types import AddressSpace
 from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.dataflow import sizes_of
 from kgen.schedule.equality import Unproved, find_unproved
 from kgen.schedule.evaluation import Evaluation, NotEvaluatedError, Write, evaluate, value_of
 from kgen.schedule.threads import items_as_loops
 from kgen.schedule.tree import Schedule
+from kgen.transforms.loops.rename import duplicate_inames
+from kgen.transforms.storage.privatize import privatize_temporaries_with_inames
 
 __all__ = ["Comparison", "Difference", "compare_with_origin", "origin_error"]
 
@@ -143,8 +148,53 @@ def _scheduled(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
+        try:
+            prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
+        except ScheduleError:
+            given = _with_separate_loops(given)
+            prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
         return items_as_loops(prepared) if has_axes else prepared, schedule
+
+
+def _with_separate_loops(kernel: LoopKernel) -> LoopKernel:
+    """Return a kernel with separate loops before and after each global barrier.
+
+    Without work-items, a loop cannot be around instructions on both sides of a barrier outside it.
+    All iterations of the first side come first, and each has its own values for the second one.
+    """
+    barriers = [
+        str(insn.id)
+        for insn in kernel.instructions
+        if isinstance(insn, BarrierInstruction) and insn.is_global_barrier
+    ]
+    for barrier in barriers:
+        after = [insn for insn in kernel.instructions if barrier in ancestors(kernel, insn)]
+        before = [insn for insn in kernel.instructions if insn not in after]
+        around = kernel.id_to_insn[barrier].within_inames
+        loops = (_loops_of(before) & _loops_of(after)) - around
+        if not loops:
+            continue
+        for name in sorted(_private_in(kernel, before) & _private_in(kernel, after)):
+            users = [insn for insn in kernel.instructions if name in insn.dependency_names()]
+            own = loops.intersection(*(insn.within_inames for insn in users))
+            kernel = privatize_temporaries_with_inames(kernel, sorted(own), name)
+        within = " or ".join(f"id:{insn.id}" for insn in after)
+        kernel = duplicate_inames(kernel, sorted(loops), within)
+    return kernel
+
+
+def _loops_of(insns: Sequence[InstructionBase]) -> frozenset[str]:
+    return frozenset(n for insn in insns for n in insn.within_inames | insn.reduction_inames())
+
+
+def _private_in(kernel: LoopKernel, insns: Sequence[InstructionBase]) -> frozenset[str]:
+    """Return the temporaries of single work-items that instructions use."""
+    shared = (AddressSpace.LOCAL, AddressSpace.GLOBAL)
+    names = {name for insn in insns for name in insn.dependency_names()}
+    temporaries = kernel.temporary_variables
+    return frozenset(
+        name for name in names & temporaries.keys() if temporaries[name].address_space not in shared
+    )
 
 
 def _choices_of(

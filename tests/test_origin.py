@@ -315,3 +315,45 @@ def test_an_operation_of_a_users_own_is_unknown_in_another_order(operation: Any)
     is_known = not isinstance(operation, Mix)
     assert found.status.value == ("proved" if is_known else "unknown")
     assert is_known or "'Mix' may be applied in another order" in found.message
+
+
+# -- values that last across global barriers -----------------------------------------------------
+
+
+def saved(text: str = "c[7 - i] = t + b[i]   {id=use, dep=two:t:b}") -> lp.TranslationUnit:
+    """Save a temporary over two global barriers; without work-items, the loop has to be cut."""
+    lines = [
+        "<> t = 2*a[i]             {id=t}",
+        "... gbarrier              {id=one, dep=t}",
+        "b[i] = a[7 - i] + t       {id=b, dep=one:t}",
+        "... gbarrier              {id=two, dep=b}",
+    ]
+    data = [lp.GlobalArg("a, b, c", "float32", shape=8)]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", [*lines, text], data, target=lp.CudaTarget())
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    return lp.save_and_reload_temporaries(knl)
+
+
+@transform
+def reloaded_elsewhere(kernel: LoopKernel) -> LoopKernel:
+    """Reload what another work-item has saved."""
+
+    def change(insn: Any) -> Any:
+        if str(insn.id) != "t.reload":
+            return insn
+        group, item = insn.expression.index_tuple
+        return insn.copy(expression=insn.expression.aggregate[group, 3 - item])
+
+    return kernel.map_instructions(change)
+
+
+@pytest.mark.parametrize(
+    "text", ["c[7 - i] = t + b[i]   {dep=two:b:t}", "c[i] = b[7 - i]   {dep=two:b}"]
+)
+def test_values_saved_across_barriers_are_proved(text: str) -> None:
+    assert origin(saved(text)).status.value == "proved"
+
+
+def test_values_reloaded_elsewhere_are_a_violation() -> None:
+    findings = lp.verify(reloaded_elsewhere(saved())).violated
+    assert [finding.check for finding in findings] == ["origin"]

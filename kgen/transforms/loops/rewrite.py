@@ -24,7 +24,8 @@ from kgen.analysis.domains import (
 )
 from kgen.analysis.loop_bounds import data_in_bounds, reads_in_bounds
 from kgen.errors import TransformError, message
-from kgen.ir.data import ArrayArg, Iname, SubstitutionRule
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.data import ArrayArg, Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.expr import (
     Expr,
     Reduction,
@@ -33,7 +34,7 @@ from kgen.ir.expr import (
     same_objects,
     substitute,
 )
-from kgen.ir.instruction import InstructionBase
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import (
     BasicSet,
@@ -47,6 +48,7 @@ from kgen.ir.sets.dims import (
 )
 from kgen.ir.sets.domain import as_basic_set, keep_dims
 from kgen.ir.tags import AxisTag
+from kgen.ir.types import AddressSpace
 from kgen.transforms.select import InstructionTest, NothingSelectedError, new_names
 from kgen.transforms.uses import called_rules, depends_on, inames_used, rules_of
 
@@ -291,12 +293,14 @@ def reject_torn_dependences(
     The *chosen* get others for the loops *kept*, which other instructions keep. Where a dependence
     depends on data, there is a warning; also where an argument with ``is_input=False`` is read
     before it is written, a value that nothing can need. *hint* says what to do; by default, change
-    both.
+    both. Global barriers outside of the loops separate them already.
     """
     if not kept:
         return
     name, changed = min(kept), None
     for found in find_violated_by_distribution(kernel, kept, chosen):
+        if _is_at_barrier(kernel, found, kept):
+            continue
         changed = changed if changed and changed.is_certain else found
         if found.is_certain and _is_needed(kernel, found):
             what = "cannot get different loops"
@@ -307,6 +311,27 @@ def reject_torn_dependences(
             _torn(kernel, changed, f"get different loops, which {verb}change results,", name),
             f"reordered_access({changed.then.array})",
         )
+
+
+def _is_at_barrier(kernel: LoopKernel, found: ViolatedDependence, loops: Collection[str]) -> bool:
+    """Tell whether all iterations of *loops* reach a global barrier between two accesses.
+
+    Each work-item has its own copy of a private temporary, of which barriers do not matter.
+    """
+    array = kernel.array_vars[found.first.array]
+    if isinstance(array, TemporaryVariable) and array.address_space != AddressSpace.GLOBAL:
+        return False
+    ends = [kernel.id_to_insn[one.insn_id] for one in (found.first, found.then)]
+    before = [ancestors(kernel, insn) for insn in ends]
+    return any(
+        barrier.is_global_barrier
+        and barrier.within_inames.isdisjoint(loops)
+        and any(
+            barrier.id in before[k] and ends[1 - k].id in ancestors(kernel, barrier) for k in (0, 1)
+        )
+        for barrier in kernel.instructions
+        if isinstance(barrier, BarrierInstruction)
+    )
 
 
 def _is_needed(kernel: LoopKernel, found: ViolatedDependence) -> bool:

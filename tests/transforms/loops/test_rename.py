@@ -170,3 +170,20 @@ def test_several_loops_become_one() -> None:
     ]
     batch = rename_inames_in_batch(knl, {"x": ["i", "j"], "y": ["k"]})
     assert set(kernel_of(batch).inames) == {"x", "y"}
+
+
+@pytest.mark.parametrize(("barrier", "is_refused"), [("gbarrier", False), ("nop", True)])
+def test_a_global_barrier_between_loops_separates_their_iterations(
+    barrier: str, is_refused: bool
+) -> None:
+    lines = [
+        "a[i] = b[i]        {id=a}",
+        f"... {barrier}      {{id=bar, dep=a}}",
+        "c[i] = a[7 - i]    {id=c, dep=bar:a}",
+    ]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", lines, [lp.GlobalArg("a, b, c", shape=8)])
+    if is_refused:
+        with pytest.raises(lp.TransformError, match="cannot get different loops"):
+            lp.duplicate_inames(knl, "i", "id:c")
+    else:
+        assert "c[i_0] = a[7 - i_0]" in str(lp.duplicate_inames(knl, "i", "id:c"))
