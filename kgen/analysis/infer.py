@@ -230,9 +230,13 @@ class _Inference:
                 result = self.typer.result(insn.expression)
                 results = result if isinstance(result, tuple) else (result,)
                 if len(results) != len(insn.assignees):
+                    verb = "is" if len(results) == 1 else "are"
                     raise self.typer.failure(
-                        f"{counted(len(results), 'value')} are assigned to {len(insn.assignees)} "
-                        f"variables"
+                        f"{counted(len(results), 'value')} {verb} assigned to "
+                        f"{counted(len(insn.assignees), 'variable')}",
+                        f"assign to {counted(len(results), 'variable')}: a, b, ... = ..."
+                        if len(results) > 1
+                        else "assign each value in an instruction of its own",
                     )
             found.append(results[position])
         return found

@@ -12,7 +12,7 @@ import numpy as np
 import pymbolic.primitives as p
 from pycparser import c_ast
 
-from kgen.errors import near_names
+from kgen.errors import counted, near_names
 from kgen.ir.expr import Expr, TypeCast, minus, walk
 from kgen.ir.vector_values import numbers_of
 from kgen.ready.c_functions import (
@@ -329,7 +329,8 @@ class ExpressionReader:
         if len(declared) != len(parameters):
             raise inexpressible(
                 node,
-                f"'{name}' takes {len(declared)} arguments and is given {len(parameters)}",
+                f"'{name}' takes {counted(len(declared), 'argument')} and is given "
+                f"{len(parameters)}",
                 "pass one for each",
             )
         numbers: dict[str, Value] = {}

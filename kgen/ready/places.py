@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kgen.errors import InvocationError
+from kgen.errors import InvocationError, counted
 from kgen.frontend import make_kernel
 from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
@@ -190,7 +190,8 @@ def axes_around(shape: tuple[int, ...], axis: int, kernel: str) -> tuple[int, in
         raise InvocationError(f"axis={axis!r} is not one axis", kernel=kernel, hint="axis=0")
     if not -len(shape) <= axis < len(shape):
         raise InvocationError(
-            f"there is no axis {axis} in arrays of {len(shape)} axes", kernel=kernel
+            f"there is no axis {axis} in arrays of {counted(len(shape), 'axis', 'axes')}",
+            kernel=kernel,
         )
     axis %= len(shape)
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])

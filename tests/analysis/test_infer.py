@@ -263,3 +263,16 @@ def test_kernels_that_nothing_calls_are_completed_like_others() -> None:
     unit = merge([make_kernel("{:}", "out = 1.5", name="main"), INNER])
     with pytest.raises(TypeInferenceFailure, match="in kernel 'inner': the type of 'c' is not"):
         infer_unknown_types(unit, expect_completion=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("v[i] = argmin(k, a[k], k)", "2 values are assigned to 1 variable\n"),
+        ("v[i], w[i], u[i] = argmin(k, a[k], k)", "2 values are assigned to 3 variables\n"),
+    ],
+)
+def test_each_value_of_a_reduction_needs_a_variable(text: str, message: str) -> None:
+    with pytest.raises(TypeInferenceFailure, match=message) as error:
+        infer_types(kernel(text), {"a": np.float32})
+    assert error.match("hint: assign to 2 variables")
