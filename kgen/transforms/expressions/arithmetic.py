@@ -49,8 +49,10 @@ def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
     The leading numbers of a sum or product are combined, and so are those inside parentheses, if
     the results stay the same bit by bit: ``1 + 2 + a[i]`` is ``3 + a[i]``. ``0.1*3*a[i]`` is left,
     which may round differently in the type of ``a``, and so is ``a[i] + 0``, which is 0.0 for -0.0,
-    unless the sum is an integer. With *fast_math*, all of its numbers are combined, wherever they
-    stand, which changes rounding; in subscripts they always are. Numbers with a type are left.
+    unless the sum is an integer. So is ``1/2``, which is a float64 where 0.5 is a float32.
+
+    With *fast_math*, all numbers are combined, wherever they stand, which changes rounding; in
+    subscripts they always are. Numbers with a type are left.
 
     ::
 
@@ -183,6 +185,9 @@ class _ConstantFolder(IdentityMapper):
     def _divided(self, expr: Any, compute: Callable[[Any, Any], Any]) -> Expr:
         top, bottom = self.rec(expr.numerator), self.rec(expr.denominator)
         number = self._computed(compute, top, bottom)
+        if isinstance(number, float) and isinstance(top, int) and isinstance(bottom, int):
+            # beside integers, 1/2 is a float64, and 0.5 a float32
+            number = number if self.is_free else None
         return type(expr)(top, bottom) if number is None else number
 
     def map_power(self, expr: p.Power) -> Expr:

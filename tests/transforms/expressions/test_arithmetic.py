@@ -106,6 +106,15 @@ def test_every_bit_of_real_results_stays(dtype: Any, prepare: Any) -> None:
     assert (np.signbit(out) == np.signbit(again)).all()
 
 
+@pytest.mark.parametrize("text", ["a[i]*(1/2)", "4/2 + a[i]", "(1/2)*i", "a[i]*0.5", "7//2*0.5"])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32])
+def test_the_type_of_results_stays(text: str, dtype: Any) -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<4 }", f"out[i] = {text}", [lp.GlobalArg("a", dtype), ...])
+    found = [lp.infer_unknown_types(k) for k in (knl, lp.fold_constants(knl))]
+    one, other = (k.default_entrypoint.arg_dict["out"].dtype for k in found)
+    assert one == other
+
+
 def test_zero_is_subtracted_as_in_numpy() -> None:
     lines = ["out[0, i] = a[i] - 0", "out[1, i] = -(0*a[i])", "out[2, i] = a[i] - 0*3"]
     knl = lp.make_kernel("{ [i]: 0<=i<3 }", lines, target=lp.ExecutableCTarget())
