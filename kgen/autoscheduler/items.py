@@ -246,7 +246,7 @@ class OnItems:
         """Yield the steps that keep a row in local memory from one loop along it to the next."""
         inner = nest.inner
         length = nest.trips(inner[0]) or 1
-        lanes = self._lanes_of_rows(nest, loops)
+        lanes = self._lanes_of_rows(nest)
         outer = "unr" if length <= COPIES * lanes * self.items else None
         vectors = "_outer" if lanes > 1 else ""
         for k in inner:
@@ -274,7 +274,7 @@ class OnItems:
         along = f"{axes[-1]}{vectors}"
         yield step(split_iname, along, self.items, outer_tag=outer, inner_tag="l.0")
 
-    def _lanes_of_rows(self, nest: Nest, loops: Sequence[str]) -> int:
+    def _lanes_of_rows(self, nest: Nest) -> int:
         """Return how many adjacent elements of all rows are a vector, which is aligned."""
         length = nest.trips(nest.inner[0]) or 1
         lanes = math.gcd(length, max(1, VECTOR // nest.itemsize()))

@@ -74,9 +74,7 @@ def check_devices(kernel: str, context: Any, devices: Any) -> None:
         )
 
 
-def read_arguments(
-    arguments: Any, types: Mapping[str, Any] | None = None, what: str = "arguments"
-) -> tuple[CArgument, ...]:
+def read_arguments(arguments: Any, types: Mapping[str, Any] | None = None) -> tuple[CArgument, ...]:
     """Return declarations of arguments, given as C or as a list for kgen, pyopencl or pycuda.
 
     *types* are those that a preamble names; registered structures are known without them.
@@ -86,20 +84,20 @@ def read_arguments(
     True
     """
     if isinstance(arguments, str):
-        return parse_arguments(arguments, what, types)
+        return parse_arguments(arguments, types)
     if not isinstance(arguments, list | tuple):
         raise KernelError(
-            f"'{what}' is of the type '{type(arguments).__name__}'",
+            f"'arguments' is of the type '{type(arguments).__name__}'",
             hint='declare arguments as in C: "float a, float *x"',
         )
-    return tuple(_read_one(argument, what, types) for argument in arguments)
+    return tuple(_read_one(argument, types) for argument in arguments)
 
 
-def _read_one(argument: Any, what: str, types: Mapping[str, Any] | None) -> CArgument:
+def _read_one(argument: Any, types: Mapping[str, Any] | None) -> CArgument:
     if isinstance(argument, CArgument):
         return argument
     if isinstance(argument, str):
-        (one,) = parse_arguments(argument, what, types)
+        (one,) = parse_arguments(argument, types)
         return one
     name, dtype = getattr(argument, "name", None), getattr(argument, "dtype", None)
     kind = type(argument).__name__
@@ -107,7 +105,7 @@ def _read_one(argument: Any, what: str, types: Mapping[str, Any] | None) -> CArg
     is_number = isinstance(argument, ValueArg) or kind.startswith("Scalar")
     if not isinstance(name, str) or dtype is None or not (is_array or is_number):
         raise KernelError(
-            f"'{what}' has an item of the type '{kind}', which does not declare an argument",
+            f"'arguments' has an item of the type '{kind}', which does not declare an argument",
             hint='write C such as "float *x", or VectorArg(np.float32, "x")',
         )
     return CArgument(name, np.dtype(getattr(dtype, "numpy_dtype", dtype)), is_array)

@@ -269,9 +269,7 @@ def _included(found: re.Match[str]) -> str:
     return ""
 
 
-def parse_arguments(
-    text: str, what: str = "arguments", types: Mapping[str, Dtype] | None = None
-) -> tuple[CArgument, ...]:
+def parse_arguments(text: str, types: Mapping[str, Dtype] | None = None) -> tuple[CArgument, ...]:
     """Return the arguments that a C argument list declares; *types* are those of the preamble.
 
     >>> parse_arguments("float a, __global const int *x")[1]
@@ -279,15 +277,15 @@ def parse_arguments(
     """
     if not text.strip():
         return ()
-    code = f'void snippet(\n#line 1 "{what}"\n{_cleaned(text)}\n);'
+    code = f'void snippet(\n#line 1 "arguments"\n{_cleaned(text)}\n);'
     types = named_in(text) if types is None else types
-    parameters = _parse(code, what, _HINT_FOR_ARGUMENTS, types)[-1].type.args.params
-    return tuple(_argument(node, what, types) for node in parameters)
+    parameters = _parse(code, "arguments", _HINT_FOR_ARGUMENTS, types)[-1].type.args.params
+    return tuple(_argument(node, types) for node in parameters)
 
 
-def _argument(node: c_ast.Node, what: str, types: Mapping[str, Dtype]) -> CArgument:
+def _argument(node: c_ast.Node, types: Mapping[str, Dtype]) -> CArgument:
     if not isinstance(node, c_ast.Decl) or node.name is None:
-        raise inexpressible(node, f"'{what}' has an argument without a name", "write float *x")
+        raise inexpressible(node, "'arguments' has an argument without a name", "write float *x")
     is_array = isinstance(node.type, c_ast.PtrDecl | c_ast.ArrayDecl)
     declared = node.type.type if is_array else node.type
     if not isinstance(declared, c_ast.TypeDecl):

@@ -14,7 +14,7 @@ from typing import Final
 
 import cgen
 
-from kgen.targets.preamble import Need, Rank, include
+from kgen.targets.preamble import Need, include
 
 __all__ = [
     "CUDA_FUNCTIONS",
@@ -209,12 +209,8 @@ _OPENCL_REAL = """
 """
 
 
-def _from_pyopencl(name: str) -> Need:
-    return Need(Rank.INCLUDE, name, f"#include <{name}>")
-
-
-_BESSEL_J = (_from_pyopencl("pyopencl-bessel-j.cl"),)
-_BESSEL_Y = (_from_pyopencl("pyopencl-bessel-y.cl"),)
+_BESSEL_J = (include("pyopencl-bessel-j.cl"),)
+_BESSEL_Y = (include("pyopencl-bessel-y.cl"),)
 
 OPENCL_FUNCTIONS: Final = FunctionNames(
     {

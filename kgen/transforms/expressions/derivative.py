@@ -82,8 +82,7 @@ class Differentiator(Mapper[Expr, []]):
     def map_linear_subscript(self, expr: Any) -> Expr:
         return self._unknown(expr, expr.aggregate)
 
-    def map_lookup(self, expr: p.Lookup) -> Expr:
-        return self._unknown(expr, expr.aggregate)
+    map_lookup = map_linear_subscript
 
     def map_sub_array_ref(self, expr: Any) -> Expr:
         return self._unknown(expr, expr.subscript)

@@ -308,15 +308,13 @@ class _Balance:
 
     # -- instructions -------------------------------------------------------------------------
 
-    def _set(
-        self, place: Expr, value: Expr, *loops: Expr, when: Sequence[Expr] = (), what: str = ""
-    ) -> str:
+    def _set(self, place: Expr, value: Expr, *loops: Expr, when: Sequence[Expr] = ()) -> str:
         """Append an assignment, inside ``around`` and some loops, after all previous ones."""
         inames = frozenset(loop.name for loop in (*self.around, *loops))
         insn = Assignment(
             place,
             value,
-            id=self.new_id(what or assignee_name(place)),
+            id=self.new_id(assignee_name(place)),
             within_inames=inames,
             within_inames_is_final=True,
             predicates=frozenset(when),
