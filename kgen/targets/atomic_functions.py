@@ -17,7 +17,7 @@ __all__ = ["AtomicFunctions", "AtomicSite", "CAtomics", "CudaAtomics", "OpenCLAt
 
 Dtype = np.dtype[Any]
 
-#: What functions that update integers are called after, by operator.
+#: The names of functions that update integers, by operator.
 _WORDS: Final = {
     "+": "add",
     "-": "sub",
@@ -32,10 +32,10 @@ _BASE: Final = ("+", "-")
 
 @dataclass(frozen=True)
 class AtomicSite:
-    """What is known of an atomic access: the element's type, its memory, order and scope.
+    """An atomic access: the element's type, its memory, order and scope.
 
-    ``type_name`` is how the language calls the type. ``is_local``: the element is in memory
-    that only one work-group sees.
+    ``type_name`` is the language's name of the type. ``is_local``: the element is in the local
+    memory of a work-group.
     """
 
     dtype: Dtype
@@ -58,15 +58,15 @@ class AtomicSite:
 class AtomicFunctions:
     """The atomic operations of one language, all relaxed; fences give them an order."""
 
-    #: Among whom an access can be atomic at most.
+    #: The widest scope of an atomic access.
     widest_scope: ClassVar[int] = MemoryScope.ALL_SVM_DEVICES
 
     def update(self, operator: str, site: AtomicSite, place: str, operand: str) -> str | None:
-        """Write ``place = place operator operand``; ``None`` where no function does that."""
+        """Write ``place = place operator operand``; ``None`` if no function does that."""
         raise NotImplementedError
 
     def needs(self, site: AtomicSite) -> tuple[Need, ...]:
-        """Return what must stand before the code that calls such a function."""
+        """Return the preamble of code that calls such a function."""
         return ()
 
     def pointer(self, site: AtomicSite) -> str:
@@ -74,16 +74,16 @@ class AtomicFunctions:
         return f"{site.type_name} *"
 
     def exchange(self, site: AtomicSite) -> Need:
-        """Define a function, called as the key of what is returned.
+        """Return the definition of a compare-and-swap function, whose name is the key.
 
-        ``f(place, seen, value)`` puts *value* where *place* points to if the bits there are
-        those that *seen* points to, and says so; else it puts what is there into *seen*. Bits
-        are compared, not numbers: a NaN equals itself, and -0.0 is not 0.0.
+        ``f(place, seen, value)`` stores *value* at *place* and returns true if the bits there equal
+        those at *seen*; otherwise it copies the bits at *place* to *seen*. Bits are compared, not
+        numbers: a NaN equals itself, and -0.0 is not 0.0.
         """
         raise NotImplementedError
 
     def fence(self, site: AtomicSite) -> str:
-        """Write what orders the accesses before it and behind it, as the site wants it."""
+        """Write the fence that orders the accesses before and after it, as the site requires."""
         raise NotImplementedError
 
 
@@ -99,7 +99,7 @@ _ORDERS: Final = {
 
 
 class CAtomics(AtomicFunctions):
-    """What gcc and clang have beneath C11's atomics, for variables of plain types."""
+    """The builtins of gcc and clang that implement C11's atomics, for variables of plain types."""
 
     def update(self, operator: str, site: AtomicSite, place: str, operand: str) -> str | None:
         if not site.is_integer or operator not in _WORDS or operator in ("min", "max"):
@@ -127,10 +127,10 @@ class CAtomics(AtomicFunctions):
 
 @dataclass(frozen=True)
 class _Word:
-    """What a device exchanges: a word of 32 or 64 bits.
+    """The word of 32 or 64 bits that a device exchanges.
 
-    ``call`` is the function that does it; ``to_bits`` and ``from_bits`` are patterns for an
-    element as a word of this type, and back.
+    ``call`` is the function that does it; ``to_bits`` and ``from_bits`` are patterns for an element
+    as a word of this type, and back.
     """
 
     type_name: str
@@ -168,7 +168,7 @@ def _exchange_word(word: _Word, pointer: str) -> list[cgen.Generable]:
 def _exchange_part(word: _Word, pointer: str, bits: int) -> list[cgen.Generable]:
     """Exchange an element smaller than a word by exchanging the word that it is in.
 
-    Fails as well where only the rest of the word has changed.
+    It also fails if only the rest of the word has changed.
     """
     kind = word.type_name
 

@@ -55,59 +55,59 @@ class Target(TargetBase):
     """A target for which code is generated."""
 
     def limits(self) -> DeviceLimits | None:
-        """Return what the device has room for; ``None`` where that is not known."""
+        """Return the limits of the device; ``None`` if they are not known."""
         return None
 
     @property
     def argument_limit(self) -> int | None:
-        """The bytes that the arguments of one function may take; ``None`` for no limit."""
+        """The maximum bytes of the arguments of one function; ``None`` for no limit."""
         return None
 
 
 @dataclass(frozen=True)
 class CFamilyLanguage(Target):
-    """The data of a language of the C family: class variables are what the languages differ in."""
+    """The data of a language of the C family: class variables describe how languages differ."""
 
     #: The language, for messages.
     language: ClassVar[str] = "C"
-    #: How each numpy type is called.
+    #: The name of each numpy type.
     type_names: ClassVar[Mapping[Dtype, str]] = {}
-    #: Why there is no name for a type, by numpy's name of it.
+    #: Why the language lacks a type, by numpy's name of the type.
     reasons: ClassVar[Mapping[str, str]] = {"bfloat16": "only CUDA has arithmetic for it"}
-    #: The names of types of other packages, and what must stand before, by numpy's names of them.
+    #: The names of types of other packages, and their preambles, by numpy's names of the types.
     other_types: ClassVar[Mapping[str, tuple[str, Need]]] = {}
-    #: What must stand before the code that mentions a type.
+    #: The preamble of code that uses a type.
     type_needs: ClassVar[Mapping[Dtype, tuple[Need, ...]]] = {}
-    #: What must stand before the code that calls a function of the language's library.
+    #: The preamble of code that calls a function of the language's library.
     math_needs: ClassVar[tuple[Need, ...]] = ()
-    #: The preamble of code for which a compiler's vectors of masked loads are wrong.
+    #: The preamble of code whose masked loads a compiler vectorizes incorrectly.
     masked_load_needs: ClassVar[tuple[Need, ...]] = ()
     #: The preamble of code for which a compiler keeps sums of lanes in memory.
     lane_sum_needs: ClassVar[tuple[Need, ...]] = ()
-    #: What the target calls to print, and the format of a value where it needs no other.
+    #: The function that prints, and the format of all values, if they have a common one.
     print_function: ClassVar[str] = "printf"
     print_format: ClassVar[str | None] = None
-    #: What must stand before the code that prints.
+    #: The preamble of code that prints.
     print_needs: ClassVar[tuple[Need, ...]] = ()
-    #: The bytes of local memory that declarations may take; of more, a launch is told the number.
+    #: The maximum bytes of declared local memory; a launch that needs more requests it.
     static_local_memory: ClassVar[int | None] = None
-    #: What declares that, and its name.
+    #: The qualifiers of the declaration of such memory, and its name.
     local_memory_of_launch: ClassVar[str] = ""
     local_memory_name: ClassVar[str] = ""
-    #: The words before the declaration of an array, and of a table of constants.
+    #: The qualifiers of arrays, of tables of constants, and of helper functions.
     local_qualifier: ClassVar[str] = ""
     global_qualifier: ClassVar[str] = ""
     constant_qualifier: ClassVar[str] = ""
     table_qualifier: ClassVar[str] = "static"
     helper_qualifier: ClassVar[str] = "static inline"
-    #: The words before the types of a helper, for each version of it.
+    #: The qualifiers of the types of a helper, for each version of it.
     helper_variants: ClassVar[tuple[str, ...]] = ("",)
-    #: The indices of the work-group and of the work-item along each axis, as ``int``; of the
-    #: work-group in 64 bits, too, where the language has loops for them.
+    #: The indices of the work-group and of the work-item along each axis, as ``int``. With
+    #: ``has_long_groups``, loops run the work-groups, and their indices may have 64 bits.
     group_index: ClassVar[tuple[str, ...]] = ()
     local_index: ClassVar[tuple[str, ...]] = ()
     has_long_groups: ClassVar[bool] = False
-    #: What must stand before the code that uses those.
+    #: The preambles of code that uses these indices.
     group_needs: ClassVar[tuple[Need, ...]] = ()
     local_needs: ClassVar[tuple[Need, ...]] = ()
     #: The statement that makes the work-items of a group wait, by the memory made consistent.
@@ -115,56 +115,57 @@ class CFamilyLanguage(Target):
     #: The statement that makes the work-items of all groups wait, if there is one.
     grid_barrier: ClassVar[str | None] = None
     grid_barrier_needs: ClassVar[tuple[Need, ...]] = ()
-    #: What asks the compiler to make a loop of few trips straight code.
+    #: The pragma that asks the compiler to unroll a loop completely.
     unroll_pragma: ClassVar[str | None] = None
-    #: What asks the compiler to unroll a loop N times over: this and N.
+    #: The pragma that asks the compiler to unroll a loop by a factor, which follows it.
     unroll_count_pragma: ClassVar[str] = "unroll"
-    #: The function that stores past the cache.
+    #: The function of streaming stores.
     streaming_store: ClassVar[str | None] = None
-    #: The function that returns a pointer, and says how it is aligned.
+    #: The function that returns a pointer and tells the compiler its alignment.
     aligned_pointer: ClassVar[str | None] = None
-    #: What keeps the compiler from taking an array for constant, where it may be wrong in that.
+    #: The pattern of a pointer that the compiler must not assume to be constant memory, if it
+    #: might.
     hidden_pointer: ClassVar[str | None] = None
     hidden_pointer_needs: ClassVar[tuple[Need, ...]] = ()
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
-    #: Functions ``as_int`` and its kin take the bits of one type for another.
+    #: Functions such as ``as_int`` reinterpret the bits of one type as another.
     reinterprets: ClassVar[bool] = False
-    #: How memory that work-items share is updated in one step.
+    #: The atomic operations.
     atomics: ClassVar[AtomicFunctions] = CAtomics()
-    #: How images are read.
+    #: The functions that read images.
     images: ClassVar[ImageFunctions | None] = None
-    #: Types for several numbers, where memory is accessed in them.
+    #: The types for vector loads and stores.
     vectors: ClassVar[Vectors | None] = None
-    #: Types for values of several numbers, such as ``uint4``.
+    #: The types of vector values, such as ``uint4``.
     vector_values: ClassVar[Vectors] = CVectors()
-    #: What stands behind a number of type float64, and behind an integer of 64 bits.
+    #: The suffixes of literals of type float64, and of integers of 64 bits.
     double_suffix: ClassVar[str] = ""
     long_suffix: ClassVar[str] = ""
-    #: Structures are defined where code needs them.
+    #: The language has structures; code that needs one defines it.
     has_records: ClassVar[bool] = True
-    #: What stands before and behind a number of a type of 16 bits.
+    #: The prefix and the suffix of literals of the types of 16 bits.
     half_forms: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    #: The class that holds the bits of such a number, where the compiler makes none in tables.
+    #: The class with the bits of such a number, for compilers that reject its literals in tables.
     half_bits: ClassVar[Mapping[str, str]] = {}
-    #: Functions take such numbers; elsewhere they compute in float32.
+    #: Functions take such numbers; otherwise they compute in float32.
     has_half_functions: ClassVar[bool] = False
-    #: The numbers that have no digits, by type name: none, and the largest.
+    #: The literals of NaN and infinity, by type name.
     nan: ClassVar[Mapping[str, str]] = {"float32": "NAN", "float64": "(double) NAN"}
     infinity: ClassVar[Mapping[str, str]] = {"float32": "INFINITY", "float64": "HUGE_VAL"}
-    #: What becomes of the operands of an operator.
+    #: The implicit conversions of operands.
     conversions: ClassVar[Conversions] = Conversions()
     complex_style: ClassVar[ComplexStyle] = ComplexStyle.BUILTIN
-    #: What makes a complex number of two real ones, by type.
+    #: The function that returns a complex number, given its two parts, by type.
     complex_constructors: ClassVar[Mapping[Dtype, str]] = {}
-    #: Words that no variable of a kernel may have as its name.
+    #: Words that cannot be names of variables.
     reserved_words: ClassVar[frozenset[str]] = frozenset()
-    #: More such words, where the code includes a header.
+    #: More such words, if the code includes a header.
     words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {}
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """Return what must stand before all code."""
+        """Return the preamble of all code."""
         return ()
 
     def adapt_tree(self, body: Node) -> Node:
@@ -172,56 +173,56 @@ class CFamilyLanguage(Target):
         return body
 
     def scalar_loop_pragma(self) -> str | None:
-        """Return what asks the compiler not to vectorize a loop, if it must be asked at times.
+        """Return the pragma that prevents vectorization of a loop, if the compiler needs one.
 
-        That is where vector code would access more than there is of a private array.
+        It does if vectors would exceed private arrays.
         """
         return None
 
     @property
     def has_long_split_groups(self) -> bool:
-        """Tell whether ``3200*gid(0) + 100*i + j`` is computed in 64 bits, whatever its range.
+        """Tell whether ``3200*gid(0) + 100*i + j`` is computed in 64 bits, regardless of its range.
 
-        As it is for compilers that take arrays to be read here and there otherwise.
+        Some compilers do not find contiguous accesses otherwise.
         """
         return False
 
     def independent_loop_pragma(self) -> str | None:
-        """Return what tells the compiler that iterations of a loop are independent, if anything.
+        """Return the pragma that declares iterations of a loop independent, if there is one.
 
-        It is asked for where a compiler could hardly find that out.
+        It is used if compilers can hardly prove the independence.
         """
         return None
 
     def simd_loop_pragma(self, lanes: int | None) -> str | None:
-        """Return what asks the compiler to run iterations of a loop in lanes of vectors.
+        """Return the pragma that asks the compiler to vectorize a loop, with so many *lanes*.
 
-        These are independent. *lanes* are how many a vector is to have.
+        The iterations are independent.
         """
         return None
 
     def lane_function(self, function: str) -> Need | None:
-        """Return what must stand before the code for a function in lanes of vectors, if any."""
+        """Return the preamble of code that calls a function in lanes of vectors, if any."""
         return None
 
     def first_value(self, temporary: TemporaryVariable) -> str | None:
-        """Return the value with which a temporary is declared that has none of its own, if any."""
+        """Return the value that initializes a temporary without an initializer, if any."""
         return None
 
     def alignment_of(self, temporary: TemporaryVariable) -> int | None:
-        """Return the bytes by which a temporary is aligned; ``None``: as its type asks for."""
+        """Return the alignment of a temporary in bytes; ``None``: that of its type."""
         return temporary.alignment
 
     def describe_threads(self, function: DeviceFunction) -> str | None:
-        """Say how the threads of the host run the work-groups of a function, where they do."""
+        """Describe how the threads of the host run the work-groups of a function, if they do."""
         return None
 
     def describe_axis(self, function: DeviceFunction) -> str:
-        """Say what the loop over the work-groups of a function is, where the host runs them."""
+        """Describe the loop over the work-groups of a function, if the host runs them."""
         return "a loop"
 
     def axis_name(self, tag: AxisTag) -> str:
-        """Return what the language's manual calls the index along a hardware axis."""
+        """Return the language's name of the index along a hardware axis."""
         return f"get_{'group' if isinstance(tag, GroupInameTag) else 'local'}_id({tag.axis})"
 
     def type_name(
@@ -290,13 +291,13 @@ class CFamilyLanguage(Target):
         return name
 
     def structure_name(self, dtype: Dtype) -> str | None:
-        """Return the name of a structure: one that a preamble declares, else one of its own."""
+        """Return the name of a structure: one that a preamble declares, or else a generated one."""
         if dtype.fields is None or not self.has_records or numbers_of(dtype) is not None:
             return None
         return record_name(dtype)
 
     def needs_of(self, dtype: Dtype) -> tuple[Need, ...]:
-        """Return what must stand before the code that mentions a type."""
+        """Return the preamble of code that uses a type."""
         numbers = None if dtype.fields is None else numbers_of(dtype)
         if numbers is None and dtype.fields is not None:
             return self._needs_of_record(dtype)
@@ -311,7 +312,7 @@ class CFamilyLanguage(Target):
         return (*self.needs_of(numbers[0]), *vector.needs)
 
     def _needs_of_record(self, dtype: Dtype) -> tuple[Need, ...]:
-        """Return the definition of a structure, behind what its fields need."""
+        """Return the definition of a structure, after the preambles of its fields."""
         if self.structure_name(dtype) != record_name(dtype):
             return ()
         assert dtype.fields is not None
@@ -323,7 +324,7 @@ class CFamilyLanguage(Target):
         return self.type_name(NumpyType(dtype))
 
     def vector_of(self, dtype: Dtype) -> VectorType | None:
-        """Return the type of values of several numbers that are a *dtype* in memory."""
+        """Return the type of vector values that are a *dtype* in memory."""
         numbers = numbers_of(dtype)
         name = None if numbers is None else self._name_of_number(numbers[0])
         if numbers is None or name is None:
@@ -331,7 +332,7 @@ class CFamilyLanguage(Target):
         return self.vector_values.type_of(numbers[0], name, numbers[1])
 
     def table_qualifier_for(self, size: int, *, is_uniform: bool) -> str:
-        """Return the words before the declaration of a table of *size* bytes.
+        """Return the qualifiers of a table of *size* bytes.
 
         ``is_uniform``: all work-items of a group read the same entry at a time.
         """

@@ -37,15 +37,16 @@ __all__ = [
     "ExecutableCWithGNULibcTarget",
 ]
 
-#: What lets gcc and clang see pragmas of OpenMP.
+#: The option that enables OpenMP in gcc and clang.
 OPENMP: Final = "-fopenmp"
-#: What lets them see its pragmas for vectors, without its library.
+#: The option that enables only its pragmas for vectorization, without its library.
 OPENMP_SIMD: Final = "-fopenmp-simd"
 
-#: What makes gcc and clang round results of ``_Float16``, instead of computing on in float.
+#: The option by which gcc and clang round each result of ``_Float16``, instead of computing in
+#: float.
 ROUNDED_HALVES: Final = "-fexcess-precision=16"
 
-#: The option ``-ffast-math`` would, where gcc links, change the arithmetic of the whole process.
+#: If gcc links, the option ``-ffast-math`` changes the arithmetic of the whole process.
 _FAST_MATH: Final = Need(
     Rank.PRAGMA,
     "fast-math",
@@ -78,13 +79,13 @@ _NO_JAM: Final = Need(
 #endif""",
 )
 
-#: The bytes of a line of the cache.
+#: The bytes of a cache line.
 CACHE_LINE: Final = 64
 
 #: Larger temporaries are not on the stack.
 STACK_BYTES: Final = 1 << 15
 
-#: What OpenMP has in the clause ``schedule``.
+#: The values of OpenMP's clause ``schedule``.
 _SCHEDULE: Final = re.compile(r"(static|dynamic|guided)(, ?[1-9][0-9]*)?|auto|runtime")
 
 _STDINT = (include("stdint.h"),)
@@ -102,7 +103,7 @@ class CTarget(CFamilyTarget):
     ``"dynamic, 4"`` for four at a time; ``None`` is dynamic, in chunks, if bounds of loops are
     computed, and static otherwise. ``fast_math``: compilers may
     reorder sums, multiply by reciprocals, approximate roots, and assume that no
-    number is infinite or ``nan``; without it they may only contract ``a*b + c``.
+    number is infinite or ``nan``; without it they may only fuse ``a*b + c`` into one operation.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -119,7 +120,7 @@ class CTarget(CFamilyTarget):
     threads: int | None = field(default=1, kw_only=True, repr=False)
     schedule: str | None = field(default=None, kw_only=True, repr=False)
     fast_math: bool = field(default=False, kw_only=True, repr=False)
-    #: work-items are told apart, as they have to be where they wait for each other
+    #: distinguish work-items, which is necessary if they wait for each other
     work_items: bool = field(default=False, kw_only=True, repr=False)
 
     family: ClassVar[str] = "c"
@@ -175,7 +176,7 @@ class CTarget(CFamilyTarget):
     streams_lanes: ClassVar[bool] = True
     aligned_pointer: ClassVar[str | None] = "__builtin_assume_aligned"
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
-    #: those of C++ too, where headers declare the functions
+    #: those of C++ too, since headers may declare the functions in C++
     reserved_words: ClassVar[frozenset[str]] = C_WORDS | CPP_WORDS | MACROS
     words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {
         "complex.h": frozenset({"I", "complex"}),
@@ -283,20 +284,17 @@ class CASTBuilder(ASTBuilderBase):
     takes_negative_counts: ClassVar[bool] = True
 
     def get_function_name(self, function: DeviceFunction) -> str:
-        """Return the name of a function, or of that which computes one work-group."""
+        """Return the name of a function, or of the function that computes one work-group."""
         return f"{function.name}_group" if function.groups else function.name
 
     def has_host_function(self, launches: Sequence[Launch], *, is_single: bool) -> bool:
-        """Several functions, and work-groups, are run by a function that others can call."""
+        """Tell whether a function runs several functions, or the work-groups of one."""
         return not is_single or any(launch.groups for launch in launches)
 
     def get_build_options(
         self, launches: Sequence[Launch], *, has_simd_loops: bool, has_halves: bool
     ) -> tuple[str, ...]:
-        """Return what lets the compiler see OpenMP, where there are threads or lanes.
-
-        And what makes it round each result of 16 bits.
-        """
+        """Return the options for OpenMP, if needed, and for rounding 16-bit results."""
         options = [(OPENMP_SIMD, has_simd_loops), (ROUNDED_HALVES, has_halves)]
         has_groups = any(launch.groups for launch in launches)
         options.insert(0, (OPENMP, has_groups and self._has_threads))
@@ -307,7 +305,7 @@ class CASTBuilder(ASTBuilderBase):
     ) -> list[cgen.Generable]:
         """Call a function, or let threads call it for each work-group, if there are several.
 
-        OpenMP makes a team even of one thread, which takes longer than a small kernel.
+        OpenMP creates a team even for one thread, which takes longer than a small kernel.
         """
         if not groups:
             return super().get_kernel_call(launch, groups, arguments, is_only=is_only)
@@ -331,7 +329,7 @@ class CASTBuilder(ASTBuilderBase):
         return [cgen.If(cgen.Line(are_several), cgen.Block(on_threads), loop)]
 
     def get_kernel_call_needs(self, launch: Launch, groups: Sequence[str]) -> tuple[Need, ...]:
-        """Return the functions that share the threads among the calls that run."""
+        """Return the functions that distribute the threads among concurrent calls."""
         if not self._is_on_threads(launch, groups):
             return ()
         return (*SHARING_NEEDS, CHUNK_NEED) if self._is_in_chunks(launch) else SHARING_NEEDS
@@ -351,7 +349,7 @@ class CASTBuilder(ASTBuilderBase):
         return self.target.type_name(INT64 if groups.is_long else INT32)
 
     def _pragma(self, launch: Launch, groups: Sequence[str]) -> str:
-        """Return what starts threads."""
+        """Return the pragma that starts threads."""
         clauses = ["omp parallel for"]
         if len(launch.groups) > 1:
             clauses.append(f"collapse({len(launch.groups)})")
@@ -368,7 +366,7 @@ class CASTBuilder(ASTBuilderBase):
     def get_function_declaration(
         self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
-        """Declare a function with the specifiers of the target, or that of a work-group."""
+        """Declare a function with the specifiers of the target, or the function of a work-group."""
         if not function.groups:
             return self._specified(super().get_function_declaration(function, parameters))
         indices = self.target.group_index[: len(function.groups)]
@@ -379,7 +377,7 @@ class CASTBuilder(ASTBuilderBase):
     def get_host_function_declaration(
         self, name: str, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
-        """Declare the function that makes all launches, likewise."""
+        """Declare the function that makes all launches, with the specifiers of the target."""
         return self._specified(super().get_host_function_declaration(name, parameters))
 
     def get_temporary_decl(
@@ -450,8 +448,8 @@ class CCompiler:
         return (*self.ldflags, *folders, *(f"-l{name}" for name in self.libraries))
 
 
-#: That nothing looks at ``errno``, and at what processors note of operations, lets the compiler use
-#: vector instructions for sqrt and floor, and under conditions. It does not change results.
+#: Without ``errno`` and floating-point exceptions, the compiler can use vector instructions for
+#: sqrt and floor, and under conditions. This does not change results.
 _OPTIMIZED: Final = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math")
 
 

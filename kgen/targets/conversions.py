@@ -26,7 +26,7 @@ def real_part(dtype: NumpyType) -> NumpyType:
 
 
 class Conversions:
-    """What a language makes of the two operands of an operator: here, C."""
+    """How a language converts the two operands of an operator: here, C."""
 
     def joined(self, a: NumpyType, b: NumpyType) -> NumpyType:
         """Return the type to which operands of the types *a* and *b* are converted.
@@ -37,7 +37,7 @@ class Conversions:
         return _converted_by_c(a, b)
 
     def fit(self, a: NumpyType, b: NumpyType, result: NumpyType) -> bool:
-        """Tell whether an operator on *a* and *b* gives a *result*, once it is cut to that."""
+        """Tell whether an operator on *a* and *b* gives a *result* after truncation to its type."""
         return is_promoted_to_int(result) or self.joined(a, b) == result
 
     def mixes(self, a: NumpyType, b: NumpyType) -> bool:
@@ -46,7 +46,7 @@ class Conversions:
 
 
 class CudaConversions(Conversions):
-    """CUDA C++, where numbers of 16 bits are classes, whose operators take no other numbers."""
+    """CUDA C++, whose 16-bit numbers are classes with operators for their own type only."""
 
     def mixes(self, a: NumpyType, b: NumpyType) -> bool:
         """Tell whether an operator takes operands of two such types."""

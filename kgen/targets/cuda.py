@@ -31,13 +31,13 @@ from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, vector_words
 __all__ = ["LIMITS", "CUDACASTBuilder", "CudaTarget", "PyCudaTarget"]
 
 _COMPLEX = (include("cuda/std/complex"),)
-#: The types of 16 bits, which are classes.
+#: The 16-bit types, which are classes.
 _HALVES: Final = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
 
 #: The bytes of constant memory that a program may have.
 _CONSTANT_MEMORY = 2**16
 
-#: What the device of a program has at most.
+#: The limits of the largest devices.
 LIMITS: Final = DeviceLimits(
     name="a CUDA device",
     work_items=1024,
@@ -74,12 +74,12 @@ class CUDACASTBuilder(ASTBuilderBase):
     def get_build_options(
         self, launches: Sequence[Launch], *, has_simd_loops: bool, has_halves: bool
     ) -> tuple[str, ...]:
-        """Return the most registers that a work-item may have, if the target says."""
+        """Return the option for the maximum registers of a work-item, if the target limits them."""
         most = self.target.max_registers
         return () if most is None else (f"-maxrregcount={most}",)
 
     def get_header(self, module: Module) -> str:
-        """Return a header in which only nvcc finds declarations."""
+        """Return a header that declares the kernels to nvcc, and is empty for other compilers."""
         return cuda_header(module, self.target)
 
 

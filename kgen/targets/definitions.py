@@ -12,7 +12,7 @@ __all__ = ["constant", "helper_function"]
 
 
 def constant(kind: str, name: str, value: str) -> cgen.Initializer:
-    """Return the definition of a variable that is not changed.
+    """Return the definition of a constant.
 
     >>> print(constant("int", "n", "a + 1"))
     int const n = a + 1;
@@ -23,7 +23,7 @@ def constant(kind: str, name: str, value: str) -> cgen.Initializer:
 def helper_function(
     head: str, name: str, parameters: Iterable[cgen.Declarator], body: Iterable[cgen.Generable]
 ) -> Need:
-    """Return the definition of a function; *head* is what stands before its name.
+    """Return the definition of a function; *head* has the specifiers and the type before its name.
 
     >>> print(helper_function("int", "f", [cgen.Value("int", "a")], [cgen.Line("return a;")]).text)
     int f(int a)

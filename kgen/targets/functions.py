@@ -29,11 +29,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Helper:
-    """A small function that generated code defines for what its language lacks.
+    """A small function that generated code defines because its language lacks it.
 
-    ``body`` gives the statements for operands of a type, whose names are the letters of
-    ``operands``; ``result`` is the type of the result if it is another one, ``before`` what must
-    stand before the function.
+    ``body`` returns the statements for operands of a type, whose names are the letters of
+    ``operands``; ``result`` is the type of the result if it differs, ``before`` the preamble of the
+    function.
     """
 
     body: Callable[[str], list[cgen.Generable]]
@@ -51,9 +51,9 @@ def returned(value: str, kind: str) -> list[cgen.Generable]:
 class FunctionNames:
     """Patterns of functions on real numbers, on integers by type name, and on complex ones.
 
-    What is in no table the language does not have. ``needs``, by pattern, are what must stand
-    before the code beyond the headers of the library and of complex numbers. ``helpers`` are
-    functions that the language has to have defined, or in its own way.
+    A function in no table does not exist in the language. ``needs``, by pattern, are preambles of
+    calls in addition to the headers of the library and of complex numbers. ``helpers`` are
+    functions that the generated code defines.
     """
 
     real: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ _CLASSIFICATION = {name: name for name in ("isfinite", "isinf", "isnan", "isnorm
 _C_REAL: Final[Mapping[str, str]] = {
     **{name: name + "{f}" for name in _REAL.split()},
     **_CLASSIFICATION,
-    # a sign bit is any number but 0
+    # a set sign bit may be any nonzero number
     "signbit": "0 != signbit",
     "abs": "fabs{f}",
     "max": "fmax{f}",
@@ -95,7 +95,7 @@ _BESSEL = {f"bessel_{kind}{order}": f"{kind}{order}" for kind in "jy" for order 
 _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("bool", "uint8", "uint16", "uint32", "uint64")
 
-#: Integers: their extrema are helpers in C, and ``abs`` of unsigned ones is no call at all.
+#: Integers: their extrema are helpers in C, and ``abs`` of an unsigned integer needs no call.
 _C_ABS = {
     "int8": "(signed char) abs",
     "int16": "(short) abs",
@@ -107,13 +107,13 @@ _NATIVE = "cos exp exp2 log log2 log10 sin sqrt tan"
 
 
 def _of_bits(count: str, of_zero: str, kind: str) -> list[cgen.Generable]:
-    """Write a count of bits, of as many as the type has, in those of 64."""
+    """Write a count of the bits of a type, by the function for 64 bits."""
     bits = "(unsigned long long) a << (64 - 8 * (int) sizeof(a))"
     return [cgen.Statement(f"return a == 0 ? {of_zero} : {count}({bits})")]
 
 
 def _counts(popcount: str, clz: str) -> dict[str, Helper]:
-    """Return helpers that count bits by two functions of 64 bits."""
+    """Return helpers that count bits by two functions for 64 bits."""
     return {
         "popcount": Helper(partial(_of_bits, popcount, "0"), "a"),
         "clz": Helper(partial(_of_bits, clz, "8 * (int) sizeof(a)"), "a"),

@@ -13,7 +13,7 @@ from kgen.targets.preamble import Need, Rank
 
 __all__ = ["c_header", "cuda_header"]
 
-#: Complex numbers of C, which have the layout of C++'s: there is no name that both know.
+#: The complex types of C, which have the layout of C++'s, but no common name.
 _COMPLEX = re.compile(r"\b(float|double) complex\b")
 _COMPLEX_HEADER = "complex.h"
 
@@ -40,13 +40,13 @@ def c_header(module: Module, target: CFamilyLanguage) -> str:
 
 
 def cuda_header(module: Module, target: CFamilyLanguage) -> str:
-    """Return a header that declares the kernels of *module* to nvcc, and nothing to others."""
+    """Return a header that declares the kernels of *module* to nvcc, and is empty for others."""
     sections = _sections(_needs_of(module, target))
     return _guarded(module, ["#ifdef __CUDACC__", *sections, module.declarations, "#endif"])
 
 
 def _needs_of(module: Module, target: CFamilyLanguage) -> list[Need]:
-    """Return what the types of the parameters need, in the order of a preamble."""
+    """Return the preamble of the types of the parameters, in order."""
     passed = {name for launch in module.launches for name in launch.parameters}
     dtypes = {arg.dtype for arg in module.arguments if arg.name in passed}
     dtypes |= {loop.dtype for loop in module.host_loops}
@@ -56,7 +56,7 @@ def _needs_of(module: Module, target: CFamilyLanguage) -> list[Need]:
 
 
 def _sections(needs: Collection[Need]) -> list[str]:
-    """Return the lines of *needs*, a blank one behind each section."""
+    """Return the lines of *needs*, with a blank line after each section."""
     lines = list[str]()
     for rank in Rank:
         texts = [need.text for need in needs if need.rank == rank]

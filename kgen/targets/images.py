@@ -28,11 +28,11 @@ class ImageFunctions:
     needs: tuple[Need, ...]
 
     def type_name(self, naxes: int) -> str | None:
-        """Return the type of an image with so many axes."""
+        """Return the type of an image with a number of axes."""
         return self.type_names.get(naxes)
 
     def read(self, image: str, dtype: Dtype, indices: list[str]) -> str | None:
-        """Write the element at *indices*, the slowest axis first; ``None``: not of this type."""
+        """Write the element at *indices*, slowest axis first; ``None`` if no image has the type."""
         pattern = self.reads.get(dtype.name)
         if pattern is None:
             return None
@@ -58,7 +58,7 @@ OPENCL_IMAGES: Final = ImageFunctions(
         "uint8": "(uchar) read_imageui({image}, kgen_sampler, {at}).x",
         "uint16": "(ushort) read_imageui({image}, kgen_sampler, {at}).x",
         "uint32": "read_imageui({image}, kgen_sampler, {at}).x",
-        # two halves, so that no bit of them is taken for a number
+        # two halves, so that their bits are not interpreted as a number
         "float64": "as_double(read_imageui({image}, kgen_sampler, {at}).xy)",
     },
     needs=(_SAMPLER,),

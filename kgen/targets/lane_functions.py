@@ -22,13 +22,13 @@ GNU_LANE_FUNCTIONS: Final = {
 }
 
 
-#: The larger, or smaller, of two numbers, of which one may be nan: compilers have no vectors of
-#: the functions, but of comparisons that they cannot skip.
+#: The larger, or smaller, of two numbers, one of which may be nan: compilers do not vectorize calls
+#: of these functions, but they do vectorize comparisons.
 _EXTREMA: Final = {"fmax": ">", "fmin": "<"}
 
 
 def lane_name(function: str) -> str:
-    """Return what a function is called in lanes.
+    """Return the name of a function in lanes.
 
     >>> lane_name("expf")
     'kgen_lanes_expf'
@@ -37,11 +37,11 @@ def lane_name(function: str) -> str:
 
 
 def lane_function_need(function: str) -> Need | None:
-    """Return the declaration of a function of C for lanes; ``None`` if it is that of no library.
+    """Return the declaration of a C function for lanes; ``None`` if no library has it.
 
-    It is the function itself under another name, by which the compiler also finds the versions
-    for vectors. The header ``math.h`` declares these only where ``-ffast-math`` is on. clang, which
-    finds such versions only where a flag names the library, is not to warn of loops that stay.
+    It declares the function under another name, with its versions for vectors; ``math.h`` declares
+    these only with ``-ffast-math``. clang finds these versions only if a flag names the library, so
+    its warning about loops that are not vectorized is disabled.
 
     >>> print(lane_function_need("exp").text)
     #if defined __x86_64__ && defined __GLIBC__ && __GLIBC_MINOR__ >= 22 && !defined __clang__

@@ -19,11 +19,11 @@ __all__ = ["DeviceLimits", "find_exceeded_limits", "check_device_limits"]
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceLimits:
-    """The largest work-group, all in all and along each axis; bytes of its shared memory.
+    """The largest work-group, in total and along each axis, and the bytes of its local memory.
 
-    ``groups`` are the largest numbers of work-groups along each axis, where there is a limit;
-    ``registers`` those of four bytes of a work-item, where their number is known, and of a group;
-    ``capability`` the compute capability of an NVIDIA device.
+    ``groups`` are the maximum numbers of work-groups along each axis, if limited; ``registers`` the
+    maximum 4-byte registers of a work-item and of a group, if known; ``capability`` the compute
+    capability of an NVIDIA device.
     """
 
     name: str
@@ -39,7 +39,7 @@ class DeviceLimits:
 def check_device_limits(
     kernel: DeviceKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits | None
 ) -> None:
-    """Raise :class:`CodegenError` where the device has no room for a launch."""
+    """Raise :class:`CodegenError` if a launch exceeds a limit of the device."""
     if limits is not None:
         for error in find_exceeded_limits(kernel, functions, limits):
             raise error
@@ -48,7 +48,7 @@ def check_device_limits(
 def find_exceeded_limits(
     kernel: DeviceKernel, functions: Iterable[DeviceFunction], limits: DeviceLimits
 ) -> Iterator[CodegenError]:
-    """Give an error for each limit of the device that a launch is beyond."""
+    """Yield an error for each limit of the device that a launch exceeds."""
     for function in functions:
         count = math.prod(function.locals)
         if count > limits.work_items:
@@ -115,16 +115,16 @@ def local_arrays(kernel: DeviceKernel, names: Collection[str]) -> dict[str, int]
     return sizes
 
 
-#: How arrays in local memory are aligned, whose places in it are chosen here: longest accesses.
+#: The alignment of arrays in the local memory of a launch: the size of the longest accesses.
 _LOCAL_ALIGNMENT: Final = 16
 
 
 def local_layout(
     kernel: DeviceKernel, names: Collection[str], most: int | None
 ) -> tuple[dict[str, int], int]:
-    """Return where arrays, or base storages, are in local memory, and its bytes in all.
+    """Return the offsets of arrays, or base storages, in local memory, and its total bytes.
 
-    Nothing and 0 where they take *most* bytes at the most, which declarations may have.
+    No offsets and 0 if they need at most *most* bytes, which can be declared.
     """
     sizes = local_arrays(kernel, names)
     if most is None or sum(sizes.values()) <= most:
@@ -141,6 +141,6 @@ def local_layout(
 
 
 def bytes_of(temporary: TemporaryVariable) -> int:
-    """Return the size of a temporary; 0 where that depends on parameters."""
+    """Return the size of a temporary; 0 if it depends on parameters."""
     size = temporary.nbytes
     return int(size) if is_constant(size) else 0

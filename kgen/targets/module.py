@@ -19,9 +19,9 @@ class ArgumentInfo:
     """One argument of the kernel, as a caller sees it.
 
     Sizes are in elements. ``shape`` and ``strides`` are expressions of the value
-    arguments; ``offset`` names the parameter, of type int64, by which the device function
-    gets the array's offset, or is ``None`` when the array starts at its first element.
-    ``shape`` is ``None`` for an array of unknown extent.
+    arguments; ``offset`` is the name of the int64 parameter of the device function for the array's
+    offset; ``None`` if the array starts at its first element. ``shape`` is ``None`` for an array of
+    unknown extent.
     """
 
     name: str
@@ -33,17 +33,17 @@ class ArgumentInfo:
     strides: tuple[Expr, ...] | None = None
     offset: str | None = None
     address_space: AddressSpace = AddressSpace.GLOBAL
-    #: never passed by the caller: a global temporary, which the runtime allocates, or a
-    #: number that it finds from the shapes and strides of arrays
+    #: never passed by the caller: a global temporary, which the runtime allocates, or a number that
+    #: follows from the shapes and strides of arrays
     is_temporary: bool = False
     #: temporaries of one storage share their memory
     storage: str | None = None
     #: the alignment of the first element in bytes
     alignment: int = 1
-    #: an output that the code may write only in part: a call that allocates it fills it; found for
-    #: code that is generated for calls
+    #: an output that the code may write only in part: a call that allocates it fills it first;
+    #: determined only for code that is generated for calls
     is_filled: bool = False
-    #: subscripts or bounds of loops depend on what the array holds
+    #: subscripts or loop bounds depend on the values of the array
     is_index: bool = False
 
 
@@ -51,11 +51,11 @@ class ArgumentInfo:
 class Launch:
     """One device function: its parameters by name, in order, and its launch grid.
 
-    ``is_serial``: threads must not run the work-groups at once; ``is_uneven``: these take different
-    times; ``is_long``: there may be more of them than 32 bits can count. ``local_memory`` are the
-    bytes of local memory that the launch has to ask for, 0 where declarations do.
-    ``is_cooperative``: work-groups wait for each other, so that all of them must run at once.
-    ``zeroed`` are the temporaries of which all bytes are zero when it begins.
+    ``is_serial``: work-groups must run one after the other; ``is_uneven``: they take different
+    times; ``is_long``: their number may exceed 32 bits. ``local_memory`` is the number of bytes of
+    local memory that the launch must request; 0 if it is declared. ``is_cooperative``: work-groups
+    wait for each other, so all of them must run concurrently. ``zeroed`` are the temporaries that
+    must be zero when it begins.
     """
 
     function: str
@@ -72,7 +72,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class HostLoop:
-    """``for name = first, first + step .. stop - 1`` on the host: steps in every iteration.
+    """``for name = first, first + step .. stop - 1`` on the host, around *steps*.
 
     The device functions take *name* as a parameter of type *dtype*.
     """
@@ -87,13 +87,13 @@ class HostLoop:
 
 @dataclass(frozen=True)
 class HostIf:
-    """Steps that the host takes where a condition on parameters and its loops holds."""
+    """Steps of the host under a condition on parameters and variables of its loops."""
 
     condition: Expr
     steps: tuple[Step, ...]
 
 
-#: What the host does in a call.
+#: The actions of the host in a call.
 Step: TypeAlias = Launch | HostLoop | HostIf
 StepT = TypeVar("StepT", Launch, HostLoop)
 
@@ -127,7 +127,7 @@ class GeneratedProgram:
 
     @property
     def body(self) -> str:
-        """What stands between the braces of the function."""
+        """The code between the braces of the function."""
         _, _, body = self.code.partition("\n{\n")
         return body.rpartition("\n}")[0]
 
@@ -140,9 +140,9 @@ class GeneratedProgram:
 
 @dataclass(frozen=True)
 class Faults:
-    """The array in which guards note stray subscripts, and the guard of each element.
+    """The array in which guards record out-of-bounds subscripts, and the guard of each element.
 
-    An element that none has written holds ``NO_FAULT``.
+    Other elements are ``NO_FAULT``.
     """
 
     name: str
@@ -155,13 +155,13 @@ NO_FAULT = -(2**63)
 
 @dataclass(frozen=True)
 class Module:
-    """Generated code with all that is needed to run it.
+    """Generated code with everything that is needed to run it.
 
-    ``arguments`` are in the caller's order; ``steps`` run one after the other.
-    ``preamble`` is what all device functions need in front of them, ``device_programs`` these.
-    ``conditions`` on the value arguments are what the code was generated for.
-    ``has_fragile_barriers``: compilers that mistake barriers must not optimize.
-    ``faults``: what guards of subscripts note, ``None`` where there are no guards.
+    ``arguments`` are in the caller's order; ``steps`` run one after the other. ``preamble``
+    precedes the device functions, ``device_programs``. The code is valid for value arguments that
+    satisfy the ``conditions``. ``has_fragile_barriers``: compilers that miscompile barriers must
+    not optimize. ``faults``: the record of out-of-bounds subscripts; ``None`` if there are no
+    guards.
     """
 
     name: str
@@ -178,7 +178,7 @@ class Module:
 
     @property
     def device_source(self) -> str:
-        """The text of all that runs on the device."""
+        """The complete device code."""
         return "\n\n".join(filter(None, (self.preamble, *map(str, self.device_programs))))
 
     @property
@@ -193,7 +193,7 @@ class Module:
 
 
 def steps_of(kind: type[StepT], steps: Iterable[Step]) -> tuple[StepT, ...]:
-    """Return the steps of a type, those inside of others after these."""
+    """Return the steps of a type, outer ones before those inside them."""
     found: list[StepT] = []
     for step in steps:
         if isinstance(step, kind):

@@ -31,9 +31,9 @@ from kgen.transforms.storage.declarations import rename_argument
 
 __all__ = ["Renaming", "hidden_names", "rename_reserved", "with_original_names"]
 
-#: Comments, and strings, which may hold the beginning of one.
+#: Comments, and strings, which may contain the start of a comment.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-#: Names before parentheses, in a text that is read backwards: most words are before no other one.
+#: Names before parentheses, in a reversed text: few names follow a parenthesis there.
 _CALLED = re.compile(r"\( ?(\w+)")
 _FUNCTION_MACRO = re.compile(r"^#define (\w+)\(", re.MULTILINE)
 _INCLUDED = re.compile(r"^#include <([^>]*)>", re.MULTILINE)
@@ -41,16 +41,16 @@ _INCLUDED = re.compile(r"^#include <([^>]*)>", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Renaming:
-    """A kernel whose names its code can have, and what its variables are called by the user."""
+    """A kernel without reserved names, and the user's names of its variables."""
 
     kernel: LoopKernel
     original: Mapping[str, str]
 
 
 def rename_reserved(kernel: LoopKernel, hidden: Collection[str] = ()) -> Renaming | None:
-    """Rename what has the name of something else in the code: words of the language, *hidden*.
+    """Rename variables with names that the code needs: words of the language, *hidden* names.
 
-    Return ``None`` where there is nothing to rename.
+    Return ``None`` if there is nothing to rename.
     """
     target = kernel.target
     if not isinstance(target, CFamilyLanguage):
@@ -85,7 +85,7 @@ def _is_table(kernel: LoopKernel, name: str) -> bool:
 
 
 def _fresh_names(kernel: LoopKernel, words: Collection[str]) -> UniqueNameGenerator:
-    """Return a generator of names that neither the kernel nor the language has."""
+    """Return a generator of names that neither the kernel nor the language uses."""
     rules = kernel.substitutions.values()
     bound = {name for rule in rules for name in rule.arguments}
     return UniqueNameGenerator({*kernel.all_variable_names(), *bound, *words, *LIBRARY})
@@ -113,7 +113,7 @@ def _rename_temporary(kernel: LoopKernel, old: str, new: str) -> LoopKernel:
 
 
 def _original_names(kernel: LoopKernel, new_names: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's names by those of the code; the pieces of arrays have theirs."""
+    """Return the user's name for each renamed variable, and for each separate piece of an array."""
     result = {new: old for old, new in new_names.items()}
     for old, new in new_names.items():
         array = kernel.array_vars.get(old)
@@ -126,7 +126,7 @@ def _original_names(kernel: LoopKernel, new_names: Mapping[str, str]) -> dict[st
 
 
 def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
-    """Return the variables of *kernel* that have the name of what the code calls or includes."""
+    """Return the variables of *kernel* that have the name of a function or macro in the code."""
     target = kernel.target
     assert isinstance(target, CFamilyLanguage)
     text = f"{module.device_source}\n{module.host_source}"
@@ -148,7 +148,7 @@ def hidden_names(kernel: LoopKernel, module: Module) -> frozenset[str]:
 
 
 def with_original_names(module: Module, name: str, original: Mapping[str, str]) -> Module:
-    """Return *module* with the names that the user gave; only those in the texts are others."""
+    """Return *module* with the user's names everywhere except in the generated texts."""
     return _Restored(original).module(module, name)
 
 

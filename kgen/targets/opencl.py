@@ -36,10 +36,10 @@ __all__ = [
     "sub_groups_of_device",
 ]
 
-#: What a device has whose sub-groups exchange values.
+#: The extensions of devices whose sub-groups can exchange values.
 SHUFFLE_EXTENSIONS: Final = ("cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative")
 
-#: What a device has that computes with numbers of 16 bits.
+#: The extension of devices with 16-bit floating-point arithmetic.
 HALF_EXTENSION: Final = "cl_khr_fp16"
 
 _FP64 = Need(
@@ -47,7 +47,7 @@ _FP64 = Need(
     "fp64",
     "#if __OPENCL_C_VERSION__ < 120\n#pragma OPENCL EXTENSION cl_khr_fp64: enable\n#endif",
 )
-#: NVIDIA's compiler reads arrays as constant memory; see ``kgen.targets.writers.read_only``.
+#: NVIDIA's compiler treats arrays as constant memory; see ``kgen.targets.writers.read_only``.
 _HIDE = Need(
     Rank.MACRO,
     "kgen_hide",
@@ -68,7 +68,7 @@ _SHUFFLES = Need(
     "shuffles",
     "\n".join(f"#pragma OPENCL EXTENSION {name}: enable" for name in SHUFFLE_EXTENSIONS),
 )
-#: The sizes of sub-groups that there are on devices.
+#: The possible sizes of sub-groups.
 _SUB_GROUP_SIZES: Final = (8, 16, 32, 64)
 
 _NUMBERS = "char uchar short ushort int uint long ulong half float double"
@@ -111,16 +111,16 @@ class OpenCLCASTBuilder(ASTBuilderBase):
     def get_array_arg_decl(
         self, array: ArrayBase, element: cgen.Declarator, *, is_written: bool, restrict: bool
     ) -> cgen.Declarator:
-        """Declare an array; for PoCL, promises of what is only read say all that matters.
+        """Declare an array; for PoCL, only arrays that are not written are ``restrict``.
 
-        Inlining a kernel that scatters to an array declared ``restrict`` loses the order of that
-        and other accesses. If all others are ``restrict``, an array that is not overlaps none.
+        Inlining a kernel that scatters to an array declared ``restrict`` loses the order of these
+        and other accesses. An array that is not ``restrict`` overlaps none that is.
         """
         restrict = restrict and not (is_written and self.target.suits_pocl)
         return super().get_array_arg_decl(array, element, is_written=is_written, restrict=restrict)
 
     def get_header(self, module: Module) -> str:
-        """Return declarations in OpenCL C, which no program of the host can include."""
+        """Return declarations in OpenCL C, which host programs cannot include."""
         return module.declarations
 
 
@@ -137,10 +137,10 @@ class OpenCLTarget(CFamilyTarget):
     do not vectorize loops whose vectors would exceed private arrays; and compute some subscripts
     in 64 bits, which is faster there. Calls on PoCL's devices set this.
 
-    ``sub_group_size``: so many work-items, a power of two, exchange values in reductions and
-    scans without local memory, by ``cl_khr_subgroup_shuffle``; kernels are compiled for sub-groups
-    of that size (``intel_reqd_sub_group_size``), of consecutive work-items. Calls on devices
-    without these extensions use local memory. Raises :class:`KgenError` for other numbers.
+    ``sub_group_size``: the number of work-items, a power of two, that exchange values in reductions
+    and scans without local memory, by ``cl_khr_subgroup_shuffle``; kernels are compiled for
+    sub-groups of that size (``intel_reqd_sub_group_size``), of consecutive work-items. Calls on
+    devices without these extensions use local memory. Raises :class:`KgenError` for other numbers.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -268,7 +268,7 @@ class OpenCLTarget(CFamilyTarget):
         """Return an initial value for a private variable, if ``suits_pocl``.
 
         PoCL miscompiles a variable that is set and read under one condition, with barriers between,
-        unless it has an initial value. A vector has no list of one value.
+        unless it has an initial value. A vector cannot be initialized by a list of one value.
         """
         is_private = temporary.address_space == AddressSpace.PRIVATE
         kind = temporary.dtype.kind
@@ -302,7 +302,7 @@ class PyOpenCLTarget(OpenCLTarget):
     """
 
     device: Any = field(default=None, compare=False, repr=False, metadata=OF_THIS_PROCESS)
-    #: what *device* has room for: copies in other processes keep this
+    #: the limits of *device*, which copies in other processes keep
     device_limits: DeviceLimits | None = field(default=None, kw_only=True, repr=False)
 
     limit_arg_size_nbytes: int | None = field(default=None, kw_only=True, repr=False)
@@ -326,7 +326,7 @@ class PyOpenCLTarget(OpenCLTarget):
             object.__setattr__(self, "device_limits", limits_of_device(self.device))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy the target without the device, which is of this process."""
+        """Pickle and copy the target without the device, which belongs to this process."""
         return stored_values(self)
 
     def structure_name(self, dtype: Dtype) -> str | None:
@@ -349,7 +349,7 @@ class PyOpenCLTarget(OpenCLTarget):
         return self.device_limits
 
     def find_device(self) -> Any:
-        """Return *device*, or the one that calls without a queue choose, if there is any."""
+        """Return *device*, or the device of calls without a queue, if there is one."""
         if self.device is not None:
             return self.device
         try:
@@ -360,7 +360,7 @@ class PyOpenCLTarget(OpenCLTarget):
 
 
 def limits_of_device(device: Any) -> DeviceLimits:
-    """Return what an OpenCL device has room for; reject what is none."""
+    """Return the limits of an OpenCL device; reject other objects."""
     try:
         return DeviceLimits(
             name=f"device '{device.name}'",

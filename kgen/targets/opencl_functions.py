@@ -19,10 +19,10 @@ __all__ = ["OpenCLCallable"]
 
 @dataclass(frozen=True)
 class OpenCLCallable(ScalarCallable):
-    """A function of OpenCL C on numbers of one type, which its arguments are converted to.
+    """A function of OpenCL C on numbers of one type, to which its arguments are converted.
 
-    That type is real, and float32 where ``only_float32`` says that there is no other; with
-    ``takes_integers`` it may be an integer.
+    The type is real, with ``only_float32`` always float32; with ``takes_integers`` it may be an
+    integer.
 
     >>> OpenCLCallable("mix", arg_count=3).specialized((FLOAT32, FLOAT64, FLOAT32)).result_types
     (np:dtype('float64'),)
@@ -33,7 +33,7 @@ class OpenCLCallable(ScalarCallable):
     only_float32: bool = False
 
     def with_types(self, arg_id_to_dtype: Mapping[int | str, Any], clbl_inf_ctx: Any) -> Any:
-        """Return the function for the type that all arguments have in common."""
+        """Return the function for the common type of all arguments."""
         given = [dtype for key, dtype in arg_id_to_dtype.items() if int(key) >= 0]
         if len(given) != self.arg_count:
             raise TypeInferenceFailure(

@@ -1,6 +1,6 @@
 """Code for PoCL's compiler (seen with 3.1), in addition to that of ``suits_pocl``.
 
-``docs/pocl.md`` says which code it mistakes.
+``docs/pocl.md`` describes which code it miscompiles.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ POCL: Final = "Portable Computing Language"
 
 
 def with_double_barriers(source: str) -> str:
-    """Return OpenCL source whose barriers are all two in a row, apart from branches behind them."""
+    """Return OpenCL source with every barrier doubled, to separate it from branches after it."""
     return f"#define barrier(FLAGS) (barrier(FLAGS), barrier(FLAGS))\n{source}"
 
 
 def pocl_options(module: Module) -> tuple[str, ...]:
-    """Return the options with which PoCL compiles the code rightly."""
+    """Return the options with which PoCL compiles the code correctly."""
     return ("-cl-opt-disable",) if module.has_fragile_barriers else ()

@@ -77,7 +77,7 @@ class PreambleInfo:
 
 
 class Preamble:
-    """Collects needs, each once, and writes them in an order that does not depend on when."""
+    """Collects needs, each once, and writes them in an order independent of that of the calls."""
 
     def __init__(self) -> None:
         self._needs: dict[tuple[Rank, str], str] = {}
@@ -85,7 +85,7 @@ class Preamble:
         self.seen_functions: set[SeenFunction] = set()
 
     def add(self, *needs: Need) -> None:
-        """Ask for *needs*."""
+        """Add *needs*."""
         for need in needs:
             self._needs.setdefault((need.rank, need.key), need.text)
 
@@ -97,7 +97,7 @@ class Preamble:
         kernel: LoopKernel,
         generators: Sequence[Callable[[PreambleInfo], Iterable[tuple[str, str]]]],
     ) -> None:
-        """Add the preambles of *kernel*, and what its and more generators make of what was seen."""
+        """Add the preambles of *kernel*, and those that its and other generators return."""
         info = PreambleInfo(kernel, frozenset(self.seen_dtypes), frozenset(self.seen_functions))
         pairs: list[Any] = [*kernel.preambles]
         for generator in (*generators, *kernel.preamble_generators):
@@ -120,7 +120,7 @@ class Preamble:
                 )
 
     def text(self) -> str:
-        """Return all of it, a blank line between sections and around helpers."""
+        """Return the text, with blank lines between sections and around helpers."""
         texts: list[str] = []
         last: Rank | None = None
         for rank, key in sorted(self._needs):

@@ -33,11 +33,11 @@ def record_need(
     language: str,
     name: str | None = None,
 ) -> Need:
-    """Return the definition of a structure, with what fills the gaps between its fields.
+    """Return the definition of a structure, with padding between its fields.
 
-    Its name is that of :func:`record_name` unless another one is given. It is packed where numpy's
-    fields are at places at which the language would put none. Raises :class:`CodegenError` for
-    fields that have no such name, or are arrays.
+    Its name is that of :func:`record_name` unless another one is given. It is packed if numpy's
+    offsets of fields are not those of the language. Raises :class:`CodegenError` for fields with
+    other types, and arrays.
     """
     name = record_name(dtype) if name is None else name
     members: list[str] = []
@@ -56,7 +56,7 @@ def record_need(
 
 
 def _fields(dtype: Dtype) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Give the fields in the order in which they are in memory."""
+    """Return the fields in the order of their offsets."""
     assert dtype.names is not None
     assert dtype.fields is not None
     fields = dtype.fields
@@ -70,12 +70,12 @@ def _depth(dtype: Dtype) -> int:
 
 
 def _gap(position: int, offset: int) -> list[str]:
-    """Return the bytes that no field has."""
+    """Return the declaration of padding bytes."""
     return [f"char pad{position}[{offset - position}];"] if offset > position else []
 
 
 def _is_natural(dtype: Dtype) -> bool:
-    """Tell whether C would put the fields, and elements of arrays, where numpy has them."""
+    """Tell whether C's offsets of fields, and of elements of arrays, are those of numpy."""
     kinds = [(kind, offset) for _, (kind, offset, *_) in _fields(dtype)]
     alignments = [_alignment(kind) for kind, _ in kinds]
     fit = all(offset % a == 0 for (_, offset), a in zip(kinds, alignments, strict=True))

@@ -8,14 +8,14 @@ from kgen.targets.preamble import Need, Rank
 
 __all__ = ["BEGIN", "CALLS", "CHUNK", "CHUNK_NEED", "END", "SHARE", "SHARING_NEEDS"]
 
-#: Count a call that runs on threads, and no longer.
+#: Count a call that runs on threads, from its start to its end.
 BEGIN: Final = "kgen_begin_call"
 END: Final = "kgen_end_call"
-#: Returns how many of some threads a call gets.
+#: Returns the number of threads that a call gets, given all threads.
 SHARE: Final = "kgen_share"
-#: Returns how many adjacent work-groups a thread takes at a time.
+#: Returns the number of adjacent work-groups in the chunk of a thread.
 CHUNK: Final = "kgen_chunk"
-#: Points to the number of calls: of a program or library, unless it is made to point elsewhere.
+#: Points to the number of concurrent calls: by default that of a program or library.
 CALLS: Final = "kgen_calls"
 
 _OPENMP: Final = f"""\
@@ -52,8 +52,8 @@ static inline void {END}(void)
 #endif
 }}"""
 
-#: Adjacent work-groups read adjacent memory, so a thread takes several, but few enough for all
-#: threads to end at about the same time: each takes about 32 times.
+#: Adjacent work-groups read adjacent memory, so chunks have several; but each thread gets about 32
+#: chunks, so that all threads end at about the same time.
 _CHUNK: Final = f"""\
 static inline long long {CHUNK}(long long groups, int threads)
 {{

@@ -1,4 +1,4 @@
-"""Streaming stores in C: functions that store the lanes of a loop past the cache."""
+"""Streaming stores in C: functions that store the lanes of a loop, bypassing the cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from kgen.targets.preamble import Need, Rank, include
 
 __all__ = ["END_OF_STREAMS", "STREAM", "STREAM_NEEDS"]
 
-#: Stores bytes, a multiple of 16; and makes such stores visible to other threads.
+#: The names of two functions: store bytes, a multiple of 16; make such stores visible to other
+#: threads.
 STREAM: Final = "kgen_stream"
 END_OF_STREAMS: Final = "kgen_end_streams"
 

@@ -26,10 +26,10 @@ Dtype = np.dtype[Any]
 
 @dataclass(frozen=True)
 class VectorType:
-    """A type for several numbers: its name, the names of its lanes, how it must be aligned.
+    """A vector type: its name, the names of its lanes, its alignment.
 
-    ``constructor`` is what stands before and behind the numbers of a value. ``functions`` are those
-    that load and store one at any number, for a type that takes more room than its numbers.
+    ``constructor`` is the text before and after the components of a value. ``functions`` load and
+    store a vector at any element, for a type that is larger than its components.
     """
 
     name: str
@@ -40,7 +40,7 @@ class VectorType:
     functions: tuple[str, str] | None = None
 
     def value(self, numbers: Iterable[str]) -> str:
-        """Return the text of a value of these numbers.
+        """Return the text of a value with these components.
 
         >>> OpenCLVectors().type_of(np.dtype("uint32"), "uint", 2).value(["1", "i"])
         '(uint2)(1, i)'
@@ -52,9 +52,9 @@ class VectorType:
 class Vectors:
     """The vector types of one language."""
 
-    #: Operators on whole vectors exist; numbers beside them count for every lane.
+    #: Operators work on whole vectors; a scalar operand applies to every lane.
     has_operators: ClassVar[bool] = False
-    #: How many numbers a vector can have.
+    #: The possible numbers of components of a vector.
     counts: ClassVar[tuple[int, ...]] = (2, 4, 8, 16)
 
     def type_of(self, dtype: Dtype, type_name: str, count: int) -> VectorType | None:
@@ -67,7 +67,7 @@ class Vectors:
 
 
 class OpenCLVectors(Vectors):
-    """``float4`` and its kin, with operators; ``float3`` by ``vload3`` and ``vstore3``."""
+    """Types such as ``float4``, with operators; ``float3`` by ``vload3`` and ``vstore3``."""
 
     has_operators: ClassVar[bool] = True
     counts: ClassVar[tuple[int, ...]] = (2, 3, 4, 8, 16)
@@ -95,7 +95,7 @@ class CVectors(Vectors):
 
 
 class OpenCLVectorValues(OpenCLVectors):
-    """Values of the same types; three numbers are a structure, for ``float3`` takes four."""
+    """Values of the same types; three components are a structure, as ``float3`` has four."""
 
     def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
         if count == 3:
@@ -126,14 +126,14 @@ _CUDA_NAMES: Final = {
     "float32": "float",
     "float64": "double",
 }
-#: Those that there are of two numbers only.
+#: Those that exist only with two components.
 _CUDA_PAIRS: Final = {"float16": "half2", "bfloat16": "__nv_bfloat162"}
-#: The bytes of the longest access that a thread makes in one instruction.
+#: The bytes of the longest access of a thread in one instruction.
 _LONGEST: Final = 16
 
 
 class CudaVectors(Vectors):
-    """``float4`` and its kin where they exist, else structures that are aligned like them."""
+    """Types such as ``float4``, or else structures with the same alignment."""
 
     def _make_type(self, dtype: Dtype, type_name: str, count: int) -> VectorType:
         size = count * dtype.itemsize
@@ -152,7 +152,7 @@ class CudaVectors(Vectors):
 
 
 class CudaVectorValues(CudaVectors):
-    """Values of the same types, and ``float3`` and its kin."""
+    """Values of the same types, and types such as ``float3``."""
 
     counts: ClassVar[tuple[int, ...]] = (2, 3, 4, 8, 16)
 

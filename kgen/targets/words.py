@@ -111,7 +111,7 @@ _CUDA = """
     gridDim warpSize
 """
 
-#: What the libraries of the languages have at file scope: no kernel or table has its name there.
+#: Names that the libraries declare at file scope; kernels and tables cannot have them.
 LIBRARY: Final = frozenset(
     [
         *(f"{name}{suffix}" for name in _MATH.split() for suffix in ("", "f", "l")),
@@ -125,7 +125,7 @@ LIBRARY: Final = frozenset(
 
 
 def is_implementation_name(name: str) -> bool:
-    """Tell whether C keeps *name* for compilers and their libraries.
+    """Tell whether C reserves *name* for compilers and their libraries.
 
     >>> [is_implementation_name(name) for name in ("__global", "_Bool", "_a")]
     [True, True, False]

@@ -33,13 +33,13 @@ _TRUTHS: Final = (p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot)
 class ISPCExpressionWriter(ExpressionWriter):
     """Writes expressions of ISPC.
 
-    A store to a place that all lanes share happens once, whichever lanes run, and takes what all
-    have in common. So where only some lanes run, or each has a value of its own, the subscript
-    is made one per lane. A truth value is 0 or 1 only where that is written: ``a < b ? 1 : 0``.
+    A store to a uniform place happens once, regardless of which lanes run, and needs a uniform
+    value. So if only some lanes run, or the value is varying, the subscript is made varying. A
+    truth value is 0 or 1 only if it is written as ``a < b ? 1 : 0``.
     """
 
     variability: Variability
-    #: What comes next is asked for its truth only.
+    #: The next expression is used in a boolean context.
     _is_condition = False
 
     def for_function(self, function: DeviceFunction | None) -> Self:
@@ -63,7 +63,7 @@ class ISPCExpressionWriter(ExpressionWriter):
         return site._replace(is_divergent=True) if varies else site
 
     def is_varying(self, expr: Expr) -> bool:
-        """Tell whether lanes may have different values of what is being written."""
+        """Tell whether lanes may have different values of *expr* at the current site."""
         return self.variability.is_varying(expr, self.site.values)
 
     def declared_type(self, name: str, dtype: NumpyType) -> str:
@@ -89,7 +89,7 @@ class ISPCExpressionWriter(ExpressionWriter):
         return f"(varying {self.type_name(dtype)}) {operand}"
 
     def streamed(self, place: Expr, value: Expr, dtype: NumpyType) -> str | None:
-        """Write a store past the cache of one element by all lanes, or of one in a row by each."""
+        """Write a streaming store of one element, or of adjacent elements by the lanes."""
         text = self.rec(place, PREC_NONE, dtype)
         if not self.variability.has_lanes:
             return f"streaming_store(&{text}, {self.converted(value, dtype, PREC_NONE)})"

@@ -1,6 +1,6 @@
 """The spelling of functions in ISPC.
 
-What its library lacks the C library has, which computes for one lane after the other.
+Functions that its library lacks are those of the C library, called for one lane after the other.
 """
 
 from __future__ import annotations

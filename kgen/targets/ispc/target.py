@@ -45,7 +45,7 @@ _WORDS = """
     unmasked unsigned varying void volatile while assert lane
 """
 
-#: From the least to the most general, to which operands are converted.
+#: Types from the least to the most general, to which operands are converted.
 _GENERALITY: Final = (
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32"),
     *("float32", "int64", "uint64", "float64"),
@@ -53,7 +53,7 @@ _GENERALITY: Final = (
 
 
 class ISPCConversions(Conversions):
-    """What ISPC makes of two operands: the more general type, also of those narrower than int.
+    """ISPC's conversion of two operands: to the more general type, even one narrower than int.
 
     >>> from kgen.ir.types import FLOAT32
     >>> from kgen.ir.types import INT64
@@ -71,7 +71,7 @@ class ISPCConversions(Conversions):
 
 
 class ISPCAtomics(AtomicFunctions):
-    """ISPC's functions: for lanes of one gang, and for all."""
+    """ISPC's functions: for lanes of one gang, and for all gangs."""
 
     _words: Final = {
         "+": "add",
@@ -123,21 +123,21 @@ class ISPCASTBuilder(ASTBuilderBase):
     def get_expression_to_code_mapper(
         self, kernel: DeviceKernel, preamble: Preamble
     ) -> ISPCExpressionWriter:
-        """Return what writes the expressions of *kernel*."""
+        """Return the writer of the expressions of *kernel*."""
         return ISPCExpressionWriter(kernel, self.target, preamble)
 
     def has_host_function(self, launches: Sequence[Launch], *, is_single: bool) -> bool:
-        """Tasks are launched by a function that others can call."""
+        """Tell that a host function launches the tasks."""
         return True
 
     def get_function_name(self, function: DeviceFunction) -> str:
-        """Return what the task of a launch is called."""
+        """Return the name of the task of a launch."""
         return f"{function.name}_inner"
 
     def get_function_declaration(
         self, function: DeviceFunction, parameters: Sequence[cgen.Declarator]
     ) -> cgen.NestedDeclarator:
-        """Declare a task, whose groups have as many work-items as a gang has lanes."""
+        """Declare a task, whose work-groups have as many work-items as a gang has lanes."""
         width = math.prod(function.locals)
         if width > 1 and width not in _WIDTHS:
             raise CodegenError(
@@ -159,7 +159,7 @@ class ISPCASTBuilder(ASTBuilderBase):
         return module.declarations
 
     def get_host_function_start(self, launches: Sequence[Launch]) -> list[cgen.Generable]:
-        """Make sure that gangs have as many lanes as the code was made for."""
+        """Check that gangs have the number of lanes that the code was generated for."""
         widths = {launch.function: math.prod(launch.locals) for launch in launches}
         widths = {name: width for name, width in widths.items() if width > 1}
         if len(set(widths.values())) > 1:
@@ -188,7 +188,7 @@ class ISPCASTBuilder(ASTBuilderBase):
         return pointer if is_written else cgen.Const(pointer)
 
     def emit_barrier(self, text: str, reason: str) -> cgen.Generable:
-        """Say where a barrier would be: lanes see what all have written by earlier statements."""
+        """Write a comment: lanes see what other lanes have written in earlier statements."""
         return cgen.LineComment(f"{text} {reason}".rstrip())
 
 
@@ -227,7 +227,7 @@ class ISPCTarget(CFamilyTarget):
     has_records: ClassVar[bool] = False
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
-            # a bool has no fixed size, and true is not 1
+            # a bool has no fixed size, and true is not always 1
             "bool": "int8",
             "int8": "int8",
             "int16": "int16",
@@ -276,7 +276,7 @@ class ISPCTarget(CFamilyTarget):
     reserved_words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
 
     def vector_of(self, dtype: Dtype) -> VectorType | None:
-        """Return no vector types, because ISPC's arrays cannot contain these."""
+        """Return ``None``: ISPC's arrays cannot contain vectors."""
         return None
 
     @property
@@ -286,7 +286,7 @@ class ISPCTarget(CFamilyTarget):
 
     @property
     def execution(self) -> Execution:
-        """Schedules leave the lanes to ISPC."""
+        """Tell that ISPC, not the schedule, exchanges values between lanes."""
         return Execution.SERIAL
 
     def limits(self) -> DeviceLimits:

@@ -21,13 +21,13 @@ _NO_VALUES: Mapping[str, Expr] = {}
 
 
 class Variability:
-    """Which variables of a function have a value for each lane.
+    """The varying variables of a function, which have a value for each lane.
 
-    A function whose groups have one work-item runs alike in all lanes: everything is uniform.
-    In others the index of the lane varies, what is computed from that, and what is assigned
-    where only some lanes run. Elements of arrays that lanes share vary with their subscripts. A
-    variable that has its only value where it is declared is seen by no other lanes, and varies only
-    with its value. The host's function, ``None``, has no lanes.
+    If work-groups have one work-item, everything is uniform. Otherwise the index of the lane
+    varies, and so does everything that is computed from it, or assigned when only some lanes run.
+    Elements of shared arrays vary with their subscripts. A variable whose only value is its
+    initializer varies only if that value does, since other lanes do not see it. The host's
+    function, ``None``, has no lanes.
     """
 
     def __init__(self, kernel: DeviceKernel, function: DeviceFunction | None) -> None:
@@ -42,10 +42,7 @@ class Variability:
             self._visit(function.body, is_divergent=False)
 
     def is_varying(self, expr: Expr, values: Mapping[str, Expr] = _NO_VALUES) -> bool:
-        """Tell whether lanes may have different values of *expr*.
-
-        Variables that *values* has stand for those.
-        """
+        """Tell whether lanes may have different values of *expr*, after substituting *values*."""
         return self.has_lanes and any(self._varies(node, values) for node in walk(expr))
 
     def _varies(self, node: Expr, values: Mapping[str, Expr]) -> bool:
