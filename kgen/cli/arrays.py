@@ -17,7 +17,7 @@ file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def read_arrays(path: Path | None) -> dict[str, Any]:
-    """Return the arrays of a ``.npz`` file by name; those without axes as numbers."""
+    """Return the arrays of a ``.npz`` file by name; arrays without axes become numbers."""
     if path is None:
         return {}
     try:

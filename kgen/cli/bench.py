@@ -1,4 +1,4 @@
-"""The command ``bench``: times of kernels beside that of a copy."""
+"""The command ``bench``: times of kernels, compared with a copy."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def bench(
     device: str | None,
     as_json: bool,
 ) -> None:
-    """Time kernels, each beside a copy on the same device.
+    """Time kernels, and compare each with a copy on the same device.
 
-    The time is that of one call in the median round, with all arrays on the device; the rate is of
-    the bytes of the arrays that are read and written; the copy moves as many. Arrays are those of
-    the file --arrays, or made up: for these all numbers are given by --set.
+    The time is that of one call in the median round, with all arrays on the device; the rate counts
+    the bytes of the arrays that are read and written; the copy moves the same number. Arrays are
+    those of the file --arrays, or generated: then --set must give all numbers.
     """
     given = {**read_arrays(arrays), **values}
     err = Console(file=sys.stderr)
     timings: list[Timing] = []
-    # No thread of the progress bar runs while a kernel is timed.
+    # The thread of the progress bar does not run while a kernel is timed.
     with Progress(
         console=err, auto_refresh=False, transient=True, disable=not err.is_terminal
     ) as progress:

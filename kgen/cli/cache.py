@@ -17,15 +17,15 @@ __all__ = ["cache"]
 
 @click.group(cls=CommandGroup, examples=("kgen cache size", "kgen cache clear"))
 def cache() -> None:
-    """Look at the compiled code on disk, or remove it."""
+    """Show or remove the compiled code on disk."""
 
 
 @cache.command(examples=("kgen cache size", "kgen cache size --json"))
 @json_option
 def size(as_json: bool) -> None:
-    """Show where compiled code is, and how much.
+    """Show the folder of compiled code, and its size.
 
-    KGEN_CACHE_DIR chooses another folder; KGEN_CACHE_SIZE is the most MiB that it may have.
+    KGEN_CACHE_DIR chooses another folder; KGEN_CACHE_SIZE is its maximum size in MiB.
     """
     found = process_caches.disk.usage()
     if as_json:
@@ -45,8 +45,8 @@ def size(as_json: bool) -> None:
 def clear(as_json: bool) -> None:
     """Remove all compiled code.
 
-    Limits of devices that were measured are removed as well. All is made again when it is needed.
-    What drivers of OpenCL and CUDA keep for themselves stays.
+    Measured limits of devices are removed as well. Everything is created again when it is needed.
+    The caches of OpenCL and CUDA drivers stay.
     """
     before = process_caches.disk.clear()
     if as_json:

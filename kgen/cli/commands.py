@@ -15,19 +15,19 @@ from kgen.errors import KgenError, KgenWarning, TypeInferenceFailure, message
 
 __all__ = ["CommandGroup", "ExampleCommand", "Failure"]
 
-#: What asks for a size, by its name.
+#: The hint of errors about a missing size, with its name.
 _SIZES = re.compile(r"hint: tune\(\.\.\., sizes=\{'(\w+)': 1024\}\)")
 
 
 class ExampleCommand(click.Command):
-    """A command whose help ends with *examples*: lines as they are typed."""
+    """A command whose help ends with *examples*, which are command lines."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*args, **options)
         self.examples = tuple(examples)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples below the options and commands."""
+        """Write the examples after the options and commands."""
         super().format_epilog(ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):
@@ -36,26 +36,27 @@ class ExampleCommand(click.Command):
 
 
 class Failure(click.ClickException):
-    """What ends a command with exit code 1: a text for stderr."""
+    """The end of a command with exit code 1, and a message on stderr."""
 
     exit_code = 1
 
     def show(self, file: Any = None) -> None:
-        """Print the text as it is: it says what is wrong, and where."""
+        """Print the message unchanged: it describes what is wrong, and where."""
         click.echo(self.format_message(), file=file, err=file is None)
 
 
 class CommandGroup(ExampleCommand, click.Group):
-    """Commands of which any error is a message: the text of a :class:`KgenError`, as a rule.
+    """Commands whose errors are printed as messages, without a traceback.
 
-    An error that is none of kgen's has its type in front. ``--traceback`` lets all through.
+    The message of an error that is not a :class:`KgenError` starts with its type. With
+    ``--traceback``, errors are raised.
     """
 
     command_class = ExampleCommand
     group_class = type  # groups in a group are of this class as well
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that the arguments name."""
+        """Run the command in the arguments."""
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
             try:
@@ -70,7 +71,7 @@ class CommandGroup(ExampleCommand, click.Group):
 
 
 def _text_of(error: Exception) -> str:
-    """Return what to print for an error."""
+    """Return the message for an error."""
     if isinstance(error, TypeInferenceFailure) and "hint: add_dtypes(" in str(error):
         return f"{error}; on the command line: --type NAME=float32"
     if isinstance(error, KgenError):
@@ -88,7 +89,7 @@ def _show_warning(
     filename: str,
     *place: Any,
 ) -> None:
-    """Print a warning of kgen without the line of kgen's own code that gives it."""
+    """Print a warning of kgen without the line of kgen's code that issues it."""
     if issubclass(category, KgenWarning):
         click.echo(f"warning: {message}", err=True)
     else:

@@ -1,4 +1,4 @@
-"""The command ``doctor``: what this machine has for kgen, and what is missing."""
+"""The command ``doctor``: which compilers, devices and packages this machine has."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["doctor"]
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Look for compilers, devices and packages; say what is missing.
+    """Look for compilers, devices and packages; report missing ones.
 
-    For what is missing there is a command that installs it. Exit code 1 is that kernels cannot run
-    on the host; devices are optional.
+    For each missing one, a command that installs it is printed. Exit code 1 means that kernels
+    cannot run on the host; devices are optional.
     """
     with working("looking for compilers and devices"):
         found = find_installation()

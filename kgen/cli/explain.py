@@ -20,8 +20,8 @@ __all__ = ["explain"]
 def explain(kernel: str, selection: Selection) -> None:
     """Report how a kernel is implemented, like a compiler.
 
-    For each loop: the hardware axis that runs it, and its trip count. For each access: how it
-    steps from work-item to work-item. Barriers with their reasons, bytes of temporaries, and what
-    is worth trying. In a terminal these are tables in colour. Nothing is compiled or run.
+    For each loop: the hardware axis that runs it, and its trip count. For each access: its stride
+    between work-items. Also barriers with their reasons, bytes of temporaries, and suggestions. In
+    a terminal, the report has coloured tables. Nothing is compiled or run.
     """
     explain_program(selection.entry_point(kernel)).show()

@@ -36,7 +36,7 @@ __all__ = ["check", "export"]
     required=True,
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder of the library, which is made.",
+    help="The folder of the library; it is created if necessary.",
 )
 @click.option(
     "--target",
@@ -50,13 +50,13 @@ __all__ = ["check", "export"]
     default="kernels",
     metavar="NAME",
     show_default=True,
-    help="What the names of functions and files begin with.",
+    help="The prefix of the names of functions and files.",
 )
 @click.option("--fortran", is_flag=True, help="Write a module with interfaces for Fortran, too.")
 @click.option(
     "--overwrite",
     is_flag=True,
-    help="Replace files that no export wrote, or that were changed since.",
+    help="Also replace files that no export wrote, or that were changed since.",
 )
 def export(
     kernels: Sequence[str],
@@ -68,9 +68,9 @@ def export(
 ) -> None:
     """Write kernels as a C library, for programs that need no Python.
 
-    Its functions check what they are passed, and launch. The library has a header, sources and a
-    manifest. All files are written, or none; those of an earlier export are replaced or removed,
-    and others are left alone. Kernels name their types.
+    Its functions check their arguments and launch the kernels. The library has a header, sources
+    and a manifest. Either all files are written or none; those of an earlier export are replaced or
+    removed, others stay. Kernels must declare their types.
     """
     with working("generating code"):
         write_library(
@@ -88,10 +88,10 @@ def export(
 @click.command(cls=ExampleCommand, examples=("kgen check build/heat",))
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER")
 def check(folder: Path) -> None:
-    """Tell whether a library is what its sources generate now.
+    """Check whether a library is what its sources generate now.
 
-    If not, files that differ are listed, and the exit code is 1. Sources in files are found from
-    the library's folder, those in modules from the current one.
+    If not, the differing files are listed, and the exit code is 1. Paths of sources are relative to
+    the library's folder; modules are imported from the current one.
     """
     manifest = _manifest_of(folder)
     with working("generating code"):
@@ -110,7 +110,7 @@ def check(folder: Path) -> None:
 
 
 def _programs(names: Sequence[str]) -> dict[str, tuple[Variant, ...]]:
-    """Return the variants of each function that the names stand for."""
+    """Return the variants of each function that the names refer to."""
     found: dict[str, tuple[Variant, ...]] = {}
     for name in names:
         for function, variants in load_variants(name).items():
@@ -144,6 +144,6 @@ def _manifest_of(folder: Path) -> Manifest:
 
 
 def _seen_from_here(folder: Path, source: str) -> str:
-    """Return the name of a program whose file is seen from a folder."""
+    """Return the name of a program, with the path of its file relative to a folder."""
     place, colon, name = source.rpartition(":")
     return f"{os.path.normpath(folder / place)}{colon}{name}" if place.endswith(".py") else source

@@ -1,4 +1,4 @@
-"""The group of all commands, where a new one is registered."""
+"""The group of all commands, in which each command is registered."""
 
 from __future__ import annotations
 

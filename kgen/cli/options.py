@@ -46,7 +46,7 @@ _TARGETS: dict[str, tuple[TargetBase, TargetBase | None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """A program, and the arguments by position with which it is called: a queue for OpenCL."""
+    """A program, and its leading positional arguments in calls: a queue for OpenCL."""
 
     program: TranslationUnit
     leading: tuple[Any, ...] = ()
@@ -59,7 +59,7 @@ class Chosen:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What the options of :func:`program_options` say."""
+    """The values of the options of :func:`program_options`."""
 
     target: str | None
     device_type: str | None
@@ -67,7 +67,7 @@ class Selection:
     dtypes: Mapping[str, str]
 
     def program(self, name: str) -> TranslationUnit:
-        """Return the program that a command shows, for whatever device."""
+        """Return the program that a command shows, for any device."""
         program = load_program(name)
         if isinstance(program, DeviceSchedules) and self.device_type is None:
             return self._chosen(program, None).program  # which schedule is for the device to say
@@ -77,16 +77,16 @@ class Selection:
         return self._finished(_with_target(program, target))
 
     def entry_point(self, name: str) -> TranslationUnit:
-        """Return a program with one entry point, for whatever device."""
+        """Return a program with one entry point, for any device."""
         return _with_one_entry(self.program(name))
 
     def on_device(self, name: str, device: str | None) -> Chosen:
-        """Return a program with one entry point, to run on a device that is there."""
+        """Return a program with one entry point, for an available device."""
         chosen = self._chosen(load_program(name), device)
         return replace(chosen, program=_with_one_entry(chosen.program))
 
     def target_of_built(self) -> TargetBase | None:
-        """Return the target for what a function builds; ``None`` for its own."""
+        """Return the target for the programs that a function builds; ``None`` for their own."""
         if self.entry is not None or self.device_type is not None:
             raise click.UsageError("--entry and --device-type choose from programs, not functions")
         generating, running = _TARGETS.get(self.target or "", (None, None))
@@ -146,7 +146,7 @@ def _number(text: str) -> int | float | complex:
 
 
 def _literal(text: str) -> Any:
-    """Return what a text means in Python; a text that is none there stands for itself."""
+    """Return the value of a Python literal; other text is returned unchanged."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -154,14 +154,14 @@ def _literal(text: str) -> Any:
 
 
 def _listed(value_of: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-    """Return what reads values with commas between them."""
+    """Return a parser of values that are separated by commas."""
     return lambda text: [value_of(part.strip()) for part in text.split(",")]
 
 
 def _assignments(
     value_of: Callable[[str], Any],
 ) -> Callable[[click.Context, click.Parameter, Sequence[str]], dict[str, Any]]:
-    """Return what reads ``NAME=VALUE``, given any number of times, as a dict."""
+    """Return a parser of any number of options ``NAME=VALUE``, as a dict."""
 
     def read(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -182,7 +182,7 @@ def _assignments(
 
 
 def program_options(command: Command) -> Command:
-    """Add what chooses a program and its types; the command gets a :class:`Selection`."""
+    """Add the options that choose a program and its types, as a :class:`Selection`."""
 
     @wraps(command)
     def with_selection(
@@ -217,7 +217,7 @@ def program_options(command: Command) -> Command:
         click.option(
             "--target",
             type=click.Choice(list(_TARGETS)),
-            help="Another target than the program's own.",
+            help="The target, if not the program's own.",
         ),
     ):
         result = option(result)

@@ -1,4 +1,4 @@
-"""What commands print: tables, code and JSON; in colour where stdout is a terminal."""
+"""The output of commands: tables, code and JSON; in colour if stdout is a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _console() -> Console:
-    """Return rich's console on stdout, which knows whether that is a terminal with colours."""
+    """Return rich's console on stdout, with colours if that is a terminal."""
     return Console(file=sys.stdout, highlight=False)
 
 
@@ -43,7 +43,7 @@ def print_json(value: Any) -> None:
 
 
 def print_parts(parts: Sequence[tuple[str, str]], *, code: Iterable[str] = ()) -> None:
-    """Print texts, with titles if there are several; those whose titles are *code* as code."""
+    """Print texts, with titles if there are several; texts with the title *code* as code."""
     shown_as_code = frozenset(code)
     for number, (title, text) in enumerate(parts):
         if len(parts) > 1:
@@ -52,7 +52,7 @@ def print_parts(parts: Sequence[tuple[str, str]], *, code: Iterable[str] = ()) -
 
 
 def print_title(text: str) -> None:
-    """Print what stands above a part of the output."""
+    """Print the heading of a part of the output."""
     click.secho(text, bold=True, color=None if _console().color_system else False)
 
 
@@ -66,7 +66,7 @@ def in_mib(size: int) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table; columns whose titles begin with ``>`` are numbers, at the right."""
+    """Print a table; columns whose titles begin with ``>`` are aligned to the right."""
     console = _console()
     console.width = 100_000  # nothing is cut: a terminal wraps lines that are copied as one
     table = Table(box=None, pad_edge=False, show_header=any(columns))
@@ -83,7 +83,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Say on stderr, if that is a terminal, what takes a while, until it is done."""
+    """Show on stderr, if that is a terminal, which step is in progress."""
     console = Console(file=sys.stderr)
     if not console.is_terminal:
         yield

@@ -27,28 +27,28 @@ from kgen.tuning.tune import HasSpace
 
 __all__ = ["Program", "load_program", "load_tunable", "load_variants"]
 
-#: What a name stands for.
+#: The object that a name refers to.
 Program: TypeAlias = TranslationUnit | DeviceSchedules
 #: Arguments of kgen.tune that a file may have as variables.
 _TUNED_BY = ("tune_params", "restrictions", "sizes", "types", "arguments", "reference")
 
 
 def load_program(name: str) -> Program:
-    """Return the program that ``FILE.py:NAME`` or ``module:NAME`` stands for.
+    """Return the program that ``FILE.py:NAME`` or ``module:NAME`` refers to.
 
-    NAME is a program, a table of schedules, or a function without parameters that returns one. The
-    folder of the file, or the current one for a module, is where it may import from.
+    NAME is a program, a table of schedules, or a function without parameters that returns one. It
+    can import from the folder of the file, or, for a module, from the current folder.
 
-    Raises :class:`KgenError` where there is none of that name, or where the code of the user fails.
+    Raises :class:`KgenError` if there is no such program, or if the user's code fails.
     """
     found: Program = _Named.load(name).value_of(TranslationUnit, DeviceSchedules)
     return found
 
 
 def load_variants(name: str) -> dict[str, tuple[Variant, ...]]:
-    """Return what is exported for a name, by the names of functions: variants of each.
+    """Return the variants of each function to export for a name, by the names of functions.
 
-    NAME may also be a list of variants of one function, which has its name, or a dict of such.
+    NAME may also be a list of variants of one function of that name, or a dict of such lists.
 
     Raises :class:`KgenError` as :func:`load_program` does.
     """
@@ -60,13 +60,13 @@ def load_variants(name: str) -> dict[str, tuple[Variant, ...]]:
 
 
 def load_tunable(name: str, params: Iterable[str]) -> tuple[Any, dict[str, Any]]:
-    """Return what is tuned for a name, and the arguments of ``kgen.tune`` that its file has.
+    """Return the object to tune for a name, and the arguments of ``kgen.tune`` in its file.
 
-    What is tuned is a function that builds kernels, a pair of a kernel and a function, a space, or
-    a program. The arguments are attributes of the function, or variables of the file, with their
-    names in ``kgen.tune``.
+    The object is a function that builds kernels, a pair of a kernel and a function, a space, or a
+    program. The arguments are attributes of the function, or variables of the file, with the names
+    that they have in ``kgen.tune``.
 
-    :arg params: parameters of the function whose values are given in another place
+    :arg params: parameters of the function whose values are given elsewhere
 
     Raises :class:`KgenError` as :func:`load_program` does, and for a function whose parameters have
     no values.
@@ -94,7 +94,7 @@ def _is_builder(value: Any, params: Collection[str]) -> bool:
 
 @dataclass(frozen=True)
 class _Named:
-    """What a name stands for: a variable of a module."""
+    """The variable of a module that a name refers to."""
 
     name: str
     module: ModuleType
@@ -122,7 +122,7 @@ class _Named:
         return vars(self.module).get(name) if own is None else own
 
     def value_of(self, *kinds: type) -> Any:
-        """Return the value, which is of one of some *kinds*, or a function that returns such."""
+        """Return the value, if it has one of the types *kinds*, or that of a function call."""
         value, place = self.value, self.place
         if isinstance(value, kinds):
             return value
@@ -145,7 +145,7 @@ class _Named:
 
     @property
     def _known(self) -> str:
-        """What a name can stand for in the module, names that are near first."""
+        """The names in the module that can be used, similar ones first."""
         params = vars(self.module).get("tune_params", ())
         found = [
             (key, value)
@@ -182,7 +182,8 @@ def _is_maker(value: Any) -> bool:
 class _SourceLoader(SourceFileLoader):
     """Compiles the file as it is now.
 
-    Python's compiled files are taken for those of a text of the same length and second.
+    Python's compiled files are also used for a text of the same length that was written in the same
+    second.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -225,7 +226,7 @@ def _import_from(folder: Path) -> None:
 
 
 def _run(function: Callable[[], Any], file: str, what: str) -> Any:
-    """Call what a user wrote; an error names the line of the user's file that it comes from."""
+    """Call a user's function; errors name the line of the user's file that they come from."""
     try:
         return function()
     except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""The command ``roofline``: the work of a kernel beside the limits of its device."""
+"""The command ``roofline``: the work of a kernel, compared with the limits of its device."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def roofline(
 ) -> None:
     """Compare the work of a kernel with the limits of its device.
 
-    Operations and bytes in one call, and the time that the device takes for them at least. The
-    limits of the device are measured when they are first needed, in some seconds. All sizes are
-    given by --set.
+    Prints the operations and bytes of one call, and the least time in which the device can do them.
+    The limits of the device are measured when they are first needed, which takes some seconds.
+    --set gives all sizes.
     """
     if limits is not None:
         if time or arrays or device:

@@ -1,4 +1,4 @@
-"""The command ``run``: a kernel on arrays of a file."""
+"""The command ``run``: run a kernel on the arrays of a file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(
 
     The arrays have the names of the kernel's arguments; numbers are in the file or given by --set.
     Sizes that follow from shapes, and arrays that are only written, may be left out. The results
-    are printed in short, and written to a file by --output.
+    are printed in short form, and written to a file by --output.
     """
     chosen = selection.on_device(kernel, device)
     program = set_options(chosen.program, return_dict=True)

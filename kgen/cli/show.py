@@ -56,11 +56,11 @@ _PARTS: dict[str, Callable[[TranslationUnit], str]] = {
 @click.argument("parts", nargs=-1, type=click.Choice(list(_PARTS)), metavar="[PART]...")
 @program_options
 def show(kernel: str, parts: Sequence[str], selection: Selection) -> None:
-    """Show a kernel, and what becomes of it.
+    """Show a kernel, its schedule or its code.
 
-    A PART is one of kernel (arguments, loops, instructions), schedule (the order of loops,
-    barriers and launches), code (for the target), header (its declarations, for C and C++), graph
-    (what each instruction waits for) and dot (that for graphviz). By default it is the kernel.
+    A PART is one of kernel (arguments, loops, instructions), schedule (the order of loops, barriers
+    and launches), code (for the target), header (its declarations, for C and C++), graph (the
+    dependencies of each instruction) and dot (the graph for graphviz). The default is kernel.
 
     Schedules, code and headers need the types of all arguments.
     """

@@ -38,9 +38,9 @@ from kgen.tuning.tune import tune as tune_kernel
 
 __all__ = ["tune"]
 
-#: Configurations that a replay evaluates, if nothing is said.
+#: The number of configurations that a replay evaluates by default.
 _EVALUATIONS = 100
-#: What a replay takes.
+#: The options of a replay.
 _OF_REPLAYS = ("file", "strategy", "evaluations", "seconds", "stagnation", "seed", "as_json")
 _positive = click.FloatRange(min=0, min_open=True)
 
@@ -77,7 +77,7 @@ _positive = click.FloatRange(min=0, min_open=True)
     type=click.Choice([*STRATEGIES, OPTUNA]),
     default="auto",
     show_default=True,
-    help="What chooses the next configuration.",
+    help="The strategy that chooses the next configuration.",
 )
 @click.option(
     "--evaluations",
@@ -97,14 +97,14 @@ _positive = click.FloatRange(min=0, min_open=True)
     "--records",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Append results to a file of JSON lines, and go on from those in it.",
+    help="Append results to a file of JSON lines, and continue from those in it.",
 )
 @click.option(
     "--timeout",
     type=_positive,
     default=30.0,
     show_default=True,
-    help="Seconds of one configuration.",
+    help="Time limit of one configuration, in seconds.",
 )
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
 @click.option(
@@ -148,7 +148,7 @@ def tune(ctx: click.Context, /, kernel: str | None, file: Path | None, **options
 
 
 def _reject_others(ctx: click.Context) -> None:
-    """Reject the options that mean nothing for a replay."""
+    """Reject the options that have no effect on a replay."""
     for option in ctx.command.params:
         name = option.name or ""
         is_given = ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
@@ -224,7 +224,7 @@ def _tune(
 
 
 def _several(given: Any) -> list[Mapping[str, Any]]:
-    """Return a list of dicts, as it is given, or of the only one."""
+    """Return a list of dicts unchanged; put a single dict into a list."""
     return [given or {}] if given is None or isinstance(given, Mapping) else list(given)
 
 

@@ -23,7 +23,7 @@ NO_FORTRAN: Final = "kgen reads no Fortran: write the kernel in the language of 
 
 
 class NotOfferedError(KgenError, AttributeError):
-    """A name of loopy that kgen does not have; the text says what to use.
+    """A name of loopy that kgen does not have; the text names a replacement.
 
     >>> from kgen.compat import loopy as lp
     >>> lp.parse_fortran
@@ -40,7 +40,7 @@ class NotOfferedError(KgenError, AttributeError):
 def refuser(hint: str, hints: Mapping[str, str] = _NO_HINTS) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for a module of which kgen does not have all names.
 
-    *hint* says what to use in their place; *hints* say it of single ones.
+    *hint* names a replacement for all of them, *hints* for individual names.
     """
 
     def refuse(name: str) -> Any:
@@ -59,7 +59,7 @@ def warn_once(old: str, new: str) -> None:
 
 
 def renamed(old: str, function: Callable[P, R]) -> Callable[P, R]:
-    """Return *function* under the name *old* that it had before.
+    """Return *function* under its former name *old*.
 
     >>> def split_words(text):
     ...     return text.split()

@@ -33,11 +33,11 @@ class Banks(Picture):
 
     @property
     def passes(self) -> tuple[int, ...]:
-        """How often each request goes over the banks: once where there is no conflict."""
+        """The number of passes over the banks of each request: one if there is no conflict."""
         return tuple(passes_of(_offsets(r), r.itemsize) for r in self.requests)
 
     def words(self, request: Request) -> Mapping[int, frozenset[int]]:
-        """Return the words of each bank that the lanes want which are served first."""
+        """Return the words of each bank that are requested by the lanes that are served first."""
         first = words_by_bank(_offsets(request), request.itemsize)[0]
         return {bank: frozenset(words) for bank, words in sorted(first.items())}
 
@@ -58,9 +58,9 @@ def banks(
     at: Mapping[str, int] | None = None,
     entrypoint: str | None = None,
 ) -> Banks:
-    """Find the banks of local memory that each access of a sub-group to an array takes.
+    """Find the banks of local memory for each access of a sub-group to an array.
 
-    Work-items that want the same word are served together; those that want different words of
+    Work-items that access the same word are served together; those that access different words of
     one bank, one after the other: a bank conflict. Arguments are those of :func:`accesses`.
 
     >>> import kgen as lp
@@ -96,7 +96,7 @@ def _offsets(request: Request) -> list[int]:
 
 
 def heading(request: Request, passes: int) -> str:
-    """Say in a line what a request is, and how often it takes the banks."""
+    """Describe a request, and its number of passes over the banks, in one line."""
     where = (
         f"{request.direction} {request.text} by '{request.insn_id}'{params_text(request.values)}"
     )

@@ -29,10 +29,10 @@ __all__ = ["Dependence", "Iteration", "Iterations", "iterations"]
 
 @dataclass(frozen=True, kw_only=True)
 class Iteration:
-    """One instance of an instruction, where it is drawn.
+    """An instance of an instruction, and its position in the picture.
 
-    ``order`` counts the steps of time: what runs side by side, in several work-items, has the same.
-    ``tile`` has the values of the loops over tiles.
+    ``order`` counts steps of time; instances that run concurrently, in several work-items, have the
+    same one. ``tile`` has the values of the loops over tiles.
     """
 
     insn_id: str
@@ -45,10 +45,10 @@ class Iteration:
 
 @dataclass(frozen=True, kw_only=True)
 class Dependence:
-    """An iteration that has to run after another one: both by their number among all.
+    """An iteration that must run after another one, both given by number.
 
-    ``kind`` is ``flow`` (what was written is read), ``anti`` (what was read is overwritten) or
-    ``output`` (it is overwritten again).
+    ``kind`` is ``flow`` (a read after a write), ``anti`` (a write after a read) or ``output`` (a
+    write after a write).
     """
 
     source: int
@@ -61,8 +61,8 @@ class Dependence:
 class Iterations(Picture):
     """The iterations of instructions in one, two or three dimensions.
 
-    ``tiled_by`` are the loops over tiles. Dependences are those by memory: the last write before a
-    read, the reads and the write before a write.
+    ``tiled_by`` are the loops over tiles. Dependences are those through memory: from the last write
+    before a read, and from the reads and the write before a write.
     """
 
     plotter: ClassVar[str] = "iterations"
@@ -76,11 +76,11 @@ class Iterations(Picture):
 
     @property
     def distances(self) -> Mapping[tuple[str, str, tuple[int, ...]], int]:
-        """How many dependences there are of each kind, array and distance."""
+        """The number of dependences of each kind, array and distance."""
         return Counter((d.kind, d.array, self.distance(d)) for d in self.dependences)
 
     def distance(self, dependence: Dependence) -> tuple[int, ...]:
-        """Return how far, on each axis, the sink of a dependence is from its source."""
+        """Return the distance vector of a dependence, from its source to its sink."""
         source, sink = (self.points[k].position for k in (dependence.source, dependence.sink))
         return tuple(b - a for a, b in zip(source, sink, strict=True))
 
@@ -106,16 +106,16 @@ def iterations(
     at: Mapping[str, int] | None = None,
     entrypoint: str | None = None,
 ) -> Iterations:
-    """Find the iterations of instructions, as they are scheduled, for given sizes.
+    """Return the iterations of instructions in the order of the schedule, for given sizes.
 
     :arg params: the values of the kernel's parameters
-    :arg axes: one to three loops, as they are or as they were before transformations, or
+    :arg axes: one to three loops, as they are now or as they were before transformations, or
         expressions of them: ``("i", "j")``. By default the first loops of the kernel as it was
         written that are around the instructions.
-    :arg insns: ids of instructions; by default the one with the most loops, of those that are in
-        the loops of the axes, and rather one that the user wrote than one that fetches
-    :arg tiles: the loops over tiles; by default those in whose steps the axes take strides
-    :arg at: values of loops: only iterations with them are in the picture
+    :arg insns: ids of instructions; by default, of those in the loops of the axes, the one with the
+        most loops; an instruction that the user wrote is preferred to a fetch
+    :arg tiles: the loops over tiles; by default those that advance an axis by more than one
+    :arg at: values of loops: the picture has only the iterations with these values
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel(
@@ -132,8 +132,8 @@ def iterations(
     dependences by distance (i, j)
       flow    a  (1, 0)  8 times
 
-    Raises :class:`KgenError` where a parameter has no value, where loops depend on data, and for
-    more instances than fit into a picture.
+    Raises :class:`KgenError` if a parameter has no value, if loops depend on data, and for more
+    instances than fit into a picture.
     """
     instances = Instances(program, params or {}, entrypoint)
     finder = _Finder(instances, dict(at or {}), insns, axes)
@@ -141,7 +141,7 @@ def iterations(
 
 
 class _Finder:
-    """Finds what is in a picture of iterations."""
+    """Finds the iterations and dependences of a picture."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class _Finder:
         return any(str(insn.id).startswith(str(written.id)) for written in origin.instructions)
 
     def _expression(self, text: str) -> Expr:
-        """Return an axis in the loops that the kernel has now."""
+        """Return an axis in terms of the kernel's current loops."""
         expr = in_present_inames(self.kernel, read_expression(text, "an axis"))
         for name in variable_names(expr):
             if name not in self.kernel.inames and name not in self.instances.params:
@@ -204,7 +204,7 @@ class _Finder:
         return [name for step in self.kernel.applied_iname_rewrites for name in step]
 
     def _default_axes(self) -> list[str]:
-        """Return loops as they were written, and still are around all instructions."""
+        """Return the original loops that still enclose all instructions."""
         around = frozenset.intersection(*(insn.within_inames for insn in self.insns))
         origin = self.kernel.origin or self.kernel
         kept: list[str] = []
@@ -272,7 +272,7 @@ class _Finder:
         return all(mine is None or mine == value for mine, value in values)
 
     def _strided(self, exprs: Sequence[Expr]) -> tuple[str, ...]:
-        """Return the loops that one of the axes steps over by more than one."""
+        """Return the loops whose steps advance one of the axes by more than one."""
         names = [name for insn in self.insns for name in self.instances.loops_of(insn)]
         return tuple(
             name
@@ -287,7 +287,7 @@ class _Finder:
 
 
 def _dependences(instances: Instances) -> Iterator[tuple[int, int, str, str]]:
-    """Find which instances, by number, depend on which: they run one after the other."""
+    """Yield pairs of dependent instances, by number, in the order of execution."""
     written: dict[Any, int] = {}
     read: dict[Any, dict[int, None]] = {}
     found: dict[tuple[int, int, str, str], None] = {}
@@ -311,7 +311,7 @@ def _dependences(instances: Instances) -> Iterator[tuple[int, int, str, str]]:
 
 
 def _has_places(instances: Instances, element: Element) -> bool:
-    """Tell whether an array is no variable of a work-item, which each iteration may have anew."""
+    """Tell whether an array is not private: each iteration may reuse private variables."""
     return bool(instances.space_of(element.array) != AddressSpace.PRIVATE)
 
 

@@ -79,7 +79,7 @@ def schedule(
        │  └─ run insn_j_update
        └─ run insn
 
-    Raises what code generation raises.
+    Raises the errors of code generation.
     """
     kernel, found = lowered_parts(program, entrypoint)
     return ScheduleTree(kernel_name=kernel.name, roots=tuple(map(_tree, found.steps)))
@@ -124,9 +124,9 @@ def _tree_lines(node: TreeNode) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNode:
-    """An instruction: its text, the loops around it, and what it waits for.
+    """An instruction: its text, the loops around it, and its dependencies.
 
-    ``layer`` is how many instructions are at least between it and the start.
+    ``layer`` is the length of the longest path of dependencies before it.
     """
 
     insn_id: str
@@ -138,7 +138,7 @@ class GraphNode:
 
 @dataclass(frozen=True, kw_only=True)
 class DependenceGraph(Picture):
-    """The instructions of a kernel, and which waits for which."""
+    """The instructions of a kernel, and their dependencies."""
 
     plotter: ClassVar[str] = "graphs"
 
@@ -154,7 +154,7 @@ class DependenceGraph(Picture):
 def dependences(
     program: TranslationUnit | LoopKernel, *, entrypoint: str | None = None
 ) -> DependenceGraph:
-    r"""Return the graph of a kernel's instructions, without what follows from other dependencies.
+    r"""Return the graph of a kernel's instructions, without transitive dependencies.
 
     Its text is that of :func:`get_text_dependency_graph`.
 
@@ -196,5 +196,5 @@ def dependences(
 
 
 def _direct(waits: frozenset[str], before: Any) -> frozenset[str]:
-    """Return what an instruction waits for, without what these wait for."""
+    """Return the dependencies of an instruction, without transitive ones."""
     return waits - frozenset().union(*(before(name) for name in waits))

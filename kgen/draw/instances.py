@@ -1,4 +1,4 @@
-"""The instances of a kernel for given sizes, in the order of its schedule, and what they access."""
+"""The instances of a kernel for given sizes, in the order of its schedule, with their accesses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kgen.transforms.programs.inline import inlined_kernel
 
 __all__ = ["Element", "Instance", "Instances", "lowered_parts"]
 
-#: The most instances of a picture: more would be a grey area, after minutes.
+#: The maximum number of instances in a picture: with more, it takes minutes and is unreadable.
 MOST = 20_000
 
 Point = tuple[int, ...]
@@ -39,7 +39,7 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Instance:
-    """One execution of an instruction: the values of its loops, its work-item, and when.
+    """One execution of an instruction: the values of its loops, its work-item, and its time.
 
     ``time`` has positions in the schedule and iterations, from the outside in. ``group`` and
     ``item`` are the indices on hardware axes; without axes they are empty.
@@ -67,7 +67,7 @@ def lowered_parts(
 ) -> tuple[LoopKernel, Schedule]:
     """Return a kernel as code generation schedules it, and its schedule.
 
-    Where types cannot be inferred, what is read is ``float64``, and ``int32`` in subscripts.
+    Types that cannot be inferred are ``float64``, or ``int32`` for subscripts.
     """
     kernel = inlined_kernel(program, entrypoint)
     try:
@@ -117,7 +117,7 @@ class Instances(Execution):
         return self.where(lambda insn, domain: domain)
 
     def where(self, restrict: Callable[[InstructionBase, Set], Set]) -> tuple[Instance, ...]:
-        """Return instances in order, those in the domains that *restrict* makes of all."""
+        """Return instances in order, in the domains to which *restrict* restricts them."""
         found = [one for visit in self.visits for one in self._of(visit, restrict)]
         return tuple(sorted(found, key=lambda one: (one.time, one.group, one.item)))
 
@@ -171,10 +171,10 @@ class Instances(Execution):
         return product(*(_at(given, point) for given in ranges))
 
     def _ranges(self, insn: InstructionBase, is_group: bool) -> list[tuple[str, int] | range]:
-        """Return, for each axis, its loop and where that starts; or the indices without a loop.
+        """Return, for each axis, its loop and the start of that; or the indices without a loop.
 
-        On axes that it does not use, these are all where an instruction writes what each has of its
-        own, and else the first.
+        On an axis that an instruction does not use, these are all indices if it writes elements
+        that each index owns, or else the first.
         """
         key = (insn.id, is_group)
         if key not in self._known_ranges:
@@ -194,7 +194,7 @@ class Instances(Execution):
     # -- expressions ----------------------------------------------------------------------------
 
     def value(self, expr: Expr, point: Mapping[str, int]) -> Any:
-        """Return the value of an expression at an instance; ``None`` where it is data."""
+        """Return the value of an expression at an instance; ``None`` if it depends on data."""
         if isinstance(expr, int):
             return expr
         if isinstance(expr, p.Variable):
@@ -205,9 +205,9 @@ class Instances(Execution):
             return None
 
     def number(self, expr: Expr, point: Mapping[str, int]) -> int:
-        """Return the value of an expression that is no data.
+        """Return the value of an expression that does not depend on data.
 
-        Raises :class:`KgenError` where it needs a parameter that has no value.
+        Raises :class:`KgenError` if it needs a parameter that has no value.
         """
         found = self.value(expr, point)
         if found is None:
@@ -218,7 +218,7 @@ class Instances(Execution):
     # -- accesses -------------------------------------------------------------------------------
 
     def elements(self, instance: Instance) -> Iterator[Element]:
-        """Find what an instance accesses, reads first; accesses by data are left out."""
+        """Yield the accesses of an instance, reads first, except data-dependent ones."""
         for access in self.accesses_of(instance.insn_id):
             index = self.element(access, instance.point)
             if index is not None:
@@ -232,7 +232,7 @@ class Instances(Execution):
         return self._accesses[insn_id]
 
     def element(self, access: Access, point: Mapping[str, int]) -> Point | None:
-        """Return the subscripts of an access at an instance; ``None`` where they are data."""
+        """Return the subscripts of an access at an instance; ``None`` if they depend on data."""
         if access.index is None:
             return None
         tests = (self.value(test, point) for test in access.place.conditions)
@@ -242,7 +242,7 @@ class Instances(Execution):
         return tuple(map(int, index))
 
     def owner(self, array: str, instance: Instance) -> tuple[Point, ...]:
-        """Return which copy of an array an instance has: its group's, or its own."""
+        """Return the owner of the copy of an array that an instance uses: its group, or itself."""
         space = self.space_of(array)
         if space == AddressSpace.GLOBAL:
             return ()
@@ -251,7 +251,7 @@ class Instances(Execution):
     # -- memory ---------------------------------------------------------------------------------
 
     def require_array(self, name: str) -> ArrayBase:
-        """Return an array, or raise :class:`KgenError` with names like it."""
+        """Return an array, or raise :class:`KgenError` with similar names."""
         found = self.kernel.array_vars.get(name)
         if found is None:
             raise self.error(
@@ -260,11 +260,11 @@ class Instances(Execution):
         return found
 
     def offset(self, array: ArrayBase, index: Point) -> int:
-        """Return how many bytes an element is behind the first one."""
+        """Return the offset of an element in bytes."""
         return sum(k * step for k, step in zip(index, self.strides(array), strict=True))
 
     def strides(self, array: ArrayBase) -> Point:
-        """Return the bytes from an element to the next one on each axis."""
+        """Return the stride of each axis in bytes."""
         if array.name not in self._strides:
             self._strides[array.name] = tuple(
                 array.dtype.itemsize * self.number(stride, {}) for stride in array.fixed_strides

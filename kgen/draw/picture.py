@@ -21,8 +21,8 @@ _KINDS = ("svg", "png", "pdf")
 class Picture(ABC):
     """The data of a picture; ``str()`` is its form for terminals.
 
-    Nothing is drawn before :meth:`figure`, :meth:`save` or a notebook asks for it. These need
-    matplotlib: ``pip install 'kgen-loops[plot]'``.
+    It is drawn by :meth:`figure`, :meth:`save` and notebooks. These need matplotlib: ``pip install
+    'kgen-loops[plot]'``.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<4 }", "a[i] = i", target=lp.CTarget())
@@ -43,12 +43,12 @@ class Picture(ABC):
     def figure(self) -> Any:
         """Draw the picture; return the ``matplotlib.figure.Figure``.
 
-        Raises :class:`KgenError` where matplotlib is not installed.
+        Raises :class:`KgenError` if matplotlib is not installed.
         """
         return load(f"kgen.draw.plots.{self.plotter}", "plot").plot(self)
 
     def save(self, file: str | os.PathLike[str], *, dpi: int = 150) -> None:
-        """Draw the picture into a file, whose name says the format: ``.svg``, ``.png``, ``.pdf``.
+        """Draw the picture into a file, whose suffix is the format: ``.svg``, ``.png``, ``.pdf``.
 
         *dpi*: the dots per inch of formats that consist of dots.
         """
@@ -68,7 +68,7 @@ class Picture(ABC):
         return text[text.index("<svg") :]
 
     def _repr_html_(self) -> str:
-        """Show the picture in a notebook: as text where matplotlib is not installed."""
+        """Show the picture in a notebook, as text if matplotlib is not installed."""
         try:
             load("matplotlib", "plot")
         except KgenError:

@@ -26,18 +26,18 @@ from kgen.ir.unit import TranslationUnit
 __all__ = ["Prefetch", "Tile", "prefetch"]
 
 Point = tuple[int, ...]
-#: Loops around a tile, their values, and the work-group.
+#: The loops around a tile, their values, and the work-group.
 TileKey = tuple[tuple[str, ...], Point, Point]
-#: An array, the subscripts of an element, and the tile for which it was fetched.
+#: An array, the subscripts of an element, and the tile that it was fetched for.
 Copy = tuple[str, Point, TileKey | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """What is fetched at once: for the values ``at`` of the loops around.
+    """The elements that are fetched together, for the values ``at`` of the enclosing loops.
 
-    ``core`` has the elements at the places that the tile's work-items write; without such places,
-    as in a matrix product, all elements.
+    ``core`` has the elements with the subscripts that the tile's work-items write; if there are
+    none, as in a matrix product, all elements.
     """
 
     at: Mapping[str, int]
@@ -51,7 +51,7 @@ class Tile:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Return how long the tile is on each axis."""
+        """Return the length of the tile along each axis."""
         return extents_of(self.elements)
 
 
@@ -69,7 +69,7 @@ class Prefetch(Picture):
 
     @cached_property
     def times(self) -> Mapping[Point, int]:
-        """How many tiles fetch each element."""
+        """The number of tiles that fetch each element."""
         return Counter(element for tile in self.tiles for element in tile.elements)
 
     @property
@@ -109,7 +109,7 @@ def prefetch(
       i_outer = 1: '#' core, '+' halo, '.' in other tiles
         ...+####+.
 
-    Raises :class:`KgenError` where the temporary is no copy of elements of an array.
+    Raises :class:`KgenError` if the temporary is not a copy of elements of an array.
     """
     instances = Instances(program, params or {}, entrypoint)
     tracer = _Tracer(instances, fetch)
@@ -138,13 +138,13 @@ class _Tracer:
             raise instances.error(
                 f"there is no temporary '{fetch}'", hint=near_names(fetch, temporaries)
             )
-        #: what a place of a temporary is a copy of, and for which tile it was fetched
+        #: the source of each element of a temporary, and the tile that it was fetched for
         self.copies: dict[Any, Copy] = {}
         self.tiles: dict[TileKey | None, _Growing] = {}
         self.array = ""
 
     def instances_of_interest(self) -> tuple[Instance, ...]:
-        """Return the instances that fetch, and those that write what they compute of a tile."""
+        """Return the instances that fetch, and those that write results of a tile."""
         kernel = self.instances.kernel
         fetchers: set[str] = set()
         wanted = [self.fetch]
@@ -167,7 +167,7 @@ class _Tracer:
     def _tile(self, element: Element, instance: Instance) -> TileKey:
         """Return the loops around a whole tile, with their values, and the work-group.
 
-        These are all but those over its elements; a remainder chooses one of several buffers.
+        These are all loops except those over its elements; a remainder chooses a buffer.
         """
         kernel = self.instances.kernel
         axes = (axis for axis in element.access.index or () if not isinstance(axis, p.Remainder))
@@ -181,7 +181,7 @@ class _Tracer:
         return names, tuple(instance.point[name] for name in names), instance.group
 
     def visit(self, instance: Instance) -> None:
-        """Note what an instance copies, or what it computes from copies."""
+        """Record what an instance copies, or computes from copies."""
         elements = list(self.instances.elements(instance))
         read = dict.fromkeys(self._origin(e, instance) for e in elements if not e.is_write)
         sources = [source for source in read if source is not None]
@@ -211,7 +211,7 @@ class _Tracer:
         self.copies[self._key(element, instance)] = (array, index, tile)
 
     def _use(self, element: Element, sources: list[Copy]) -> None:
-        """Note where an instance writes what it computes from elements of a tile."""
+        """Record the elements that an instance computes from elements of a tile."""
         for array, index, tile in sources:
             if array == self.array and tile in self.tiles and len(index) == len(element.index):
                 growing = self.tiles[tile]
@@ -262,9 +262,9 @@ def extents_of(elements: frozenset[Point]) -> tuple[int, ...]:
 
 
 def plane_of(found: Prefetch) -> tuple[Point, dict[tuple[int, int], Point]]:
-    """Return the subscripts in front of the last two, and the elements that are drawn.
+    """Return all subscripts except the last two, and the drawn elements.
 
-    A picture has the last two axes; the others are as in the middle of the tile in detail.
+    A picture has the last two axes; the others have the values in the middle of the tile.
     """
     elements = sorted(found.middle.elements)
     front = elements[len(elements) // 2][:-2]

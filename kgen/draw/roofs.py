@@ -33,7 +33,7 @@ class Roof(Picture):
 
     @property
     def points(self) -> tuple[RoofPoint, ...]:
-        """Where kernels are: by their measured times where there are some, or predicted ones."""
+        """The positions of kernels, by their measured times if known, or else predicted ones."""
         return tuple(
             RoofPoint(
                 kernel_name=found.kernel_name,
@@ -49,7 +49,7 @@ class Roof(Picture):
 
 
 def roofline(found: Roofline | Sequence[Roofline]) -> Roof:
-    """Draw what :func:`kgen.roofline` has found, for one kernel or several on one device.
+    """Draw the results of :func:`kgen.roofline` for one or several kernels on one device.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

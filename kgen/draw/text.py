@@ -8,7 +8,7 @@ __all__ = ["join_numbers", "params_text", "point_text"]
 
 
 def join_numbers(numbers: Iterable[int]) -> str:
-    """Write numbers, those that follow each other as a range.
+    """Write numbers, consecutive ones as a range.
 
     >>> join_numbers([4, 1, 2, 3, 8])
     '1-4,8'
@@ -23,7 +23,7 @@ def join_numbers(numbers: Iterable[int]) -> str:
 
 
 def params_text(params: Mapping[str, int]) -> str:
-    """Write the values of parameters behind a name.
+    """Write a name, followed by the values of parameters.
 
     >>> params_text({"n": 8})
     ', n = 8'

@@ -28,8 +28,8 @@ __all__ = ["Accesses", "Request", "Selector", "Touch", "accesses"]
 class Touch:
     """One lane that accesses one element; ``offset`` counts bytes from the start of the array.
 
-    ``lane`` is the number of a work-item in its sub-group. Where a kernel has no work-items, it
-    counts iterations of the innermost loop.
+    ``lane`` is the number of a work-item in its sub-group. If a kernel has no work-items, it counts
+    iterations of the innermost loop.
     """
 
     lane: int
@@ -40,9 +40,9 @@ class Touch:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What one sub-group accesses at once by one access of an instruction.
+    """The elements that a sub-group accesses at once, by one access of an instruction.
 
-    ``itemsize`` is in bytes, and so is ``transaction``: what memory moves at once.
+    ``itemsize`` and ``transaction``, the size of a memory transaction, are in bytes.
     """
 
     insn_id: str
@@ -55,7 +55,7 @@ class Request:
 
     @property
     def transactions(self) -> Mapping[int, tuple[Touch, ...]]:
-        """Return who needs each transaction, these by number from the start of the array."""
+        """Return the lanes that need each transaction, by number from the start of the array."""
         found: dict[int, list[Touch]] = {}
         for touch in self.touches:
             first, last = touch.offset, touch.offset + self.itemsize - 1
@@ -65,17 +65,17 @@ class Request:
 
     @property
     def used(self) -> float:
-        """The part of the moved bytes that are in an element somebody wants."""
+        """The fraction of the moved bytes that belong to accessed elements."""
         moved = self.transaction * len(self.transactions)
         return self.itemsize * len({touch.offset for touch in self.touches}) / moved
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accesses(Picture):
-    """The accesses to one array of a sub-group, each at one time.
+    """The accesses of a sub-group to an array, each at one time.
 
-    ``unit`` is what a lane is: a work-item, or an iteration on hosts. ``strides`` are the bytes
-    from an element to the next one on each axis of the array.
+    ``unit`` is the kind of lanes: work-items, or iterations on hosts. ``strides`` are those of the
+    array in bytes.
     """
 
     plotter: ClassVar[str] = "traffic"
@@ -88,7 +88,7 @@ class Accesses(Picture):
     requests: tuple[Request, ...]
 
     def offset(self, element: tuple[int, ...]) -> int:
-        """Return how many bytes an element is behind the first one."""
+        """Return the offset of an element in bytes."""
         return sum(index * step for index, step in zip(element, self.strides, strict=True))
 
     def __str__(self) -> str:
@@ -108,10 +108,10 @@ def accesses(
     at: Mapping[str, int] | None = None,
     entrypoint: str | None = None,
 ) -> Accesses:
-    """Find which elements of an array the work-items of a sub-group access, and what that moves.
+    """Return the elements of an array that a sub-group accesses, and the memory transactions.
 
-    Arrays begin with a transaction: 32 bytes (a sector) on GPUs, 64 (a cache line) on hosts. On
-    hosts, and in kernels without work-items, the iterations of the innermost loop stand for them.
+    Arrays begin at a transaction: 32 bytes (a sector) on GPUs, 64 (a cache line) on hosts. On
+    hosts, and in kernels without work-items, the iterations of the innermost loop replace them.
 
     :arg params: the values of the kernel's parameters
     :arg insn: the id of an instruction; by default all that access the array
@@ -129,15 +129,14 @@ def accesses(
       8 work-items, 1 transaction of 32 bytes, 100 % used
       b[0, 0..7]  work-items 0-7
 
-    Raises :class:`KgenError` for names that the kernel does not have, and where no work-item
-    accesses the array then.
+    Raises :class:`KgenError` for unknown names, and if no work-item accesses the array there.
     """
     selector = Selector(Instances(program, params or {}, entrypoint), subgroup_size)
     return selector.accesses(array, insn, group, subgroup, dict(at or {}))
 
 
 class Selector:
-    """Chooses what a sub-group does at one time."""
+    """Finds the accesses of a sub-group at one time."""
 
     def __init__(self, instances: Instances, subgroup_size: int) -> None:
         self.instances = instances
@@ -155,7 +154,7 @@ class Selector:
         subgroup: int,
         at: Mapping[str, int],
     ) -> Accesses:
-        """Find what a sub-group accesses."""
+        """Return the accesses of the sub-group."""
         axes = len(self.instances.kernel.grid.groups)
         if group is not None and len(group) != axes:
             raise self.instances.error(
@@ -234,7 +233,7 @@ class Selector:
         return first_points(domain, self._lanes(insn))
 
     def _lanes(self, insn: InstructionBase) -> list[str]:
-        """Return the loops whose iterations run at once: over work-items, or the innermost."""
+        """Return the loops whose iterations run concurrently: over work-items, or the innermost."""
         loops = self.instances.loops_of(insn)
         if self.has_items:
             kernel = self.instances.kernel
@@ -243,7 +242,7 @@ class Selector:
         return [visit.loops[-1][1] for visit in visits if visit.loops][:1]
 
     def _index_of_group(self, name: str, group: tuple[int, ...] | None) -> int | None:
-        """Return the value of a loop over work-groups; ``None`` of others."""
+        """Return the value of a loop over work-groups; ``None`` for other loops."""
         axis = self.instances.axes.get(name)
         if axis is None or not isinstance(axis.tag, GroupInameTag):
             return None
@@ -280,7 +279,7 @@ class Selector:
 
 
 def heading(found: Accesses, request: Request) -> tuple[str, str]:
-    """Say in two lines what a request is, and what it costs."""
+    """Describe a request and its cost in two lines."""
     count = len(request.transactions)
     plural = "" if count == 1 else "s"
     title = (

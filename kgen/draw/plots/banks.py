@@ -35,7 +35,7 @@ def _rows(request: Request) -> list[int]:
 
 
 def _lanes(request: Request) -> dict[int, list[int]]:
-    """Return who wants each word."""
+    """Return the lanes that access each word."""
     found: dict[int, list[int]] = {}
     for touch in request.touches:
         end = -(-(touch.offset + request.itemsize) // BANK_BYTES)
@@ -70,7 +70,7 @@ def _draw(axes: Axes, found: Banks, request: Request) -> None:
 def _frames(
     found: Banks, request: Request, places: dict[int, int]
 ) -> list[list[tuple[float, float]]]:
-    """Return frames around the words of banks that are wanted several times at once."""
+    """Return frames around the words of banks with conflicts."""
     segments = []
     for bank, words in found.words(request).items():
         for word in words if len(words) > 1 else ():

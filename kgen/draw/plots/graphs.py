@@ -17,7 +17,7 @@ _WIDEST = 44
 
 
 def plot(found: DependenceGraph) -> Figure:
-    """Draw each instruction with its loops, and arrows from what it waits for."""
+    """Draw each instruction with its loops, and arrows from its dependencies."""
     layers: dict[int, list[GraphNode]] = {}
     for node in found.nodes:
         layers.setdefault(node.layer, []).append(node)
@@ -45,7 +45,7 @@ def _label(node: GraphNode) -> str:
 def _places(
     layers: Mapping[int, list[GraphNode]], widths: Mapping[str, float]
 ) -> dict[str, tuple[float, float]]:
-    """Place the nodes of each layer side by side, near what they wait for."""
+    """Place the nodes of each layer side by side, near their dependencies."""
     places: dict[str, tuple[float, float]] = {}
     full = max(sum(widths[n.insn_id] + 0.3 for n in nodes) for nodes in layers.values())
     for number, nodes in sorted(layers.items()):

@@ -22,9 +22,9 @@ _KINDS: dict[str, tuple[str, Literal["-", "--", ":"]]] = {
     "anti": (COLOURS[3], "--"),
     "output": (COLOURS[2], ":"),
 }
-#: More arrows than these are shown once for each distance.
+#: The maximum number of arrows; if there are more, one is drawn for each distance.
 _MOST_ARROWS = 160
-#: More squares than these have no numbers.
+#: The maximum number of numbered squares.
 _MOST_NUMBERS = 400
 _COLUMNS = 3
 
@@ -58,7 +58,7 @@ def plot(found: Iterations) -> Figure:
 
 
 def _place(found: Iterations, number: int) -> tuple[int, int]:
-    """Return where an iteration is drawn: the first axis is y, and goes down."""
+    """Return the position of an iteration: the first axis is y, which points down."""
     position = found.points[number].position
     return (position[1], position[0]) if len(position) > 1 else (position[0], 0)
 
@@ -70,7 +70,7 @@ def _limits(found: Iterations) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def _draw(axes: Axes, found: Iterations, numbers: Sequence[int]) -> None:
-    """Draw the squares of a panel, and what is between them."""
+    """Draw the squares of a panel, and the lines between them."""
     first: dict[tuple[int, int], int] = {}
     for number in numbers:
         first.setdefault(_place(found, number), number)
@@ -101,7 +101,7 @@ def _path(found: Iterations, numbers: Sequence[int]) -> list[list[tuple[float, f
 
 
 def _away(start: tuple[float, float], end: tuple[float, float], by: float) -> tuple[float, float]:
-    """Return the place that is *by* from *start*, on the way to *end*."""
+    """Return the point at the distance *by* from *start*, in the direction of *end*."""
     part = by / dist(start, end)
     return start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1])
 
@@ -158,7 +158,7 @@ def _draw_arrows(axes: Axes, found: Iterations, kept: Sequence[Dependence]) -> N
 
 
 def _add_legend(figure: Figure, found: Iterations, n_arrows: int) -> None:
-    """Say what colours, lines and arrows are."""
+    """Describe the meaning of colours, lines and arrows."""
     entries = [Line2D([], [], color=GREY, linewidth=0.8, label="number, thin line: order in time")]
     if found.tiled_by:
         label = f"tiles: {', '.join(found.tiled_by)}"

@@ -16,7 +16,7 @@ _CORE, _HALO = COLOURS[5], COLOURS[4]
 
 
 def plot(found: Prefetch) -> Figure:
-    """Draw the last two axes of an array; numbers say how many tiles fetch an element."""
+    """Draw the last two axes of an array; a number counts the tiles that fetch an element."""
     front, places = plane_of(found)
     spots = {(column, row): element for (row, column), element in places.items()}
     low, high = ([pick(spot[k] for spot in spots) for k in (0, 1)] for pick in (min, max))

@@ -38,7 +38,7 @@ def cells(
 
 
 def write(axes: Axes, place: tuple[float, float], text: str, colour: Any, size: int = 7) -> None:
-    """Write a number into a cell of a colour; the layout need not look at it."""
+    """Write a number into a cell of a colour; the layout ignores it."""
     written = axes.text(*place, text, ha="center", va="center", fontsize=size, color=ink_on(colour))
     written.set_in_layout(False)
 
@@ -51,7 +51,7 @@ def lines(axes: Axes, segments: Sequence[Any], colour: str, width: float, zorder
 def outline(
     tiles: Mapping[tuple[int, int], Any],
 ) -> list[list[tuple[float, float]]]:
-    """Return the sides of cells beyond which there is another tile, or nothing."""
+    """Return the sides of cells that border on another tile, or on no cell."""
     segments = []
     for (x, y), tile in tiles.items():
         for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):

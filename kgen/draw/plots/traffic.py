@@ -16,7 +16,7 @@ __all__ = ["plot"]
 #: The bytes of a row.
 _ROW = 128
 _MOST_ROWS = 32
-#: The most elements on a side of an array that is drawn.
+#: The maximum number of elements along a side of a drawn array.
 _LONGEST = 40
 
 
@@ -51,9 +51,9 @@ def plot(found: Accesses) -> Figure:
 
 
 def _box(request: Request) -> tuple[range, range] | None:
-    """Return the places on the last two axes around what is touched, if they can be drawn.
+    """Return the range of accessed elements on the last two axes, if it can be drawn.
 
-    Elements of one row are side by side in memory, too, and need no second panel.
+    Elements of one row are adjacent in memory, too, and need no second panel.
     """
     elements = [touch.element for touch in request.touches]
     planes, rows = ({element[:-k] for element in elements} for k in (2, 1))
@@ -66,7 +66,7 @@ def _box(request: Request) -> tuple[range, range] | None:
 
 
 def _draw_array(axes: Axes, found: Accesses, request: Request, down: range, across: range) -> None:
-    """Draw elements where they are in the array; frames go around those of one transaction."""
+    """Draw elements at their places in the array, with a frame around each transaction."""
     front = request.touches[0].element[:-2]
     spots = [(x, y) for y in down if y >= 0 for x in across if x >= 0]
     cells(axes, spots, ["#eeeeee"] * len(spots))
@@ -116,7 +116,7 @@ def _draw(axes: Axes, found: Accesses, request: Request) -> None:
 
 
 def _draw_lanes(axes: Axes, shown: Mapping[tuple[int, int], Sequence[Touch]], last: int) -> None:
-    """Draw the elements that lanes touch, with the number of the first lane, and how many more."""
+    """Draw the elements that lanes access, with the first lane and the number of others."""
     colours = [shade(touches[0].lane / last) for touches in shown.values()]
     cells(axes, shown, colours)
     for (place, touches), colour in zip(shown.items(), colours, strict=True):
@@ -126,7 +126,7 @@ def _draw_lanes(axes: Axes, shown: Mapping[tuple[int, int], Sequence[Touch]], la
 
 
 def _frames(request: Request, places: Mapping[int, int]) -> list[list[tuple[float, float]]]:
-    """Return the sides of the transactions that somebody needs."""
+    """Return the sides of the required transactions."""
     segments = []
     for number in request.transactions:
         row, inside = divmod(number * request.transaction, _ROW)
@@ -140,6 +140,6 @@ def _frames(request: Request, places: Mapping[int, int]) -> list[list[tuple[floa
 
 
 def _label(found: Accesses, request: Request, row: int) -> str:
-    """Name a row by the first element of it that is touched."""
+    """Name a row by its first accessed element."""
     first = min((t for t in request.touches if t.offset // _ROW == row), key=lambda t: t.offset)
     return f"{found.array}[{point_text(first.element).strip('()')}]" if first.element else ""
