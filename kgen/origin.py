@@ -31,18 +31,18 @@ from kgen.transforms.storage.privatize import privatize_temporaries_with_inames
 
 __all__ = ["Comparison", "Difference", "compare_with_origin", "origin_error"]
 
-#: How many instances are evaluated for one choice of sizes.
+#: The maximum number of instances that are evaluated for one choice of sizes.
 _MOST = 12_000
-#: What a proof for all sizes may take: operations of isl, less than a second.
+#: The budget of isl operations of a proof for all sizes, less than a second.
 _PROOF = 2_000_000
-#: What the least of the sizes is, where the assumptions let it be so, and how much larger each
-#: of the others is than the one before it, by name, or after it: some loops run between two.
+#: Pairs of the least size, if the assumptions allow it, and the difference between consecutive
+#: sizes, in the order of names or in reverse: some loops run from one size to another.
 _SIZES = ((2, 1), (9, 4), (17, -4), (33, 1))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """An element that is not computed as the kernel was written."""
+    """An element whose value differs from that of the origin."""
 
     array: str
     index: tuple[int, ...]
@@ -53,7 +53,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison with the origin has found, and why it is no proof, if it is none."""
+    """The result of a comparison with the origin, and why it is not a proof, if it is not."""
 
     difference: Difference | None = None
     reason: str | None = None
@@ -67,12 +67,11 @@ def compare_with_origin(
     *,
     has_axes: bool,
 ) -> Comparison:
-    """Compare what a prepared *kernel* computes, in the order of its schedule, with its origin.
+    """Compare the results of a prepared *kernel*, in the order of its schedule, with its origin.
 
-    Their values are compared for all sizes and all data at once; where that is no proof, both are
-    evaluated for a few sizes: a difference is certain, unless the arithmetic of fingerprints is
-    not that of the kernel; that there is none is certain, where no size and no data decide what
-    is run.
+    Their values are compared for all sizes and all data at once. If that proves nothing, both are
+    evaluated for a few sizes. A difference is then certain, unless the arithmetic of fingerprints
+    differs from the kernel's; equality is certain if control flow depends on no size and no data.
     """
     try:
         before, order = _scheduled(origin, kernel, dtypes, has_axes=has_axes)
@@ -114,13 +113,13 @@ def compare_with_origin(
 def _find_unproved(
     before: tuple[LoopKernel, Schedule], now: tuple[LoopKernel, Schedule], *, has_axes: bool
 ) -> Unproved | None:
-    """Return why it is not proved for all sizes and data that two kernels compute the same."""
+    """Return why the equivalence of two kernels is not proved for all sizes and data."""
     found = answer(lambda: [find_unproved(before, now, has_axes=has_axes)], _PROOF)
     return Unproved("isl needs too long to compare all instances") if found is None else found[0]
 
 
 def _reason(tried: list[str], reasons: list[str]) -> str:
-    """Return what is known where a comparison found no difference."""
+    """Return the conclusion of a comparison that found no difference."""
     if not tried:
         return reasons[0] if reasons else "the assumptions leave no sizes"
     sizes = f" for {'; '.join(tried)}" if any(tried) else ""
@@ -135,7 +134,7 @@ def _scheduled(
     *,
     has_axes: bool,
 ) -> tuple[PreparedKernel, Schedule]:
-    """Prepare and schedule a kernel as it was written, for the target and options of now."""
+    """Prepare and schedule the origin, for the current target and options."""
     silenced = (f"write_race({insn.id})" for insn in origin.instructions)
     given = origin.copy(
         target=kernel.target,
@@ -200,7 +199,7 @@ def _private_in(kernel: LoopKernel, insns: Sequence[InstructionBase]) -> frozens
 def _choices_of(
     before: LoopKernel, now: LoopKernel, unproved: Mapping[str, int]
 ) -> tuple[list[dict[str, int]], bool]:
-    """Return sizes that the assumptions allow, *unproved* ones first; whether these are all."""
+    """Return sizes that the assumptions allow, *unproved* ones first, and whether these are all."""
     names = sorted({name for kernel in (before, now) for name in sizes_of(kernel)})
     allowed = before.assumptions.intersect(now.assumptions)
     found = all_sizes(allowed, names, len(_SIZES))
@@ -243,7 +242,7 @@ def _nodes(kernel: LoopKernel) -> Iterator[Any]:
 
 
 def _is_of_a_user(node: Any) -> bool:
-    """Tell whether a node is a reduction whose operation kgen knows nothing of."""
+    """Tell whether a node is a reduction with an unknown operation."""
     operation = node.operation if isinstance(node, Reduction) else None
     while isinstance(operation, KnownOperation):
         operation = operation.inner
@@ -251,7 +250,7 @@ def _is_of_a_user(node: Any) -> bool:
 
 
 def _fractions(kernel: LoopKernel) -> set[complex]:
-    """Return the numbers in a kernel that are finite and no integers."""
+    """Return the numbers in a kernel that are finite and not integers."""
     values = (node.value if isinstance(node, TypedLiteral) else node for node in _nodes(kernel))
     numbers = {complex(value) for value in values if is_constant(value)}
     return {n for n in numbers if np.isfinite(n) and (n.imag or n.real % 1)}
@@ -264,7 +263,7 @@ def _point_of(found: Difference) -> str:
 
 
 def origin_error(kernel: LoopKernel, found: Difference) -> KgenError:
-    """Return the error for an element that is not computed as the kernel was written."""
+    """Return the error for an element whose value differs from that of the origin."""
     before = f"'{found.before.insn_id}' wrote it" if found.before else "nothing wrote it"
     now = "nothing writes it"
     if found.now is not None:

@@ -55,7 +55,7 @@ __all__ = ["Finding", "Report", "Status", "verify"]
 
 
 class Status(Enum):
-    """What a check found out."""
+    """The status of a check."""
 
     PROVED = "proved"
     VIOLATED = "violated"
@@ -64,7 +64,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one check says of one place in a kernel.
+    """The result of one check at one place in a kernel.
 
     ``point`` is an iteration for which the message is true, and ``error`` what
     :meth:`Report.raise_if_violated` raises.
@@ -217,7 +217,7 @@ class _Verifier:
         return found
 
     def _or_proved(self, check: str, found: Iterable[Finding]) -> Iterator[Finding]:
-        """Give what a check found; that all is well, if it found nothing."""
+        """Yield the findings of a check, or that it is proved if there are none."""
         nothing = True
         for finding in found:
             nothing = False
@@ -381,7 +381,7 @@ class _Verifier:
 
     @cached_property
     def _code(self) -> tuple[DeviceKernel, tuple[DeviceFunction, ...]]:
-        """The code tree, and the kernel that it is of."""
+        """The code tree, and its kernel."""
         assert self.schedule is not None
         kernel = on_device(self.kernel, self.schedule.host_inames)
         return kernel, build_code(kernel, self.schedule)

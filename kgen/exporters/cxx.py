@@ -17,8 +17,8 @@ from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, is_implementation_nam
 
 __all__ = ["cxx_header"]
 
-#: Keywords and macros, and what the namespace has beside the functions of kernels. Of the keywords
-#: of C, functions in a namespace of C++ may have these two as names.
+#: Keywords and macros, and the names in the namespace other than the functions of kernels. Two
+#: keywords of C are valid names of functions in C++.
 _TAKEN: Final = (C_WORDS - {"main", "restrict"}).union(
     CPP_WORDS,
     MACROS,
@@ -101,7 +101,7 @@ def _errors(namespace: str) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Api:
-    """What differs between the functions of targets: how an array is passed, and what else is."""
+    """The differences between the functions of targets: how arrays and others are passed."""
 
     view: str
     #: what a view passes to the function in C
@@ -247,7 +247,7 @@ class _Overloads:
         return self._function(self.kernel.title, self.parameters(writer, api, kept), body)
 
     def workspace(self, writer: LauncherWriter) -> cgen.FunctionBody:
-        """Write the function that tells how large a workspace is."""
+        """Write the function that returns the size of the workspace."""
         numbers = self.sizes.numbers
         n_bytes = cgen.Reference(cgen.Value("::std::size_t", "kg_n_bytes"))
         names = ", ".join([*(arg.name for arg in numbers), "&kg_n_bytes"])

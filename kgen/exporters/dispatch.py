@@ -67,7 +67,7 @@ def _run(writer: LauncherWriter) -> Iterator[cgen.Generable]:
 
 
 def _find_workspace(writer: LauncherWriter) -> Iterator[cgen.Generable]:
-    """Return as many bytes as any variant needs that may run for the numbers."""
+    """Write the function that finds the largest workspace of the variants that may run."""
     failed = "'n_bytes' is a null pointer"
     yield cgen.Initializer(cgen.Value("size_t", "kg_most"), "0")
     yield writer.fail_if("n_bytes == NULL", "null_pointer", failed)

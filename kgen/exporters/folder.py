@@ -15,12 +15,12 @@ __all__ = ["differences", "write_files"]
 def write_files(root: Path, made: Mapping[str, str], *, overwrite: bool = False) -> None:
     """Replace the files of a library in *root* by *made*, texts by path: all or none.
 
-    Files of an earlier export that are not made any more are removed. Files that have their text
-    already keep their time. Nothing else is touched: a file that no export wrote, or that was
-    changed since, is replaced only with *overwrite*.
+    Files of an earlier export that are not made any more are removed. Unchanged files keep their
+    modification times. Nothing else changes: a file that no export wrote, or that was changed
+    since, is replaced only with *overwrite*.
 
-    Raises :class:`CodegenError` for such a file, and :class:`OSError` where a folder cannot be
-    written to.
+    Raises :class:`CodegenError` for such a file, and :class:`OSError` if a folder cannot be
+    written.
     """
     contents = {name: text.encode() for name, text in made.items()}
     earlier = _reject_others(root, contents, overwrite)
@@ -30,9 +30,9 @@ def write_files(root: Path, made: Mapping[str, str], *, overwrite: bool = False)
 
 
 def differences(root: Path, made: Mapping[str, str]) -> dict[str, str]:
-    """Return what is wrong with each file of a library in *root* that should have those of *made*.
+    """Return the difference of each file of a library in *root* from *made*, if any.
 
-    An empty result: the files are what was made.
+    The result is empty if all files are equal.
     """
     found: dict[str, str] = {}
     for name, text in made.items():
@@ -79,7 +79,7 @@ def _reject_others(root: Path, contents: Mapping[str, bytes], overwrite: bool) -
 
 
 def _is_others(root: Path, name: str, earlier: Mapping[str, str], data: bytes | None) -> bool:
-    """Tell whether a file is neither as it was exported nor as it is to be: *data*."""
+    """Tell whether a file has neither its exported contents nor the new ones, *data*."""
     found = _content(root / name)
     return found is not None and found != data and earlier.get(name) not in ("", file_digest(found))
 
@@ -109,7 +109,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _replace(root: Path, changed: Mapping[str, bytes], removed: Iterable[str]) -> None:
-    """Write all files under other names first; then rename them. A failure leaves all as it was."""
+    """Write all files under other names, then rename them. A failure changes nothing."""
     folders: list[Path] = []
     staged: dict[Path, Path] = {}
     before: dict[Path, bytes | None] = {}

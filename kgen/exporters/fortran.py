@@ -29,7 +29,7 @@ _TYPES: Final[Mapping[str, str]] = {
     "complex128": "complex(c_double_complex)",
 }
 _POINTER: Final = "type(c_ptr)"
-#: By the text in C: what is passed beside arguments of the kernel, and its numbers.
+#: The types of Fortran, by those of C.
 _C_KINDS: Final[Mapping[str, str]] = {
     "unsigned long long": "integer(c_int64_t)",
     "bool": "logical(c_bool)",
@@ -37,7 +37,7 @@ _C_KINDS: Final[Mapping[str, str]] = {
     "float": "real(c_float)",
     "double": "real(c_double)",
 }
-#: The names that the module has beside those of functions.
+#: The name of the results of functions, and the maximum length of names.
 _RESULT: Final = "status"
 _MAX_NAME: Final = 63
 

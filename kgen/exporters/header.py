@@ -129,7 +129,7 @@ def _array_text(arg: ArgumentInfo) -> str:
 
 
 def _order_text(arg: ArgumentInfo) -> str:
-    """Say how the elements of an array follow each other, if that is a question."""
+    """Describe the order of an array's elements in memory, if it has several axes."""
     strides = arg.strides or ()
     if has_no_gaps(arg):
         if len(strides) < 2:

@@ -41,9 +41,9 @@ class _Written:
 class IntegerWriter(Mapper[_Written, []]):
     """Writes integers and conditions of a call in C.
 
-    ``ranges`` are those of the variables, which may have any integer type. Where a sum or
-    product may leave 64 bits, a function of the library stands for it (*prefix* and ``add``),
-    which returns the nearest number of 64 bits.
+    ``ranges`` are those of the variables, which may have any integer type. A sum or product that
+    may exceed 64 bits becomes a call of a function of the library (*prefix* and ``add``), which
+    returns the nearest 64-bit number.
 
     >>> from pymbolic import parse
     >>> IntegerWriter("demo_", {"n": (0, 2**31)}).text(parse("(n + 31) // 32"))

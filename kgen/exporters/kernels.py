@@ -25,7 +25,7 @@ from kgen.targets.opencl import OpenCLTarget
 
 __all__ = ["TARGETS", "Choice", "ExportedKernel", "TargetCode", "exported_kernels"]
 
-#: What code can be exported for.
+#: The targets for which code can be exported.
 TARGETS: Final = ("c", "opencl", "cuda")
 
 
@@ -33,8 +33,8 @@ TARGETS: Final = ("c", "opencl", "cuda")
 class TargetCode:
     """The code of a kernel for one target, and the host program that runs it.
 
-    ``build_options`` are passed to the compiler of the target. ``for_pocl`` is other code for
-    OpenCL, which PoCL compiles rightly.
+    ``build_options`` are passed to the compiler of the target. ``for_pocl`` is different code for
+    OpenCL, which PoCL compiles correctly.
     """
 
     module: Module
@@ -47,8 +47,8 @@ class TargetCode:
 class ExportedKernel:
     """A kernel of an exported library: ``name`` is that of its function in C.
 
-    ``codes`` is its code by target. All have the same arguments. Where a call chooses from
-    variants, the code is that of one with temporaries, if there is one.
+    ``codes`` is its code by target. All have the same arguments. If a call chooses from variants,
+    the code is that of one with temporaries, if there is one.
     """
 
     name: str
@@ -75,7 +75,7 @@ class ExportedKernel:
 class Choice:
     """A variant of a kernel for one target; it runs for sizes of ``condition`` on ``device``.
 
-    Without them it is for all sizes, and for all devices of the target.
+    ``None`` means all sizes, or all devices of the target.
     """
 
     kernel: ExportedKernel
@@ -86,8 +86,8 @@ class Choice:
 def exported_kernels(programs: Exportable, targets: Sequence[str]) -> tuple[ExportedKernel, ...]:
     """Generate the code of all entry points of *programs* for *targets*, sorted by name.
 
-    Raises :class:`CodegenError` for two kernels of one name, types that are not known, what no
-    function in C can be passed, and variants that do not fit together.
+    Raises :class:`CodegenError` for two kernels of one name, unknown types, arguments that
+    functions in C cannot have, and variants with different arguments.
     """
     found: dict[str, ExportedKernel] = {}
     for name, variants in variants_by_name(programs):
@@ -198,7 +198,7 @@ def _incomplete(name: str, targets: Sequence[str]) -> CodegenError:
     )
 
 
-#: What variants of a kernel have in common, if their types differ, and what else if they do not.
+#: The attributes that variants of a kernel share, and further ones if their types are equal.
 _TYPELESS: Final = ("name", "is_array", "is_input", "is_output")
 _LAYOUT: Final = ("shape", "strides")
 
@@ -233,7 +233,7 @@ def _shown(value: Any) -> str:
 
 
 def _check_condition(variant: Variant, kernel: ExportedKernel) -> None:
-    """Reject a condition on something else than integer arguments."""
+    """Reject a condition on anything except integer arguments."""
     if variant.condition is None:
         return
     integers = {arg.name for arg in kernel.arguments if arg.dtype.kind in "iu" and not arg.is_array}
@@ -275,7 +275,7 @@ def _module(unit: TranslationUnit, entrypoint: str, target: str) -> Module:
         ) from failure
 
 
-#: The targets of the code for programs with a target of another language.
+#: The targets of exported code for programs with a target of another language.
 _DEFAULTS: Final[Mapping[str, Target]] = {
     "c": CTarget(threads=None),
     "opencl": OpenCLTarget(),

@@ -33,22 +33,22 @@ __all__ = [
 
 #: The prefix of functions in ``support/kgen_support.h``.
 SUPPORT: Final = "kgen_"
-#: What names of a launcher begin with that no argument has.
+#: The prefix of names in a launcher, which no argument has.
 _OWN: Final = "kg_"
 
 
 class LauncherWriter:
     """Writes the functions of one kernel for one target; each target overrides what differs.
 
-    They are made of the host program: sizes are arguments here, and all else is checked. A check
-    that fails returns a status before anything is launched or written.
+    They are generated from the host program; sizes are arguments, and everything else is checked. A
+    failed check returns a status before anything is launched or written.
     """
 
     #: The target, which is in the names of functions; empty for C.
     suffix: ClassVar[str] = ""
-    #: Each temporary array begins at a multiple of so many bytes in the workspace.
+    #: The alignment of temporary arrays in the workspace, in bytes.
     piece: ClassVar[str] = "KGEN_ALIGNMENT"
-    #: A pointer to nothing.
+    #: The null pointer.
     null: ClassVar[str] = "NULL"
 
     def __init__(self, namespace: str, kernel: ExportedKernel, target: str) -> None:
@@ -135,7 +135,7 @@ class LauncherWriter:
         return self._declared(self.name, self.parameters())
 
     def workspace_prototype(self) -> cgen.FunctionDeclaration:
-        """Declare the function that tells how large a workspace is."""
+        """Declare the function that returns the size of the workspace."""
         numbers = [self.declare(arg) for arg in self.host.values]
         result = cgen.Pointer(cgen.Value("size_t", "n_bytes"))
         return self._declared(f"{self.name}_workspace", [*numbers, result])
@@ -205,7 +205,7 @@ class LauncherWriter:
         return checks
 
     def find_bytes(self, args: Iterable[ArgumentInfo]) -> list[cgen.Generable]:
-        """Declare how many bytes each of some arrays of known extent spans, and check that."""
+        """Declare and check the number of bytes of arrays with known extents."""
         body: list[cgen.Generable] = []
         for arg in args:
             expr = n_bytes_of(arg)
@@ -254,7 +254,7 @@ class LauncherWriter:
     # -- memory of temporaries ----------------------------------------------------------------
 
     def find_pieces(self) -> list[cgen.Generable]:
-        """Declare how many bytes of the workspace each buffer has, in whole pieces, and the sum."""
+        """Declare the aligned size of each buffer in the workspace, and the sum."""
         body: list[cgen.Generable] = []
         names: list[str] = []
         for number, buffer in enumerate(self.host.buffers):
@@ -275,7 +275,7 @@ class LauncherWriter:
         return f"{SUPPORT}pieces({_OWN}piece{number}, {self.piece})"
 
     def workspace_function(self) -> cgen.FunctionBody:
-        """Write the function that tells how large a workspace is."""
+        """Write the function that returns the size of the workspace."""
         body = [
             *self.check_numbers(),
             *self.find_pieces(),
@@ -315,7 +315,7 @@ class LauncherWriter:
         raise NotImplementedError
 
     def converted(self, parameter: str) -> tuple[str, str] | None:
-        """Return the type and the value of what a kernel is passed, unless it is an argument."""
+        """Return the type and the value of a parameter that is not an argument of the kernel."""
         dtype = self.host.parameter_dtype(parameter)
         if dtype is None or parameter in self.host.by_name:
             return None
@@ -433,7 +433,7 @@ def bytes_name(arg: ArgumentInfo) -> str:
 
 
 def first_bytes(arg: ArgumentInfo) -> str:
-    """Return how many bytes are certainly the array's at its beginning: all, if it has no gaps."""
+    """Return the number of contiguous bytes at the start of an array: all, if it has no gaps."""
     if has_no_gaps(arg):
         return bytes_name(arg)
     item = str(arg.dtype.itemsize)

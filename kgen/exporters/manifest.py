@@ -22,7 +22,7 @@ from kgen.version import VERSION_TEXT
 
 __all__ = ["FORMAT_VERSION", "Manifest", "file_digest", "manifest_text", "manifests_in"]
 
-#: The version of this format: a new one where a program that reads it must change.
+#: The version of this format; it increases when programs that read it must change.
 FORMAT_VERSION: Final = 1
 _FORMAT: Final = "kgen library"
 
@@ -183,7 +183,7 @@ def _step(step: Step, host: HostProgram) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The part of a manifest that says how its library was made; ``files`` by path: digests."""
+    """How a library was made, from its manifest; ``files`` are digests by path."""
 
     name: str
     namespace: str

@@ -12,14 +12,14 @@ from kgen.targets.words import C_WORDS, CPP_WORDS, MACROS, is_implementation_nam
 
 __all__ = ["check_names"]
 
-#: Words and macros of C, C++ and the headers that libraries include.
+#: Keywords and macros of C, C++ and the headers that libraries include.
 _TAKEN: Final = (
     C_WORDS | CPP_WORDS | MACROS | {"bool", "true", "false", "complex", "I", "imaginary"}
 )
 
 
 def check_names(namespace: str, writers: Sequence[LauncherWriter]) -> None:
-    """Raise :class:`CodegenError` for a name that would mean two things in the library."""
+    """Raise :class:`CodegenError` for a name that would be ambiguous in the library."""
     functions = {
         f"{namespace}_{name}": "the library itself"
         for name in (*_OWN, *(status.name for status in STATUSES))
@@ -53,7 +53,7 @@ _OWN: Final = (
 
 
 def _check_arguments(namespace: str, writer: LauncherWriter) -> None:
-    """Reject arguments whose names mean something else in the launcher."""
+    """Reject arguments whose names have another meaning in the launcher."""
     for arg in writer.kernel.arguments:
         because = _why_taken(arg.name, namespace, writer)
         if because is not None:

@@ -24,7 +24,7 @@ from kgen.targets.pocl import pocl_options, with_double_barriers
 __all__ = ["OpenCLLauncherWriter"]
 
 _CALL: Final = "kg_call"
-#: What the extents of images are called, the fastest axis first.
+#: The names of the extents of images, fastest axis first.
 _EXTENTS: Final = ("CL_IMAGE_WIDTH", "CL_IMAGE_HEIGHT", "CL_IMAGE_DEPTH")
 _SUPPORT_FILES: Final = ("kgen_mutex.h", "kgen_opencl.h", "kgen_opencl_programs.h")
 
@@ -57,7 +57,7 @@ class OpenCLLauncherWriter(LauncherWriter):
         return cgen.Pointer(_memory(arg.name)) if arg.is_array else super().declare(arg)
 
     def parameters_of(self, arg: ArgumentInfo) -> list[cgen.Declarator]:
-        """Declare an argument, and where an array begins if its code asks for that."""
+        """Declare an argument, and the offset of an array if its code needs it."""
         declared = super().parameters_of(arg)
         if arg.offset is not None:
             declared.append(cgen.Value("int64_t", arg.offset))
@@ -327,7 +327,7 @@ def _item(arg: ArgumentInfo) -> str:
 
 
 def _first(arg: ArgumentInfo) -> str:
-    """Return how many bytes of the buffer are before an array."""
+    """Return the offset of an array in its buffer, in bytes."""
     return "0" if arg.offset is None else f"{_item(arg)} * {arg.offset}"
 
 
@@ -336,13 +336,13 @@ def _piece_of(arg: ArgumentInfo) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield the lines of a source, long ones in parts: C99 asks for 4095 characters in a string."""
+    """Yield the lines of a source, long ones in parts: C99 guarantees 4095 characters."""
     for line in text.split("\n"):
         for start in range(0, len(line) + 1, _PIECE):
             yield f"{line}\n"[start : start + _PIECE]
 
 
-#: A character has up to four bytes.
+#: a character has up to four bytes
 _PIECE: Final = 1000
 
 

@@ -26,7 +26,7 @@ _FP64: Final = OpenCLTarget.type_needs[np.dtype(np.float64)]
 class StandaloneOpenCLTarget(OpenCLTarget):
     """OpenCL C that has the functions on complex numbers in its preamble.
 
-    ``device_limits`` is what the device has room for, if that is known.
+    ``device_limits`` are the limits of the device, if known.
 
     >>> import kgen as lp
     >>> arg = lp.GlobalArg("a", "complex64", shape="n")

@@ -18,7 +18,7 @@ Program: TypeAlias = TranslationUnit | Variant | HasVariants
 #: Programs whose functions have the names of kernels, or variants by the names of functions.
 Exportable: TypeAlias = Program | Iterable[Program] | Mapping[str, Program | Iterable[Program]]
 
-#: The words for devices on which a target always runs, and those that a call finds out about.
+#: The words for devices on which a target always runs, and those that a call tests.
 _ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "c": ("c", "host", "cpu", "*"),
     "opencl": ("opencl", "*"),
@@ -50,7 +50,7 @@ def may_run(device: str, target: str) -> bool:
 def variants_by_name(programs: Exportable) -> Iterator[tuple[str, tuple[Variant, ...]]]:
     """Yield the names of functions, with the variants of each: programs of one entry point.
 
-    Raises :class:`CodegenError` for a program of several where one is to get another name.
+    Raises :class:`CodegenError` for a program with several entry points under one name.
     """
     if isinstance(programs, Mapping):
         for name, given in programs.items():

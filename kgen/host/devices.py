@@ -7,14 +7,14 @@ from typing import Final
 
 __all__ = ["DEVICE_TYPES", "MAKERS"]
 
-#: What the names of a maker of GPUs have, by the word for its devices.
+#: Parts of the names of vendors of GPUs, by the word for their devices.
 MAKERS: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": ("nvidia",),
     "radeon": ("advanced micro devices", "amd"),
     "intel": ("intel",),
 }
 
-#: OpenACC's words for devices, those for other makers, kinds and interfaces; ``*`` is any.
+#: Words for devices: OpenACC's, and those for other vendors, kinds and interfaces; ``*`` is any.
 DEVICE_TYPES: Final = (
     *MAKERS,
     "host",

@@ -61,7 +61,7 @@ class SizeSource:
 
 @dataclass(frozen=True, kw_only=True)
 class SizeStep:
-    """Find *name*, unless it is known, from the first source that is at hand."""
+    """Find *name*, unless it is known, from the first available source."""
 
     name: str
     sources: tuple[SizeSource, ...]
@@ -111,7 +111,7 @@ def _sum(terms: list[Expr]) -> Expr:
 def strides_fit(
     shape: tuple[int, ...], strides: tuple[int, ...], expected: tuple[int, ...]
 ) -> bool:
-    """Tell whether an array is laid out as *expected*, where its axes have a second entry."""
+    """Tell whether an array has the *expected* strides along axes with several entries."""
     return len(shape) == len(expected) and (
         0 in shape
         or all(
@@ -122,7 +122,7 @@ def strides_fit(
 
 
 def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Tell whether an array's elements fill memory from its first one on, in whatever order.
+    """Tell whether an array's elements are contiguous in memory, in any order of axes.
 
     >>> is_dense((2, 3), (8, 16), 8), is_dense((3,), (16,), 8), is_dense((3,), (-8,), 8)
     (True, False, False)
@@ -140,9 +140,9 @@ def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Buffer:
-    """Memory that a call needs: of one temporary in global memory, or of several that share it.
+    """Memory that a call needs, for one temporary in global memory or several that share it.
 
-    ``n_bytes`` is an expression of the numbers of a call; it may be negative where sizes are 0.
+    ``n_bytes`` is an expression of the numbers of a call; it may be negative if sizes are 0.
     """
 
     temporaries: tuple[ArgumentInfo, ...]
@@ -151,7 +151,7 @@ class Buffer:
 
 @dataclass(frozen=True, kw_only=True)
 class HostProgram:
-    """What the host does in one call of a kernel, in this order.
+    """The actions of the host in one call of a kernel, in this order.
 
     1. The integers that the caller leaves out follow from shapes and strides: ``size_steps``.
     2. All integers are within ``range_of`` their arguments, and satisfy ``conditions``.
@@ -159,10 +159,10 @@ class HostProgram:
        of ``restricted_pairs`` overlap.
     4. ``optional_arrays`` that are not passed and ``buffers`` are allocated.
     5. ``steps`` run: launches, in loops and conditions of the host.
-    6. ``faults``, where there are any, are an error.
+    6. Recorded ``faults`` are an error.
 
-    The wrapper in Python and the exported launchers in C are made of this. ``typed_by_call`` are
-    the arguments whose types the caller chose: with other types the call is for another compiled
+    The wrapper in Python and the exported launchers in C are generated from this. ``typed_by_call``
+    are the arguments whose types the caller chose: a call with other types runs another compiled
     kernel. ``parameters`` are the integers that appear in loop bounds, shapes, strides or launch
     grids.
     """
@@ -212,14 +212,14 @@ class HostProgram:
 
     @cached_property
     def host_variables(self) -> Mapping[str, np.dtype[Any]]:
-        """The variables of loops on the host, which launches are passed: their types."""
+        """The types of the variables of host loops, which are passed to launches."""
         return constantdict({loop.name: loop.dtype for loop in steps_of(HostLoop, self.steps)})
 
     # -- the arguments by kind ----------------------------------------------------------
 
     @cached_property
     def passed(self) -> tuple[ArgumentInfo, ...]:
-        """What a caller may pass; the rest is allocated or computed here."""
+        """The arguments that a caller may pass; others are allocated or computed here."""
         return tuple(arg for arg in self.arguments if not arg.is_temporary)
 
     @cached_property
@@ -229,7 +229,7 @@ class HostProgram:
 
     @cached_property
     def optional_arrays(self) -> tuple[ArgumentInfo, ...]:
-        """The arrays that a call allocates where it is not passed them."""
+        """The arrays that a call allocates if they are not passed."""
         return tuple(arg for arg in self.arrays if not self.is_required_array(arg))
 
     @cached_property
@@ -244,7 +244,7 @@ class HostProgram:
 
     @cached_property
     def outputs(self) -> tuple[ArgumentInfo, ...]:
-        """What a call returns."""
+        """The outputs, which a call returns."""
         return tuple(arg for arg in self.arrays if arg.is_output)
 
     @cached_property
@@ -284,9 +284,9 @@ class HostProgram:
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
-        """The memory of temporaries, one for all of a storage: as large as the largest.
+        """The memory of temporaries; those that share a storage have one, as large as the largest.
 
-        What guards note, of which the elements are known before, is not among them.
+        It does not include the record of guards, whose size is constant.
         """
         groups: dict[str, list[ArgumentInfo]] = {}
         for arg in self.temporaries:
@@ -315,7 +315,7 @@ class HostProgram:
 
     @cached_property
     def size_steps(self) -> tuple[SizeStep, ...]:
-        """How the integers that the caller leaves out are found, in order.
+        """The steps that find the integers that the caller omits, in order.
 
         A source may need sizes that other steps find, or that the caller passes.
         """
@@ -369,7 +369,7 @@ class HostProgram:
 
 
 def has_no_gaps(arg: ArgumentInfo) -> bool:
-    """Tell whether the elements of an array of its declared layout are next to each other."""
+    """Tell whether an array of the declared layout has no gaps between its elements."""
     if arg.shape is None or arg.strides is None:
         return False
     axes = list(zip(arg.shape, arg.strides, strict=True))
@@ -390,9 +390,9 @@ def variable_extents(launch: Launch) -> tuple[Expr, ...]:
 
 
 def n_bytes_of(arg: ArgumentInfo) -> Expr:
-    """Return how many bytes lie between the first number of an array and behind its last one.
+    """Return the bytes from the start of an array's first element to the end of its last one.
 
-    It is not positive where an extent is 0.
+    They are not positive if an extent is 0.
     """
     if has_no_gaps(arg):
         return simplify(p.Product((arg.dtype.itemsize, *(arg.shape or ()))))

@@ -55,7 +55,7 @@ class Variant:
 
 @runtime_checkable
 class HasVariants(Protocol):
-    """What has variants by device, such as a table of schedules."""
+    """Objects with variants by device, such as a table of schedules."""
 
     def variants(self) -> tuple[Variant, ...]:
         """Return them, the first choice first."""

@@ -74,7 +74,7 @@ class Declaration(Copyable):
 
 
 def _check_name(name: Any, what: str) -> None:
-    """Reject an invalid name; names separated by commas declare several variables alike."""
+    """Reject an invalid name; names separated by commas declare several variables."""
     parts = name.split(",") if isinstance(name, str) else ("",)
     if not all(part.strip().isidentifier() for part in parts):
         raise KernelError(f"'{name}' is not a valid name for {what}")
@@ -210,7 +210,7 @@ class ArrayBase(Declaration, Taggable):
         return 1
 
     def vector_size(self, target: TargetBase | None = None) -> int:
-        """Return how many elements a vector takes: 1 without an axis ``vec``, 4 for three lanes.
+        """Return the number of elements of a vector: 1 without an axis ``vec``, 4 for three lanes.
 
         It is the same for each *target*.
 
@@ -506,7 +506,7 @@ class TemporaryVariable(ArrayBase):
     base_storage: str | None = None
     initializer: Any = None
     read_only: bool = False
-    #: How storage is permuted, so that work-items access different banks.
+    #: The permutation of storage by which work-items access different banks.
     swizzle: Swizzle | None = None
     #: For each axis, the work-item axis that holds its elements in registers: 0 for ``l.0``.
     distribution: tuple[int | None, ...] | None = None

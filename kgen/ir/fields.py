@@ -37,9 +37,9 @@ class Copyable:
 
 
 class Kind(Enum):
-    """What values are, by their types: digests, JSON and programs as Python go by this.
+    """The kinds of values, by type, which determine their form in digests, JSON and Python.
 
-    The first that fits: numpy's float64 is a float, and an enumeration may be an int.
+    The first match counts: numpy's float64 is a float, and an enumeration may be an int.
     """
 
     ENUM = (Enum,)
@@ -56,22 +56,22 @@ class Kind(Enum):
 
 @lru_cache(maxsize=1024)
 def kind_of(of: Any) -> Kind:
-    """Return of which kind the values of a type are."""
+    """Return the kind of the values of a type."""
     for kind in Kind:
         if isinstance(kind.value, tuple) and issubclass(of, kind.value):
             return kind
     return Kind.FIELDS if dataclasses.is_dataclass(of) else Kind.OTHER
 
 
-#: Metadata of a field that holds a handle of this process, such as a device. What behaviour
-#: needs of it stands in another field.
+#: Metadata of a field with a handle of this process, such as a device. Facts about it that affect
+#: behaviour are in another field.
 OF_THIS_PROCESS: Final[Mapping[str, bool]] = MappingProxyType({"of_this_process": True})
 
 
 def compared_fields(kind: type) -> tuple[str, ...]:
-    """Return the fields of the dataclass *kind* that make two values of it different.
+    """Return the fields of the dataclass *kind* by which its values differ.
 
-    Equality, digests and programs as Python go by these.
+    They determine equality, digests and programs as Python.
     """
     return _fields_of(kind)[0]
 
@@ -79,7 +79,7 @@ def compared_fields(kind: type) -> tuple[str, ...]:
 def stored_fields(kind: type) -> tuple[str, ...]:
     """Return the fields of the dataclass *kind* that another process gets: in JSON, by pickle.
 
-    Besides those that are compared, what only messages need: where an instruction was written.
+    In addition to the compared ones, these are fields that only messages need, such as sources.
     """
     return _fields_of(kind)[1]
 
@@ -100,7 +100,7 @@ def _fields_of(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def replace(value: ValueT, /, **changes: Any) -> ValueT:
     """Return a copy of a dataclass with some fields changed, as :func:`dataclasses.replace`.
 
-    It is not made field by field unless its class has something to do when a value is made.
+    It is created without calling ``__init__``, unless its class has a ``__post_init__``.
     """
     kind: Any = type(value)
     names = _plain_fields(kind)
@@ -120,7 +120,7 @@ def replace(value: ValueT, /, **changes: Any) -> ValueT:
 
 @lru_cache(maxsize=1024)
 def _plain_fields(kind: Any) -> frozenset[str] | None:
-    """Return the fields of a dataclass that are all there is to its values, else ``None``."""
+    """Return the fields of a dataclass whose values consist of these only, else ``None``."""
     fields = dataclasses.fields(kind)
     is_plain = not hasattr(kind, "__post_init__") and not hasattr(kind, "__slots__")
     return frozenset(f.name for f in fields) if is_plain and all(f.init for f in fields) else None

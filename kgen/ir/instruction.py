@@ -87,7 +87,7 @@ class HappensAfter:
 
 @dataclass(frozen=True)
 class SourceSpan:
-    """Where an instruction was written: text and line, for messages."""
+    """The source of an instruction, text and line, for messages."""
 
     text: str
     line: int
@@ -140,7 +140,7 @@ class InstructionBase(Taggable):
         return self._rebuilt(changes)
 
     def _with_bookkeeping(self: Self_, changes: dict[str, Any]) -> Self_:
-        """Change what does not touch the expressions: what is known of them remains."""
+        """Change fields other than the expressions, whose cached analyses stay valid."""
         new = object.__new__(type(self))
         state = new.__dict__
         state.update(self.__dict__)
@@ -152,11 +152,11 @@ class InstructionBase(Taggable):
         return new
 
     def _rebuilt(self: Self_, changes: dict[str, Any]) -> Self_:
-        """Construct this anew."""
+        """Construct the instruction again."""
         return type(self)(**{**stored_values(self), **changes})
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy what the instruction is, not what has been found out about it."""
+        """Pickle and copy the instruction without its cached analyses."""
         return stored_values(self)
 
     @cached_property
@@ -395,7 +395,7 @@ class Assignment(MultiAssignmentBase):
         return f"{place} = {to_text(self.expression)}"
 
 
-#: What an instruction tells of when and where it runs.
+#: The fields that determine when and where an instruction runs.
 _SHARED = (
     "within_inames",
     "predicates",
@@ -672,7 +672,7 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Instructi
 
 
 def _with_ids(insn: InstructionBase, options: dict[str, Any]) -> dict[str, Any]:
-    """Return options with what ``happens_after`` says as ``depends_on``."""
+    """Return options in which ``happens_after`` is converted to ``depends_on``."""
     if "happens_after" not in options:
         return options
     if options.get("depends_on") is not None:
@@ -711,7 +711,7 @@ def _with_names_of(
     )
 
 
-#: How the fields that do not touch expressions are read.
+#: The functions that read the fields without expressions.
 _BOOKKEEPING = {name: READERS.get(name) for name in _DEFAULTS if name != "predicates"}
 _BOOKKEEPING["temp_var_type"] = read_temp_type
 

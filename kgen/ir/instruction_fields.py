@@ -33,9 +33,9 @@ __all__ = [
     "unfit_option",
 ]
 
-#: What instructions say whose assignees are declared elsewhere.
+#: The ``temp_var_type`` of instructions whose assignees are declared elsewhere.
 CREATES_NOTHING: Final = Optional()
-#: What bindings and ids may be, for errors.
+#: The valid forms of bindings and ids, for errors.
 BINDINGS: Final = "text, or a list of names and pairs (name, expression)"
 _PAIRS: Final = "a list of ids, or of pairs (id, 'local', 'global' or 'any')"
 _FLAGS: Final = (bool, np.bool_, type(None))
@@ -56,7 +56,7 @@ class UniqueName:
 
 
 def read_names(value: Any, field: str, *, tests: bool = False) -> frozenset[str]:
-    """Read names, and with *tests* functions that choose what is meant."""
+    """Read names, and with *tests* also functions that select instructions."""
     if value is None:
         return frozenset()
     if isinstance(value, str):
@@ -73,7 +73,7 @@ def unfit_option(field: str, wanted: str, value: Any) -> KernelError:
 
 
 def _items(value: Any, field: str, wanted: str) -> frozenset[Any]:
-    """Return the items of a collection, or reject what is none."""
+    """Return the items of a collection, or reject other values."""
     try:
         return frozenset(value)
     except TypeError:
@@ -109,7 +109,7 @@ def read_binding(item: Any) -> tuple[str, Expr]:
 
 
 def read_value(given: Any, places: tuple[Expr, ...]) -> Expr:
-    """Read what is assigned to *places*: one expression, or a tuple of them."""
+    """Read the value assigned to *places*: one expression, or a tuple of them."""
     if isinstance(given, p.ExpressionNode | tuple):
         return given
     names = ", ".join(f"'{assignee_name(place)}'" for place in places)
@@ -148,7 +148,7 @@ def read_accesses(given: Any) -> tuple[VarAtomicity, ...]:
     return items
 
 
-#: How the values that users give for fields are read.
+#: The functions that read the values that users give for fields.
 READERS: dict[str, Callable[[Any, str], Any]] = {
     "id": _id,
     "depends_on": partial(read_names, tests=True),
@@ -165,7 +165,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
 
 
 def read_temp_type(value: Any, field: str = "temp_var_type") -> Optional:
-    """Read the type of a temporary that an instruction creates, or that it creates none."""
+    """Read the type of a temporary that an instruction creates, if it creates one."""
     if value is None:
         return CREATES_NOTHING
     if not isinstance(value, Optional):

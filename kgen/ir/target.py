@@ -28,7 +28,7 @@ class Execution(Enum):
     SERIAL = "one thread"
     #: a thread for each work-group
     THREADS = "threads"
-    #: many work-items for each work-group, which run in step
+    #: many work-items for each work-group, which run in lockstep
     ITEMS = "work-items"
 
 
@@ -110,7 +110,7 @@ class TargetBase(metaclass=_TargetMeta):
     looks_back: ClassVar[bool] = False
     #: Warps multiply matrices, whose elements their lanes hold.
     has_tensor_cores: ClassVar[bool] = False
-    #: The bytes that memory moves at once: a cache line, or a sector of a GPU.
+    #: The bytes of a memory transaction: a cache line, or a sector of a GPU.
     transaction: ClassVar[int] = 64
     #: The first argument of calls is a device's queue.
     runs_in_queue: ClassVar[bool] = False
@@ -147,7 +147,7 @@ class TargetBase(metaclass=_TargetMeta):
 
     @property
     def suits_pocl(self) -> bool:
-        """Tell whether the code avoids what PoCL compiles wrongly."""
+        """Tell whether the code avoids constructs that PoCL miscompiles."""
         return False
 
     @property

@@ -94,7 +94,7 @@ def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = Non
 
 @dataclass(frozen=True)
 class _Slot:
-    """Where a temporary is saved: first the axes of work-items, then its own."""
+    """The slot of a temporary: first the axes of work-items, then its own."""
 
     temporary: TemporaryVariable
     name: str
@@ -111,7 +111,7 @@ class _Slot:
         return bool(self.temporary.address_space == AddressSpace.LOCAL)
 
     def declared(self) -> TemporaryVariable:
-        """Return the slot: neighbouring work-items next to each other, groups far apart."""
+        """Return the slot, in which adjacent work-items are adjacent, and groups are far apart."""
         shape = (*self.counts, *self.temporary.shape)
         elements = range(len(self.tags), len(shape))
         groups = [k for k, tag in enumerate(self.tags) if isinstance(tag, GroupInameTag)]
@@ -140,7 +140,7 @@ class _Loops:
 
 @dataclass(frozen=True)
 class _Move:
-    """An instruction that saves or reloads a temporary, in the launch of some number."""
+    """An instruction that saves or reloads a temporary, in a launch given by number."""
 
     name: str
     launch: int
@@ -168,7 +168,7 @@ class _Saver:
         self.new_id = self.kernel.get_instruction_id_generator()
 
     def treat(self, temporary: TemporaryVariable) -> None:
-        """Add what saves and reloads one temporary, in all launches."""
+        """Add the instructions that save and reload one temporary, in all launches."""
         name = temporary.name
         slot: _Slot | None = None
         for number, flows in enumerate(self.liveness.flows):
@@ -196,7 +196,7 @@ class _Saver:
         return self.kernel.id_to_insn[some].within_inames & self.host_inames
 
     def _reject_moving_axes(self, name: str, number: int) -> None:
-        """Reject work-items that stand for another value of a loop in each launch."""
+        """Reject work-items that represent a different value of a loop in each launch."""
         for insn_id in self._users(name, self.insns[number]):
             inames = self.kernel.id_to_insn[insn_id].within_inames & self.device.axes.keys()
             for iname in sorted(inames):
@@ -314,7 +314,7 @@ class _Saver:
         extents: Mapping[str, Expr],
         tags: Mapping[str, Tag | None],
     ) -> _Loops:
-        """Put together what is known by axis and element, which have *values*."""
+        """Combine the loops over axes and elements, which have *values*."""
         conditions = [
             substitute(condition, values)
             for condition in conditions_in(region, box, self.device.assumptions)
@@ -348,7 +348,7 @@ class _Saver:
         )
 
     def _own_loops(self, slot: _Slot, number: int, region: Set, word: str) -> _Loops:
-        """Take the loops of the instructions that use the temporary, where these are loops."""
+        """Return the loops of the instructions that use the temporary, if axes are loops."""
         kernel, name = self.kernel, slot.temporary.name
         users = self._users(name, self.insns[number])
         own = [kernel.id_to_insn[user].within_inames & kernel.axes.keys() for user in users]
@@ -390,7 +390,7 @@ class _Saver:
         )
 
     def _instructions(self) -> list[InstructionBase]:
-        """Put the moves beside what they are for, and keep all launches apart as they are."""
+        """Insert the moves next to the uses of their temporaries, and preserve all launches."""
         after: dict[str, frozenset[str]] = {}  # what each instruction has to wait for
         before: dict[str, list[InstructionBase]] = {}
         behind: dict[str, list[InstructionBase]] = {}
@@ -431,7 +431,7 @@ class _Saver:
         return frozenset(str(move.insn.id) for move in self.moves if move.launch == number)
 
     def _at_ends(self, ids: list[frozenset[str]]) -> dict[str, frozenset[str]]:
-        """Return what barriers wait for that no launch comes after, at the end of a loop."""
+        """Return the instructions before barriers at the end of a loop, which no launch follows."""
         begun = {name for launch in self.launches for name in launch.barriers}
         return {
             str(insn.id): frozenset[str]().union(

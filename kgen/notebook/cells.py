@@ -19,7 +19,7 @@ from kgen.transforms.storage.declarations import add_dtypes, set_options
 
 __all__ = ["TARGETS", "divide", "kernel_of_cell"]
 
-#: What runs the code, by name; the last four write code only.
+#: The targets, by name; the last four only generate code.
 TARGETS: Mapping[str, type[TargetBase]] = {
     "c": ExecutableCTarget,
     "pyopencl": PyOpenCLTarget,
@@ -30,16 +30,16 @@ TARGETS: Mapping[str, type[TargetBase]] = {
     "c-code": CTarget,
 }
 
-#: How a domain begins; the arguments of calls, such as ``[i]: y[i] = f(...)``, do not.
+#: The start of a domain, as opposed to a sub-array, ``[i]: y[i] = f(...)``.
 _DOMAIN: Final = re.compile(r"(?:\[[^\]]*\]\s*->\s*)?\{")
-#: A line that does, with loops; options of an instruction may stand on a line, too.
+#: A line that starts with a domain and its loops; options of an instruction also have braces.
 _LATE: Final = re.compile(rf"^\s*{_DOMAIN.pattern}\s*\[.*", re.MULTILINE)
 
 
 def divide(cell: str) -> tuple[list[str], str]:
     r"""Return the domains at the beginning of a cell, and the instructions below.
 
-    A domain begins with a brace or with the brackets of its parameters, and may go over lines.
+    A domain begins with a brace or with the brackets of its parameters, and may span lines.
 
     >>> divide("{ [i]:\n    0 <= i < n }\n[n] -> { [j]: 0 <= j < n }\na[i, j] = 1")
     (['{ [i]:\n    0 <= i < n }', '[n] -> { [j]: 0 <= j < n }'], 'a[i, j] = 1')
@@ -61,7 +61,7 @@ def divide(cell: str) -> tuple[list[str], str]:
 
 
 def without_remarks(text: str) -> str:
-    """Leave out empty lines and remarks at the beginning, and the space at the end."""
+    """Strip empty lines and comments at the start, and whitespace at the end."""
     lines = text.rstrip().split("\n")
     while lines and (not lines[0].strip() or lines[0].lstrip().startswith("#")):
         del lines[0]

@@ -64,7 +64,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
-    """Return what reads the line of the magic."""
+    """Return the parser of the magic's line."""
     parser = _Parser(
         prog="%%kgen",
         add_help=False,

@@ -23,7 +23,7 @@ from kgen.statistics.trips import trip_count
 
 __all__ = ["code_html", "kernel_html", "program_html"]
 
-#: Backgrounds of instructions and their lines, those under the mouse darker.
+#: Backgrounds of instructions and their lines, darker under the mouse.
 _STYLE = """
 .kgen-kernel { color: #222; background: #fff; }
 .kgen-kernel summary { font-weight: bold; cursor: pointer; margin-top: 0.5em; }
@@ -36,7 +36,7 @@ _STYLE = """
 
 
 def program_html(program: TranslationUnit) -> str:
-    """Return all kernels of a program; code stands below those that can be called."""
+    """Return all kernels of a program, with the code of those that can be called."""
     return "\n".join(
         kernel_html(
             kernel, lines_or_reason(program, kernel.name) if is_entry(program, kernel) else None
@@ -61,7 +61,7 @@ def lines_or_reason(
 
 
 def kernel_html(kernel: LoopKernel, code: Sequence[CodeLine] | str | None) -> str:
-    """Return a kernel with its *code*; or a text which says why there is none."""
+    """Return a kernel with its *code*, or with the reason why there is none."""
     ids = [str(insn.id) for insn in kernel.instructions]
     head = f"<p><b>{escape(kernel.name)}</b>, {escape(type(kernel.target).__name__)}</p>"
     parts = [
@@ -81,7 +81,7 @@ def kernel_html(kernel: LoopKernel, code: Sequence[CodeLine] | str | None) -> st
 
 
 def linked(content: str, ids: Iterable[str]) -> str:
-    """Return a part of a page in which all that belongs to an instruction lights up together."""
+    """Return a part of a page that highlights everything that belongs to an instruction."""
     name = "k" + hashlib.sha256(content.encode()).hexdigest()[:12]
     rules = "\n".join(
         f'#{name}:has([data-insn~="{insn}"]:hover) [data-insn~="{insn}"] {{ background: #ffe9a8; }}'
@@ -105,7 +105,7 @@ def _loops(kernel: LoopKernel) -> str:
 
 
 def _trips(kernel: LoopKernel, name: str) -> str:
-    """Return how many iterations a loop has, in each of those around it."""
+    """Return the trip count of a loop, in each iteration of the enclosing ones."""
     domain = kernel.home_domain[name]
     around = [
         other
@@ -157,7 +157,7 @@ def _rows(kernel: LoopKernel) -> Iterator[str]:
 
 
 def code_html(lines: Sequence[CodeLine], ids: Sequence[str]) -> str:
-    """Return code in colours; each line knows the instructions *ids* that it is written for."""
+    """Return code in colours; each line refers to the instructions *ids* that it implements."""
     coloured = highlighted_lines("\n".join(line.text for line in lines))
     texts = (_line(text, line, ids) for text, line in zip(coloured, lines, strict=True))
     return "<pre>" + "\n".join(texts) + "</pre>"
@@ -171,7 +171,7 @@ def _line(text: str, line: CodeLine, ids: Sequence[str]) -> str:
 
 
 def owner_of(insn_id: str, ids: Sequence[str]) -> str:
-    """Return the instruction of a user that became another one, whose id begins with its id.
+    """Return the user's instruction from which another one, with a longer id, was derived.
 
     >>> owner_of("insn_j_update", ["insn", "insn_0"])
     'insn'

@@ -1,4 +1,4 @@
-"""The report of a kernel: all that kgen knows about it, as one HTML file."""
+"""The report of a kernel: everything that kgen knows about it, as one HTML file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from kgen.verification import verify
 
 __all__ = ["KernelReport", "report"]
 
-#: The languages of a report, beside that of the kernel's own target.
+#: The languages of a report, in addition to that of the kernel's own target.
 _TARGETS: Mapping[str, Callable[[], TargetBase]] = {
     "C": CTarget,
     "OpenCL": OpenCLTarget,
@@ -89,7 +89,7 @@ def report(
     queue: Any = None,
     entrypoint: str | None = None,
 ) -> KernelReport:
-    """Put all that is known about a kernel on one page of HTML.
+    """Write everything that is known about a kernel on one page of HTML.
 
     The page has the kernel and its code, with highlighting of corresponding lines; the
     schedule; the code for other targets; the output of ``explain``; counts of operations, accesses
@@ -120,7 +120,7 @@ def report(
 
 
 def with_types(kernel: LoopKernel, arguments: Mapping[str, Any]) -> LoopKernel:
-    """Give open arguments the types of what is passed for them."""
+    """Give untyped arguments the types of the passed values."""
     dtypes = {
         arg.name: np.asarray(arguments[arg.name]).dtype
         for arg in kernel.args
@@ -146,7 +146,7 @@ class _Writer:
         self.queue = queue
 
     def parts(self) -> Iterator[str]:
-        """Yield the headings and what stands below them."""
+        """Yield the headings and the contents below them."""
         yield f"<h1>{escape(self.kernel.name)}</h1>"
         yield from self._part("Kernel", self._kernel)
         yield from self._part("Schedule", self._schedule)
@@ -172,7 +172,7 @@ class _Writer:
         return f"{picture_html(found)}<pre>{escape(str(found))}</pre>"
 
     def _codes(self) -> str:
-        """Return the code for other languages, in parts that are closed."""
+        """Return the code for other languages, in collapsed parts."""
         ids = [str(insn.id) for insn in self.kernel.instructions]
         parts = []
         for language, target in _TARGETS.items():
@@ -243,7 +243,7 @@ class _Writer:
 
 
 def _cells(key: Op | MemAccess | Sync) -> tuple[str, str, str]:
-    """Return what is counted, its type, and the unit that does it once."""
+    """Return the counted operation, its type, and the unit that executes it once."""
     match key:
         case Op():
             return str(key.name), _type(key.dtype), str(key.count_granularity or "")
@@ -259,7 +259,7 @@ def _type(dtype: object) -> str:
 
 
 def picture_html(picture: Picture) -> str:
-    """Return a picture as SVG, or nothing where matplotlib is not installed."""
+    """Return a picture as SVG, or nothing if matplotlib is not installed."""
     try:
         load("matplotlib", "plot")
         return picture.svg()

@@ -22,7 +22,7 @@ __all__ = ["advise"]
 
 
 def advise(kernel: LoopKernel, launches: Sequence[LaunchFeedback]) -> tuple[str, ...]:
-    """Return what is worth trying, each thing once, what matters most first."""
+    """Return suggestions, each once, the most important ones first."""
     rules = _ON_DEVICES if _has_axes(kernel) else _ON_HOSTS
     found = [text for rule in rules for launch in launches for text in rule(kernel, launch)]
     return tuple(dict.fromkeys(found))
@@ -49,7 +49,7 @@ def _parallelize(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
 
 
 def _fill_warps(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
-    """Find work-groups that are no whole warps, or too few."""
+    """Find work-groups that do not fill warps, or have too few of them."""
     size = prod(launch.locals)
     gangs = [loop for loop in launch.loops if loop.level == "gang"]
     if gangs and size % WARP_SIZE:
@@ -65,7 +65,7 @@ def _fill_warps(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
 
 
 def _fit_lengths(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
-    """Find loops over lanes whose number of iterations is data."""
+    """Find loops over lanes with data-dependent trip counts."""
     lanes = [loop.iname for loop in launch.loops if loop.level.startswith("vector")]
     for loop in launch.loops:
         if loop.level == "seq" and loop.trips.data and _is_split_with(kernel, loop.iname, lanes):
@@ -78,7 +78,7 @@ def _fit_lengths(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
 
 
 def _is_split_with(kernel: LoopKernel, iname: str, lanes: Iterable[str]) -> bool:
-    """Tell whether a loop and one of the *lanes* run through the same range in turns."""
+    """Tell whether a loop and one of the *lanes* cyclically distribute the same range."""
     home = kernel.home_domain
     params = param_names(kernel.domain_of((iname,)))
     return any(home[lane] == home[iname] or lane in params for lane in lanes)
@@ -114,7 +114,7 @@ def _has_axes(kernel: LoopKernel) -> bool:
 
 
 def _same(kernel: LoopKernel, found: AccessFeedback) -> Access:
-    """Return an access that a feedback is about."""
+    """Return the access that a feedback describes."""
     insns = [kernel.id_to_insn[insn_id] for insn_id in found.insn_ids]
     is_write = found.direction == "store"
     return next(
@@ -133,7 +133,7 @@ def _loop_of_neighbours(kernel: LoopKernel, found: AccessFeedback) -> str | None
 
 
 def _share_loads(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
-    """Find elements that many work-items of a group load in each turn of a loop."""
+    """Find elements that many work-items of a group load in each iteration of a loop."""
     turns = {loop.iname for loop in launch.loops if loop.level == "seq"}
     for found in launch.accesses:
         if found.memory != "global" or found.direction != "load":
@@ -157,7 +157,7 @@ def _share_loads(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
 
 
 def _avoid_bank_conflicts(kernel: LoopKernel, launch: LaunchFeedback) -> Iterator[str]:
-    """Find accesses to shared memory for which a warp goes over the banks more than it must."""
+    """Find accesses to shared memory with bank conflicts."""
     for found in launch.accesses:
         if found.memory != "shared":
             continue

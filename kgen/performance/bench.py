@@ -116,9 +116,9 @@ def place_arguments(
 ) -> dict[str, Any]:
     """Return the arguments of a call with all arrays on the device, so that it copies none.
 
-    Numpy arrays are copied there. Arrays that are read and left out are made up, where *arguments*
-    have all numbers of the kernel: real elements are between -1 and 1, integers from 0 to 19, or,
-    where they are subscripts, below the extents of all arrays. One call is made, for the outputs.
+    Numpy arrays are copied there. Omitted arrays that are read are generated, if *arguments* have
+    all numbers of the kernel: real elements are between -1 and 1, integers from 0 to 19, or, where
+    they are subscripts, below the extents of all arrays. One call is made, for the outputs.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

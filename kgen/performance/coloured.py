@@ -26,7 +26,7 @@ from kgen.performance.feedback import (
 
 __all__ = ["show", "tables"]
 
-#: What is fast, and what is worth a look; others have no colour.
+#: The colours of fast accesses, and of those worth improving; others have none.
 _PATTERNS = {
     "coalesced": "green",
     "contiguous": "green",

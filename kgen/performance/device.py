@@ -33,7 +33,7 @@ class Device:
     local_bandwidth: float | None = None
     item_rate: float | None = None
     flops: Mapping[str, float] = field(default_factory=dict)
-    #: seconds that a call takes which does nothing
+    #: the seconds of a call that does nothing
     overhead: float = 0.0
 
     def to_json(self) -> str:

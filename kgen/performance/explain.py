@@ -107,7 +107,7 @@ def explain(
 
 @dataclass
 class _Collector:
-    """Collects what there is to say about one launch."""
+    """Collects the feedback on one launch."""
 
     given: LoopKernel
     kernel: DeviceKernel
@@ -172,7 +172,7 @@ class _Collector:
     def _loop(
         self, iname: str, level: str, hardware: str | None, inside: tuple[str, ...]
     ) -> LoopFeedback:
-        """Describe a loop of the code; those around it, and work-items, are known in it."""
+        """Describe a loop of the code; the loops around it and work-items are known there."""
         kernel = self.kernel
         insns = kernel.iname_to_insns()
         around = [name for name in (*self.bound, *inside) if insns[iname] <= insns[name]]
@@ -199,7 +199,7 @@ class _Collector:
 
     @cached_property
     def lanes(self) -> LaneFeedback:
-        """What there is to say about loops of lanes."""
+        """The feedback on loops of lanes."""
         return LaneFeedback(self.given, self.kernel, self.function)
 
     def _tag(self, iname: str) -> AxisTag:

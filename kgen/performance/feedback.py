@@ -24,11 +24,11 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class LoopFeedback:
-    """What a loop became.
+    """The implementation of a loop.
 
     ``level`` is ``gang``, ``worker`` or ``vector``, ``seq``, ``unrolled``, ``simd`` (lanes of
-    vectors) or ``host``; ``hardware`` the index of the target that is its variable. ``depth``
-    is how many loops of the code are around it. ``because``: why one that is tagged ``vec``, or is
+    vectors) or ``host``; ``hardware`` the index of the target that is its variable. ``depth`` is
+    the number of enclosing loops in the code. ``because``: why a loop that is tagged ``vec``, or is
     over work-items on the host, is ``seq``.
     """
 
@@ -42,7 +42,7 @@ class LoopFeedback:
 
 @dataclass(frozen=True, kw_only=True)
 class BarrierFeedback:
-    """Where the work-items of a group wait: inside of which loops, for which memory, and why."""
+    """A barrier of a work-group: the loops around it, the memory that it orders, and its reason."""
 
     memory: str
     reason: str
@@ -55,15 +55,14 @@ class BarrierFeedback:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessFeedback:
-    """How an access steps from one work-item, or iteration, to the next.
+    """The pattern of an access, from one work-item or iteration to the next.
 
-    ``along`` is the loop on lane 0; where there are no lanes, the innermost loop around.
-    ``stride`` counts elements; ``None`` where it is no constant. ``pattern`` is ``coalesced``
-    (neighbours; without lanes ``contiguous``), ``uniform`` (the same element), ``strided``,
-    ``gathered`` (by data or beyond what is affine), or ``single`` (in no loop over lanes; without
-    lanes, in no loop). ``length``: how many neighbours are moved at once, as a vector.
-    ``streaming`` says of stores that are to bypass the cache, on the host, whether they do, and
-    why not.
+    ``along`` is the loop on lane 0; without lanes, the innermost enclosing loop. ``stride`` is in
+    elements; ``None`` if it is not constant. ``pattern`` is ``coalesced`` (adjacent elements;
+    without lanes ``contiguous``), ``uniform`` (the same element), ``strided``, ``gathered``
+    (data-dependent or not affine), or ``single`` (in no loop over lanes; without lanes, in no
+    loop). ``length``: the number of adjacent elements that are moved at once, as a vector.
+    ``streaming`` tells whether stores that should bypass the cache on the host do, and if not, why.
     """
 
     array: str
@@ -93,7 +92,7 @@ class AccessFeedback:
 class StorageFeedback:
     """A temporary: ``shared`` by a group, or ``private`` to each work-item, and its bytes.
 
-    ``nbytes`` is ``None`` where its extents are no numbers.
+    ``nbytes`` is ``None`` if its extents are not numbers.
     """
 
     name: str
@@ -117,11 +116,11 @@ class LaunchFeedback:
     storage: tuple[StorageFeedback, ...]
     #: the global barriers between this launch and the one before
     after: tuple[str, ...] = ()
-    #: how the host runs work-groups, where it does
+    #: how the host runs work-groups, if it does
     threads: str | None = None
 
     def loop(self, iname: str) -> LoopFeedback:
-        """Return what became of one loop."""
+        """Return the feedback on one loop."""
         return next(loop for loop in self.loops if loop.iname == iname)
 
     def nbytes(self, memory: str) -> int:
@@ -158,7 +157,7 @@ class Explanation:
         load("kgen.performance.coloured", "rich").show(self, file)
 
     def __rich__(self) -> Any:
-        """Return what rich prints."""
+        """Return the tables that rich prints."""
         return load("kgen.performance.coloured", "rich").tables(self)
 
     def _repr_html_(self) -> str:
@@ -210,7 +209,7 @@ def _report(found: Explanation) -> Iterator[str]:
 
 
 def storage_lines(launch: LaunchFeedback) -> Iterator[str]:
-    """Say how many bytes of each memory a launch takes."""
+    """Describe the bytes of each memory that a launch uses."""
     for memory, title in (("shared", "of a group"), ("private", "of a work-item")):
         items = [item for item in launch.storage if item.memory == memory]
         if items:
@@ -219,7 +218,7 @@ def storage_lines(launch: LaunchFeedback) -> Iterator[str]:
 
 
 def grid_of(launch: LaunchFeedback) -> str:
-    """Say how many groups and work-items a launch has."""
+    """Describe the numbers of groups and work-items of a launch."""
     if not launch.groups and not launch.locals:
         return "one function, called once"
     counts = [to_text(count) for count in launch.groups]
@@ -233,14 +232,14 @@ def grid_of(launch: LaunchFeedback) -> str:
 
 
 def loop_row(loop: LoopFeedback) -> tuple[str, str, str, str, str]:
-    """Return what there is to say about a loop: name, level, index, trips, why."""
+    """Return the columns of a loop: name, level, index, trip count, reason."""
     where = f"/* {loop.hardware} */" if loop.hardware else ""
     because = f"not in lanes: {loop.because}" if loop.because else ""
     return "  " * loop.depth + loop.iname, loop.level, where, str(loop.trips), because
 
 
 def access_row(access: AccessFeedback) -> tuple[str, str, str]:
-    """Return what there is to say about an access: direction, text, pattern."""
+    """Return the columns of an access: direction, text, pattern."""
     return access.direction, access.text, _of_memory(access)
 
 
@@ -249,7 +248,7 @@ def _of_memory(access: AccessFeedback) -> str:
 
 
 def _table(indent: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lay out rows in columns; a column that is empty everywhere takes no room."""
+    """Align rows in columns; empty columns are omitted."""
     lines = [tuple(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

@@ -18,7 +18,7 @@ __all__ = ["LaneFeedback"]
 
 
 class LaneFeedback:
-    """Tells of the loops of one function; *given* is the kernel with the tags of the user."""
+    """Describes the loops of one function; *given* is the kernel with the tags of the user."""
 
     def __init__(self, given: LoopKernel, kernel: DeviceKernel, function: DeviceFunction) -> None:
         self.given = given
@@ -28,11 +28,11 @@ class LaneFeedback:
 
     @cached_property
     def in_lanes(self) -> frozenset[str]:
-        """The loops of the code that compilers are to make vectors of."""
+        """The loops of the code that compilers should vectorize."""
         return frozenset(loop.iname for loop in simd_loops_in(self.function.body))
 
     def why_plain(self, iname: str) -> str | None:
-        """Return why a loop that is to run in lanes, or over work-items, is a plain one."""
+        """Return why a loop that should run in lanes, or over work-items, is a plain loop."""
         kinds = (VectorizeTag, LocalInameTagBase)
         is_meant = iname in self.given.inames and self.given.has_tag(iname, kinds)
         if not (self.kernel.target.has_simd_loops and is_meant) or iname in self.in_lanes:
@@ -52,7 +52,7 @@ class LaneFeedback:
         return f"loops between barriers, {simd} of {len(inner)} in lanes"
 
     def streamed(self, insn_ids: tuple[str, ...]) -> str | None:
-        """Say whether stores that are to bypass the cache do, and why not; else ``None``."""
+        """Describe whether stores that should bypass the cache do, and why not; else ``None``."""
         insns = [self.kernel.id_to_insn[insn_id] for insn_id in insn_ids]
         asked = [insn.id for insn in insns if insn.tags_of_type(UseStreamingStoreTag)]
         if not asked or not self.kernel.target.streams_lanes:
@@ -67,7 +67,7 @@ class LaneFeedback:
         return None if None in reasons else next(iter(reasons), "it is in no loop")
 
     def _refusals(self, insn_id: str) -> Iterator[str | None]:
-        """Give for each innermost loop around an instruction why its lanes do not."""
+        """Yield, for each innermost loop around an instruction, why its lanes do not."""
         for loop in self.loops:
             runs = [run for run in runs_in(loop.body) if run.insn_id == insn_id]
             inside = [node for node in nodes_in(loop.body) if isinstance(node, For)]

@@ -44,7 +44,7 @@ __all__ = ["Roofline", "Work", "find_work", "roofline"]
 #: Operations on floating-point numbers that count as one each, ``madd`` as two.
 _FLOPS = {"add": 1, "mul": 1, "div": 1, "pow": 1, "maxmin": 1, "madd": 2}
 _COMPLEX_FLOPS = {"add": 2, "mul": 6, "div": 11, "pow": 11, "maxmin": 2, "madd": 8}
-#: The most that a kernel achieves of limits that were measured while nothing else ran.
+#: The fraction of the measured limits that a kernel can achieve at best.
 _MOST = 1.25
 
 
@@ -75,11 +75,11 @@ class Roofline:
     launches: int
     occupancy: Occupancy | None
     device: Device
-    #: what each launch needs, as the device's driver or compiler says
+    #: the resources of each launch, as reported by the driver or compiler
     resources: tuple[Resources, ...] = ()
     measured_s: float | None = None
     uncertain: tuple[str, ...] = ()
-    #: seconds that each level takes at the least
+    #: the least seconds of each level
     times_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -217,13 +217,14 @@ def roofline(
     )
 
 
-#: Sums in registers use an element many times, which compilers read once: that is no lower bound.
+#: Sums in registers use an element many times, which compilers read once: this is not a lower
+#: bound.
 _READ_ONCE: Final = "local memory"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a kernel does in one call, and the seconds that each level of a device takes at least.
+    """The work of a kernel in one call, and the least seconds of each level of a device.
 
     ``flops`` are operations by type, ``bytes`` those of the footprint.
     """
@@ -234,7 +235,7 @@ class Work:
 
     @property
     def least_s(self) -> float:
-        """The seconds that it takes at least, whatever compilers keep of local memory."""
+        """The least seconds, even if compilers eliminate accesses to local memory."""
         return max(time for level, time in self.times_s.items() if level != _READ_ONCE)
 
     @property
@@ -244,7 +245,7 @@ class Work:
 
 
 def find_work(program: TranslationUnit, params: Mapping[str, int], device: Device) -> Work:
-    """Count the work of a kernel for the limits of a device; nothing runs, or is compiled.
+    """Count the work of a kernel for the limits of a device, without compiling or running it.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -292,7 +293,7 @@ def _times(
 
 
 class _Numbers:
-    """Evaluates counts, the largest where they are intervals, and keeps the reasons."""
+    """Evaluates counts, with the upper bounds of intervals, and records the reasons."""
 
     def __init__(self, kernel: LoopKernel, params: Mapping[str, int]) -> None:
         self.kernel = kernel

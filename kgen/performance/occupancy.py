@@ -43,9 +43,9 @@ _MULTIPROCESSORS = {
 
 @dataclass(frozen=True)
 class Occupancy:
-    """The warps on a multiprocessor, as a part of those that it has room for.
+    """The warps on a multiprocessor, as a fraction of the maximum.
 
-    ``limit`` is what there is too little of for more: registers, shared memory, groups or warps.
+    ``limit`` is the resource that limits them: registers, shared memory, groups or warps.
     """
 
     fraction: float
@@ -67,10 +67,9 @@ def occupancy_of(
     group_size: int,
     capability: tuple[int, int] = _CAPABILITY,
 ) -> Occupancy:
-    """Calculate the occupancy of a kernel from what a work-item and a group of it need.
+    """Calculate the occupancy of a kernel from the resources of a work-item and a group.
 
-    The device has the compute capability that is given, or one with the limits of the last
-    one before it that is known.
+    The limits are those of the given compute capability, or of the last known one before it.
 
     >>> print(occupancy_of(64, 0, 256))
     50 %, by registers (64 registers, 0 bytes shared, groups of 256)
@@ -95,7 +94,7 @@ def occupancy_of(
 
 
 def find_occupancy(resources: tuple[Resources, ...]) -> Occupancy | None:
-    """Return the least occupancy of several launches; ``None`` where registers are not known."""
+    """Return the least occupancy of several launches; ``None`` if registers are not known."""
     found = [
         occupancy_of(
             needs.registers, needs.local_bytes, needs.group_size, needs.capability or _CAPABILITY
@@ -107,7 +106,7 @@ def find_occupancy(resources: tuple[Resources, ...]) -> Occupancy | None:
 
 
 def find_resources(kernel: LoopKernel, queue: Any = None) -> tuple[Resources, ...]:
-    """Ask what the launches of a kernel need: the driver of an OpenCL *queue*, or CUDA's compiler.
+    """Return the resources of launches, from the driver of an OpenCL *queue* or CUDA's compiler.
 
     Nothing for other targets, without a queue, and without a compiler.
     """
@@ -145,7 +144,7 @@ def find_resources(kernel: LoopKernel, queue: Any = None) -> tuple[Resources, ..
 def _resources(command: tuple[str, ...], source: str, kernel: str) -> dict[str, tuple[int, int]]:
     """Return the registers of a work-item and the shared bytes of a group, by function.
 
-    That is what the assembler says when it is asked to be verbose; it is kept on disk.
+    These are in the verbose output of the assembler, and cached on disk.
     """
     architecture = "sm_{}{}".format(*_CAPABILITY)
     words = (*command, f"-arch={architecture}", "-Xptxas", "-v", "-cubin")

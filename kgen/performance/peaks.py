@@ -136,7 +136,7 @@ def copy_bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) -> f
 
 
 def _item_rate(target: TargetBase, leading: tuple[Any, ...], size: int) -> float:
-    """Return how many work-items copy a number in a second."""
+    """Return the number of work-items per second that copy a number."""
     return size / _seconds_of_copy(_on_axes(_copy(), target), target, leading, size)
 
 
@@ -169,7 +169,7 @@ def _cache_bandwidth(target: TargetBase, leading: tuple[Any, ...], size: int) ->
 
 
 def _local_bandwidth(target: TargetBase, leading: tuple[Any, ...], groups: int) -> float | None:
-    """Return the bytes per second of reading memory that a work-group shares."""
+    """Return the bytes per second of reading local memory."""
     if _is_host(target):
         return None
     groups = max(groups, 1)
@@ -195,7 +195,7 @@ def _local_bandwidth(target: TargetBase, leading: tuple[Any, ...], groups: int) 
 
 
 def _flops(target: TargetBase, leading: tuple[Any, ...], dtype: str, size: int) -> float:
-    """Return how many multiplications and additions there are in a second."""
+    """Return the multiplications and additions per second."""
     steps = 512
     chains = range(_CHAINS)
     lines = ["<> x = a[i] {id=load}"]
@@ -216,7 +216,7 @@ def _flops(target: TargetBase, leading: tuple[Any, ...], dtype: str, size: int) 
 
 
 def _overhead(target: TargetBase, leading: tuple[Any, ...]) -> float:
-    """Return the seconds of a call that does next to nothing."""
+    """Return the seconds of a call that does almost nothing."""
     unit = _on_axes(_fill("float32"), target)
     out = _filled(target, leading, "float32", _GROUP)
     return _quickest(lambda: unit(*leading, out=out))

@@ -14,21 +14,21 @@ from kgen.performance.model import Roofline
 __all__ = ["draw_roof", "figure_of", "plot"]
 
 _MARKERS = "osD^vP*X"
-#: Colours of Okabe and Ito's palette, and styles of lines, for those who see no colours.
+#: Colours of Okabe and Ito's palette, and line styles, for colour-blind readers.
 _ROOFS = (("#0072B2", "-"), ("#009E73", "--"), ("#CC79A7", "-."), ("#56B4E9", ":"))
 
 
 def plot(found: Roofline | Iterable[Roofline], file: str | Path) -> None:
     """Draw the roof of a device and where kernels are below it; write it to *file*.
 
-    The kind of the file follows from its name: ``roofline.png``, ``roofline.svg``... All kernels
+    The format of the file follows from its name: ``roofline.png``, ``roofline.svg``... All kernels
     are on the device of the first one.
     """
     figure_of([found] if isinstance(found, Roofline) else list(found)).savefig(file)
 
 
 def figure_of(rooflines: Sequence[Roofline]) -> Figure:
-    """Draw kernels below the roof: filled where they were timed, else at the predicted rate."""
+    """Draw kernels below the roof: filled if they were timed, else at the predicted rate."""
     device = rooflines[0].device
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()

@@ -43,8 +43,8 @@ def seconds_of(
 def rounds_of(call: Callable[[], Any], *, at_least: float = 0.02, rounds: int = 5) -> list[float]:
     """Return the time of one call, which returns its event first, in each of some rounds.
 
-    In a round there are as many calls in a row as take *at_least* that many seconds, so that
-    what the host does for one goes on while the device runs another.
+    A round has enough consecutive calls to take *at_least* that many seconds, so that the host
+    prepares a call while the device runs another.
     """
 
     def run(number: int) -> float:

@@ -74,7 +74,7 @@ __all__ = [
 FLAGS: Final = ("-std=gnu11", "-fPIC", "-shared")
 LIBRARIES: Final = ("-lm",)
 
-#: With fast-math gcc approximates roots of vectors of float on x86, which takes longer than the
+#: With fast-math, gcc approximates roots of float vectors on x86, which takes longer than the
 #: processors' instructions; quotients stay approximate.
 EXACT_ROOTS: Final = "-mrecip=!vec-sqrt"
 
@@ -193,7 +193,7 @@ class CExecutor(ExecutorBase):
         return launch
 
 
-#: A library that uses OpenMP, of which forked processes ask what it has loaded.
+#: A library that uses OpenMP, through which forked processes find the loaded runtime.
 _threaded: list[ctypes.CDLL] = []
 
 
@@ -270,7 +270,8 @@ class _Complex128(ctypes.Structure):
 def in_float(number: Any) -> float:
     """Return the ``float`` whose lower half has the bits of a ``_Float16``.
 
-    Calling conventions pass both in the same register, of which callees read as much as they need.
+    Calling conventions pass both in the same register, and callees read only the part that they
+    need.
     """
     bits = np.uint32(np.float16(number).view(np.uint16))
     return float(bits.view(np.float32))
@@ -278,7 +279,7 @@ def in_float(number: Any) -> float:
 
 _COMPLEX: Final = {np.dtype(np.complex64): _Complex64, np.dtype(np.complex128): _Complex128}
 
-#: What the quick way to an address does not take.
+#: The exceptions of the fast path to an address.
 _VIEW_REFUSALS: Final = (TypeError, ValueError, BufferError)
 
 #: Pairs of arrays that a wrapper compares one by one; of more, all addresses are sorted.
@@ -379,7 +380,7 @@ class CWrapperBuilder(WrapperBuilder):
         return rest if found is None else any_of([found, rest])
 
     def check_masks(self) -> list[ast.stmt]:
-        """Reject masked arrays; that an array is of numpy's own class is the quick test."""
+        """Reject masked arrays; the fast test is that an array has numpy's own class."""
         plain = self.known("ndarray", np.ndarray)
         arrays = [name(arg.name) for arg in self.host.arrays]
         tests = [compare(call(builtin("type"), array), "is not", plain) for array in arrays]
@@ -430,7 +431,7 @@ class CWrapperBuilder(WrapperBuilder):
 
 
 class _RecordingBuilder(RecordingBuilder, CWrapperBuilder):
-    """Notes calls of functions with their arguments."""
+    """Records calls of functions with their arguments."""
 
     def function(self, launch: Launch) -> Any:
         function = super().function(launch)

@@ -57,7 +57,7 @@ def content_key(*parts: str | bytes) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheUsage:
-    """What is in the folder of a disk cache: entries, their bytes, and the most they may have."""
+    """The contents of a disk cache: the number of entries, their bytes, and the limit."""
 
     folder: str
     entries: int
@@ -73,13 +73,13 @@ class DiskCache:
     two processes that make the same entry publish the same content. Where the folder cannot
     be written, nothing is stored.
 
-    What is in the folder is run, so nobody else may write there: it is made for its user only.
-    A folder, a folder in it or an entry that another user owns, or that others may write, is not
-    used.
+    The contents of the folder are executed, so nobody else may write there: it is created for its
+    user only. A folder, a folder in it or an entry that another user owns, or that others may
+    write, is not used.
 
-    *folder* is by default ``$KGEN_CACHE_DIR``, else the user's cache folder for kgen. The entries
-    have at most ``$KGEN_CACHE_SIZE`` MiB, by default 1024; those that have not been used for the
-    longest time are removed first. A process keeps what it has loaded.
+    *folder* is by default ``$KGEN_CACHE_DIR``, else the user's cache folder for kgen. The maximum
+    size of all entries is ``$KGEN_CACHE_SIZE`` MiB, by default 1024; those that have not been used
+    for the longest time are removed first. A process keeps what it has loaded.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -91,7 +91,7 @@ class DiskCache:
 
     @property
     def folder(self) -> Path:
-        """Where the entries are."""
+        """The folder of the entries."""
         if self._folder is not None:
             return self._folder
         chosen = os.environ.get("KGEN_CACHE_DIR")
@@ -102,7 +102,7 @@ class DiskCache:
         return self.folder / key[:2] / key[2:]
 
     def load(self, key: str) -> bytes | None:
-        """Return the content stored for *key*; ``None`` when there is none that is intact."""
+        """Return the content stored for *key*; ``None`` if there is no intact entry."""
         if not self.enabled:
             return None
         path = self.path_of(key)
@@ -158,7 +158,7 @@ class DiskCache:
         return path
 
     def usage(self) -> CacheUsage:
-        """Return how much is in the folder."""
+        """Return the number of entries, their size, and the limit."""
         sizes = [size for _, size, _ in _entries(self.folder)]
         return CacheUsage(
             folder=str(self.folder), entries=len(sizes), bytes=sum(sizes), limit=size_limit()
@@ -209,7 +209,7 @@ class DiskCache:
 
 
 class _Usage:
-    """How much the entries of a folder have, looked at now and then."""
+    """The total size of the entries of a folder, updated from time to time."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -259,7 +259,7 @@ def _trailer(content: bytes) -> bytes:
 
 
 class InMemoryCache(Protocol):
-    """What :func:`clear_in_mem_caches` empties."""
+    """The caches that :func:`clear_in_mem_caches` clears."""
 
     def clear(self) -> None:
         """Drop all cached objects."""
@@ -276,7 +276,7 @@ class ProcessCaches:
         self.in_memory: WeakSet[InMemoryCache] = WeakSet()
 
 
-#: The one object of the process; everything that uses it takes another in its place.
+#: The shared object of the process; its users also accept another one.
 process_caches: Final = ProcessCaches()
 
 

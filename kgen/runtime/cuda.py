@@ -81,13 +81,13 @@ __all__ = [
 
 EVENT: Final = PREFIX + "event"
 STREAM: Final = PREFIX + "stream"
-#: What a work-item has at most: the CUDA C++ Programming Guide, "Technical Specifications".
+#: The limits of a work-item: the CUDA C++ Programming Guide, "Technical Specifications".
 _REGISTERS_OF_ITEM: Final = 255
 #: A stream that does not wait for the default one, nor that for it.
 _NON_BLOCKING: Final = 1
-#: For how many streams a bound call keeps its launches.
+#: The number of streams for which a bound call caches its launches.
 _STREAMS_OF_LAUNCHER: Final = 16
-#: How other libraries number CUDA's default stream.
+#: The numbers of CUDA's default stream in other libraries.
 _LEGACY_STREAM: Final = 1
 
 
@@ -96,8 +96,8 @@ def executor_for(
 ) -> CudaExecutor:
     """Return the executor of *entrypoint* in the current CUDA context.
 
-    Where there is none, that is from now on the primary context, which PyTorch, CuPy, JAX and numba
-    use, of the device that is theirs now.
+    If there is none, the primary context of the current device, which PyTorch, CuPy, JAX and numba
+    use, becomes current.
     """
     context = _current_context()
     return remember(memo, (entrypoint, context), lambda: CudaExecutor(unit, entrypoint, context))
@@ -376,7 +376,7 @@ def _architecture() -> str:
 
 
 def _reserve(program: LoadedProgram, launch: Launch) -> None:
-    """Let launches have more local memory than declarations may take, or reject that."""
+    """Allow launches to request more local memory than can be declared, or reject that."""
     most = limits_of().local_memory
     if launch.local_memory > most:
         raise CodegenError(
@@ -390,7 +390,7 @@ def _reserve(program: LoadedProgram, launch: Launch) -> None:
 
 
 def _enqueue_with(_used: Any, driver: Any, packed: list[PackedCall], kernel: str) -> None:
-    """Make launches, which use what is kept beside them."""
+    """Make packed launches."""
     enqueue_all(driver, packed, kernel)
 
 
@@ -431,7 +431,7 @@ def _stream_beside(address: int, context: Any) -> Any:
 
 
 def as_array(value: Any, stream: Any = None, allocator: Any = None) -> GPUArray | None:
-    """Return a view of an array of another library on the device; ``None`` of what is none.
+    """Return a view of another library's array on the device; ``None`` for other objects.
 
     :arg stream: the stream in which it is read; ``None`` is the default stream
     :arg allocator: of the view, for arrays that are made like it
@@ -454,7 +454,7 @@ def as_array(value: Any, stream: Any = None, allocator: Any = None) -> GPUArray 
     )
 
 
-#: What allocators of pycuda return.
+#: The result of pycuda's allocators.
 _OWN_MEMORY: Final = (drv.DeviceAllocation, drv.PooledDeviceAllocation)
 
 
@@ -584,7 +584,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
     def refuse_allocation(self) -> list[ast.stmt]:
         """Reject calls that need new memory while their stream is being captured.
 
-        An allocator of the caller may be made for that, but elements of outputs are set by a copy.
+        An allocator of the caller may support that, but elements of outputs are set by a copy.
         """
         optional = self.host.optional_arrays
         missing = any_of(self.is_none(arg.name) for arg in optional)
@@ -680,7 +680,7 @@ class CudaWrapperBuilder(DeviceWrapperBuilder):
 
 
 class _RecordingBuilder(RecordingBuilder, CudaWrapperBuilder):
-    """Notes launches with their parameters as the driver takes them."""
+    """Records launches with their parameters in the driver's format."""
 
     def function(self, launch: Launch) -> Callable[..., Any]:
         return self._noting(super().function(launch))

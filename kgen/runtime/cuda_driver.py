@@ -39,13 +39,13 @@ _DYNAMIC_LOCAL_MEMORY: Final = 8
 _COOPERATIVE: Final = 2
 #: ``CUdevice_attribute``
 _MULTIPROCESSORS: Final = 16
-#: ``CUstreamCaptureMode``: what this thread does breaks no capture.
+#: ``CUstreamCaptureMode``: calls of this thread do not invalidate a capture.
 _RELAXED: Final = 2
-#: Errors of calls that a stream that is being captured does not allow.
+#: Errors of calls that are not allowed while a stream is captured.
 _OF_CAPTURE: Final = range(900, 909)
 
 
-#: A function of the driver, its four arguments, and what keeps what these are addresses of.
+#: A function of the driver, its four arguments, and the owner of the memory that they point to.
 PackedCall = tuple[Any, int, int, int, int | None, Any]
 
 
@@ -53,7 +53,7 @@ PackedCall = tuple[Any, int, int, int, int | None, Any]
 def load_driver() -> Any:
     """Return the functions of CUDA's driver."""
     driver = ctypes.CDLL(cuda_library())
-    # numbers are taken as they are: a launch makes no object for each of its arguments
+    # numbers are passed without conversion: a launch creates no object for each argument
     driver.cuLaunchKernelEx.argtypes = [ctypes.c_void_p] * 4
     driver.cuGraphLaunch.argtypes = [ctypes.c_void_p] * 2
     driver.cuMemsetD8Async.argtypes = [
@@ -117,7 +117,7 @@ class LoadedProgram:
         return found.value or 0
 
     def work_items(self, name: str) -> int:
-        """Return how many work-items of a function a group may have."""
+        """Return the maximum number of work-items of a function in a group."""
         number = ctypes.c_int()
         function = ctypes.c_void_p(self.function(name))
         error = self.driver.cuFuncGetAttribute(ctypes.byref(number), _MAX_WORK_ITEMS, function)
@@ -125,7 +125,7 @@ class LoadedProgram:
         return number.value
 
     def reserve(self, name: str, n_bytes: int) -> None:
-        """Let launches of a function ask for so much local memory."""
+        """Allow launches of a function to request local memory."""
         function = ctypes.c_void_p(self.function(name))
         error = self.driver.cuFuncSetAttribute(function, _DYNAMIC_LOCAL_MEMORY, n_bytes)
         check(self.driver, "cuFuncSetAttribute", error, kernel=name)
@@ -169,7 +169,7 @@ class LoadedFunction:
     """Launches a function of a program: ``function((4, 1, 1), stream, address, 1.5)``.
 
     The streams are addresses, and *types* those of the parameters: ``None`` is a pointer, and a
-    complex number is passed as two real ones. What a launch needs is one piece of memory: its
+    complex number is passed as two real ones. The data of a launch are one piece of memory: its
     ``CUlaunchConfig``, the addresses of parameters, and these.
     """
 
@@ -192,7 +192,7 @@ class LoadedFunction:
         self._most = 0 if launch.is_cooperative else min(LIMITS.groups)
 
     def pack(self, grid: Sequence[int], stream: int, *parameters: Any) -> PackedCall:
-        """Return a launch in a stream, for many times."""
+        """Return a launch in a stream, to be repeated."""
         memory = self._memory()
         start = ctypes.addressof(memory)
         self._struct.pack_into(
@@ -246,13 +246,13 @@ class LoadedFunction:
 
     @cached_property
     def n_fitting(self) -> int:
-        """How many work-groups run at once."""
+        """The number of work-groups that run concurrently."""
         n_items = math.prod(self._block)
         return self.program.fitting_groups(self.launch.function, n_items, self.launch.local_memory)
 
 
 class Zeroing:
-    """Sets memory to zero, as if that were a launch: ``zeroing((n_bytes,), stream, address)``."""
+    """Sets memory to zero, like a launch: ``zeroing((n_bytes,), stream, address)``."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
@@ -267,7 +267,7 @@ class Zeroing:
         return self._enqueue, int(memory), 0, n_bytes, stream, memory
 
     def __call__(self, grid: Sequence[int], stream: int, memory: Any) -> None:
-        """Let the device do it."""
+        """Set the memory in a stream."""
         error = self._enqueue(int(memory), 0, grid[0], stream)
         if error:
             check(self.driver, "cuMemsetD8Async", error)

@@ -13,7 +13,7 @@ from kgen.runtime.cuda_driver import check
 
 __all__ = ["CudaGraph", "GraphMaker"]
 
-#: ``CUstreamCaptureMode``: what other threads do meanwhile does not matter.
+#: ``CUstreamCaptureMode``: calls of other threads do not affect the capture.
 _RELAXED: Final = 2
 
 

@@ -78,8 +78,8 @@ class CudaMemory:
 def cuda_memory(value: Any, stream: int) -> CudaMemory | None:
     """Return the CUDA memory of an array of another library; ``None`` if it has none.
 
-    Those are objects with ``__cuda_array_interface__``, and with DLPack's methods, which are asked
-    for data that are complete in *stream*.
+    Such arrays have ``__cuda_array_interface__``, or DLPack's methods; of these, data that are
+    complete in *stream* are requested.
     """
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
@@ -99,7 +99,7 @@ def cuda_memory(value: Any, stream: int) -> CudaMemory | None:
 
 
 def _numpy_type(value: Any, typestr: str) -> np.dtype[Any]:
-    """Return the type of elements: numpy itself has no bfloat16, whose numbers are bytes there."""
+    """Return the type of elements: numpy has no bfloat16, whose elements are raw bytes there."""
     dtype = np.dtype(typestr)
     is_bfloat16 = dtype.kind == "V" and str(getattr(value, "dtype", "")).endswith(BFLOAT16)
     return read_type(BFLOAT16, "an array").numpy_dtype if is_bfloat16 else dtype

@@ -119,7 +119,7 @@ def code_of(caches: ProcessCaches) -> GeneratedCode:
 
 
 def _structure_names(unit: TranslationUnit, dtypes: Mapping[str, np.dtype[Any]]) -> str:
-    """Return the names that the target has for structures: a registry of the process has some."""
+    """Return the target's names of structures, some of which are in a registry of the process."""
     arrays = (a for k in unit.kernels() for a in (*k.args, *k.temporary_variables.values()))
     declared = (array.dtype.numpy_dtype for array in arrays if isinstance(array.dtype, NumpyType))
     return canonical(

@@ -34,7 +34,7 @@ __all__ = ["Compiler", "Installation", "Missing", "Package", "command_for", "fin
 #: The extras of kgen that users of it install.
 _EXTRAS = ("opencl", "cuda", "nvcc", "plot")
 
-#: What installs a C compiler, OpenMP and drivers, by the program that does it.
+#: The commands that install a C compiler, OpenMP and drivers, by package manager.
 _INSTALLERS = {
     "apt-get": {
         "c": "apt-get install gcc libc6-dev",
@@ -82,7 +82,7 @@ class Package:
     """A package that kgen needs, or that an extra of kgen brings."""
 
     name: str
-    #: the versions that will do, such as ``>=2025.1``
+    #: the supported versions, such as ``>=2025.1``
     needs: str
     #: the installed version, ``None`` if there is none
     version: str | None
@@ -126,7 +126,7 @@ class Missing:
 
 @dataclass(frozen=True, kw_only=True)
 class Installation:
-    """What :func:`find_installation` finds."""
+    """The result of :func:`find_installation`."""
 
     kgen: str
     python: str
@@ -141,7 +141,7 @@ class Installation:
 
     @property
     def runs_on_host(self) -> bool:
-        """Whether nothing is missing that kernels on the host need."""
+        """Whether kernels can run on the host."""
         return not any(item.is_required for item in self.missing)
 
 

@@ -11,7 +11,7 @@ from kgen.host.program import HostProgram
 
 __all__ = ["Extent", "extent_on_host", "reject_overlap", "reject_shared_elements", "shared_pair"]
 
-#: Steps that the search for a common element may take, before bounds have to do.
+#: The maximum steps of the search for a common element; after these, bounds decide.
 _MAX_WORK: Any = 1000
 
 #: How many elements are searched for two at one address.

@@ -53,7 +53,7 @@ _OPERATORS: Mapping[str, type[ast.cmpop]] = {
 #: The prefix of all names in a function other than arguments of a kernel.
 PREFIX: Final = "_kg_"
 
-#: What functions use of Python's own; by other names, since an argument may be called ``len``.
+#: Python's builtins in functions; they have other names, since an argument may be called ``len``.
 _BUILTINS: Final = {
     PREFIX + function.__name__: function
     for function in (

@@ -29,7 +29,7 @@ _LARGEST: Final = int(float_info.max)
 class CallChecker:
     """Checks arguments against a host program, and raises errors that explain what is wrong.
 
-    The quick checks of a wrapper only find that something is; this looks for it.
+    The fast checks of a wrapper only detect that something is wrong; this finds what it is.
     """
 
     def __init__(self, host: HostProgram) -> None:
@@ -367,7 +367,7 @@ def _wider(arg: ArgumentInfo, dtype: str) -> str:
 
 
 def reject_read_only(reject: Callable[..., Any], argument: str) -> None:
-    """Reject an array that the kernel writes, and may not."""
+    """Reject a read-only array that the kernel writes."""
     reject(
         f"argument '{argument}' is read-only, and the kernel writes it",
         hint=f"pass {argument}.copy()",

@@ -10,10 +10,10 @@ __all__ = ["Resources", "read_assembler"]
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What one launch needs: registers and private bytes of a work-item, local ones of a group.
+    """The resources of a launch: registers and private bytes of a work-item, local bytes.
 
-    ``largest_group`` and ``multiple`` are the work-items that a group of this kernel may have, and
-    should have a multiple of. ``None`` is unknown.
+    ``largest_group`` is the maximum number of work-items in a group of this kernel; their number
+    should be a multiple of ``multiple``. ``None`` is unknown.
     """
 
     function: str
@@ -41,7 +41,7 @@ class Resources:
 def read_assembler(log: str) -> dict[str, tuple[int, int]]:
     """Return registers of a work-item and bytes that a group shares, by function.
 
-    That is what NVIDIA's assembler says when it is asked to be verbose.
+    These are in the verbose output of NVIDIA's assembler.
 
     >>> read_assembler('''
     ... ptxas info    : Compiling entry function 'axpy' for 'sm_90'

@@ -16,11 +16,11 @@ __all__ = ["evaluated", "random_data", "values_of"]
 
 
 def random_data(module: Module, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the value arguments of a call and random contents for every array, the same each time.
+    """Generate the value arguments of a call and random contents for every array, always the same.
 
     Real numbers are between -1 and 1, integers from 0 to 19; those that are subscripts, or bounds
-    of loops, are subscripts of the shortest axis of all arrays. Raises :class:`InvocationError`
-    where *parameters* lack a value argument.
+    of loops, are subscripts of the shortest axis of all arrays. Raises :class:`InvocationError` if
+    *parameters* lack a value argument.
     """
     data = values_of(module, parameters)
     rng = np.random.default_rng(17)

@@ -17,9 +17,9 @@ from kgen.targets.c import ExecutableCTarget
 
 __all__ = ["DeviceSchedules", "per_device"]
 
-#: Which devices are meant: a word of :data:`DEVICE_TYPES`, or a test.
+#: A selector of devices: a word of :data:`DEVICE_TYPES`, or a test.
 DeviceTest: TypeAlias = str | Callable[[RunningOn], bool]
-#: Makes the program for a device of the general one.
+#: Schedules the general program for a device.
 Scheduler: TypeAlias = Callable[[TranslationUnit], TranslationUnit]
 
 
@@ -43,7 +43,7 @@ class DeviceSchedules:
         return self.for_call(*args)(*args, **kwargs)
 
     def __getitem__(self, device: DeviceTest) -> TranslationUnit:
-        """Return the program with the schedule of an entry of the table, on whatever device."""
+        """Return the program with the schedule of an entry of the table, for any device."""
         for k, (test, _) in enumerate(self.table):
             if test == device:
                 return self._scheduled(k, self.program.target)

@@ -14,8 +14,9 @@ __all__ = ["copy_layout", "empty_aligned", "empty_strided", "extent_in_bytes", "
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
-#: ``addressof(view(a))`` is a fifth of the time of ``a.ctypes.data``. It works for arrays that
-#: are contiguous in C's order and writable; a view of no bytes, so that empty ones are as well.
+#: ``addressof(view(a))`` is a fifth of the time of ``a.ctypes.data``. It works for arrays that are
+#: contiguous in C's order and writable; the view has no bytes, so that it also works for empty
+#: arrays.
 view: Final[Callable[[Any], Any]] = (ctypes.c_char * 0).from_buffer
 
 #: The bytes of a cache line, also the size of the longest vectors.
@@ -38,7 +39,7 @@ def extent_in_bytes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: 
 
 
 def _ends(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    """Return how far the first and last elements in memory are from element 0, in bytes."""
+    """Return the offsets of the first and last elements in memory from element 0, in bytes."""
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps)
 
@@ -85,7 +86,7 @@ def empty_strided(
 ) -> np.ndarray[Any, Any]:
     """Return a new array of the given layout, filled if a value is given; strides are in bytes.
 
-    The first byte of its memory is the first one of a line of the cache.
+    Its memory is aligned to a cache line.
     """
     low, _ = _ends(shape, strides)
     n_bytes = extent_in_bytes(shape, strides, dtype.itemsize)

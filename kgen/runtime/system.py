@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 IS_POSIX: Final = os.name == "posix"
-#: Where Homebrew (on Apple's and on Intel's processors) and MacPorts keep LLVM's OpenMP.
+#: The folders of LLVM's OpenMP in Homebrew (on Apple's and on Intel's processors) and MacPorts.
 _LIBOMP: Final = (
     ("/opt/homebrew/opt/libomp/include", "/opt/homebrew/opt/libomp/lib"),
     ("/usr/local/opt/libomp/include", "/usr/local/opt/libomp/lib"),
@@ -44,7 +44,7 @@ _LIBOMP: Final = (
 
 
 def library_suffix(system: str = sys.platform) -> str:
-    """Return how the names of shared libraries end.
+    """Return the suffix of shared libraries.
 
     >>> library_suffix("linux"), library_suffix("darwin"), library_suffix("win32")
     ('.so', '.dylib', '.dll')
@@ -55,7 +55,7 @@ def library_suffix(system: str = sys.platform) -> str:
 def openmp_choices(
     system: str = sys.platform, places: Sequence[tuple[str, str]] = _LIBOMP
 ) -> list[tuple[str, ...]]:
-    """Return lists of flags for OpenMP; the first one that a compiler knows is to be taken.
+    """Return lists of flags for OpenMP; the first one that a compiler supports applies.
 
     Apple's clang has OpenMP in its preprocessor alone, and the library comes from elsewhere:
     *places* are the folders of its header and of itself.
@@ -86,7 +86,7 @@ def cuda_library(system: str = sys.platform) -> str:
 
 
 def is_administrator(*, posix: bool = IS_POSIX) -> bool:
-    """Tell whether this process may install packages of the system: Windows asks when it is time.
+    """Tell whether this process may install packages of the system; Windows asks later.
 
     >>> is_administrator(posix=False)
     True
@@ -104,7 +104,7 @@ def words_of(command: str, *, posix: bool = IS_POSIX) -> list[str]:
 
 
 def loadable(library: Path, *, posix: bool = IS_POSIX) -> str:
-    """Return the name by which a library is loaded: Windows adds ``.dll`` where there is no dot.
+    """Return the name by which a library is loaded: Windows adds ``.dll`` if there is no dot.
 
     >>> loadable(Path("ab"), posix=True), loadable(Path("ab"), posix=False)
     ('ab', 'ab.')
@@ -175,7 +175,7 @@ def lock(handle: int, *, shared: bool = False) -> None:
 
 @lru_cache(maxsize=2)
 def processor(system: str = sys.platform) -> str:
-    """Describe the processor: code for the native one runs on no lesser one."""
+    """Describe the processor: native code may not run on an older one."""
     try:
         if system == "darwin":
             words = ["sysctl", "-n", "machdep.cpu.brand_string"]

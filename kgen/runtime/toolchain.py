@@ -89,7 +89,7 @@ def compiler_version(command: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=8)
 def openmp_flags(compiler: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the flags with which a C compiler knows OpenMP and finds its library, if it does."""
+    """Return the flags for OpenMP of a C compiler that supports it and finds its library."""
     choices = openmp_choices()
     return next((flags for flags in choices if knows(compiler, flags, _WITH_OPENMP)), None)
 
@@ -98,7 +98,7 @@ def openmp_flags(compiler: tuple[str, ...]) -> tuple[str, ...] | None:
 def knows(
     compiler: tuple[str, ...], flags: tuple[str, ...], code: str = "int f(void) { return 0; }\n"
 ) -> bool:
-    """Tell whether a C compiler makes a library of *code* with some flags."""
+    """Tell whether a C compiler can build a library from *code* with some flags."""
     with temporary_folder() as folder:
         path = folder / "f.c"
         with _writing(None):
@@ -113,8 +113,8 @@ def run_compiler(
 ) -> subprocess.CompletedProcess[str]:
     """Run a compiler; if that is interrupted, end it and all processes that it has started.
 
-    They are a process group of their own: a Ctrl-C of the terminal does not reach them, and
-    those of a compiler driver do not outlive it. Their temporary files are in *folder*.
+    They form a separate process group: a Ctrl-C of the terminal does not reach them, and processes
+    of a compiler driver do not outlive it. Their temporary files are in *folder*.
     """
     environment = {**os.environ, **({} if folder is None else folder_variables(folder))}
     process: subprocess.Popen[str] | None = None
@@ -211,7 +211,7 @@ def keep_source(source: str, name: str, kernel: str) -> Path:
 def temporary_folder(kernel: str | None = None) -> Iterator[Path]:
     """Create a folder for a compiler, and remove it at the end of the block."""
     with _writing(kernel):
-        # Windows removes no library that is loaded
+        # Windows does not remove loaded libraries
         made = tempfile.TemporaryDirectory(prefix="kgen-", ignore_cleanup_errors=True)
     with made as folder:
         yield Path(folder)
@@ -219,7 +219,7 @@ def temporary_folder(kernel: str | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _writing(kernel: str | None) -> Iterator[None]:
-    """Raise a :class:`CompilationError` where temporary files cannot be written."""
+    """Raise a :class:`CompilationError` if temporary files cannot be written."""
     try:
         yield
     except OSError as error:

@@ -27,10 +27,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Transfers:
-    """How arrays get to a device and back.
+    """The functions that copy arrays to a device and back.
 
-    ``download`` fills the numpy array that it gets, or makes one. ``wait`` returns when an
-    event has happened.
+    ``download`` fills the numpy array that it gets, or creates one. ``wait`` waits for an event.
     """
 
     array_class: type
@@ -52,8 +51,8 @@ def call_through_host(
 ) -> Any:
     """Copy numpy arrays to the device, *invoke*, and copy what was written back.
 
-    An output that is passed is copied to the device as well: the kernel may leave a part of
-    it as it is.
+    An output that is passed is copied to the device as well: the kernel may write only a part of
+    it.
     """
     reject = CallChecker(host).reject
     given = {arg.name: arguments[arg.name] for arg in host.arrays}
@@ -110,14 +109,14 @@ def _reject_wrong(
 class DeviceWrapperBuilder(WrapperBuilder):
     """Builds wrappers that launch kernels on arrays of a device, or copy numpy arrays to it."""
 
-    #: make memory and arrays on the device: called with the positional arguments of a call, the
-    #: allocator, and a number of bytes or a layout
+    #: functions that create memory and arrays on the device, given the positional arguments of a
+    #: call, the allocator, and a number of bytes or a layout
     new_memory: ClassVar[Callable[..., Any]]
     new_array: ClassVar[Callable[..., Any]]
 
     @staticmethod
     def transfers(allocator: Any, *positional: Any) -> Transfers:
-        """Return how arrays get to the device of a call and back."""
+        """Return the functions that copy arrays to the device of a call and back."""
         raise NotImplementedError
 
     @property

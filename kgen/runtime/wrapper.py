@@ -69,7 +69,7 @@ UNKNOWN = PREFIX + "unknown"
 ENTRIES = PREFIX + "entries"
 
 
-#: The Python type of a number that numpy gives a type, by that.
+#: The Python type of numbers, by the type that numpy gives them.
 _PYTHON_NUMBERS: Final[dict[str, type[Any]]] = {
     "bool": bool,
     "int64": int,
@@ -132,7 +132,7 @@ class WrapperBuilder:
         self.recover = recover
 
     def check_names(self) -> None:
-        """Reject names that the wrapper has for other things."""
+        """Reject names that the wrapper uses itself."""
         for text in self.host.host_variables:
             if text in (*self.positional, *self.optional) or text.startswith(PREFIX):
                 raise InvocationError(
@@ -294,7 +294,7 @@ class WrapperBuilder:
         return body
 
     def has_other_type(self, arg: ArgumentInfo) -> ast.expr:
-        """``a.dtype is not T and a.dtype != T``: the first is quick, and mostly right."""
+        """``a.dtype is not T and a.dtype != T``: the first test is fast, and usually suffices."""
         mine = attribute(name(arg.name), "dtype")
         wanted = self.dtype(arg.dtype)
         return all_of([compare(mine, "is not", wanted), compare(mine, "!=", wanted)])

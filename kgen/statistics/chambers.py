@@ -10,7 +10,7 @@ from kgen.statistics.quasi import Poly, add, times
 
 __all__ = ["Chambers", "TooManyPieces", "added", "multiplied"]
 
-#: More chambers than this are not worth an exact formula.
+#: The maximum number of chambers of an exact formula.
 MAX_CHAMBERS = 200
 
 
@@ -18,7 +18,7 @@ class TooManyPieces(Exception):
     """Ends a calculation whose exact result would have too many pieces."""
 
 
-#: Sets of parameters with the polynomial that holds in each; zero elsewhere.
+#: Sets of parameters, with the polynomial that is valid in each; zero elsewhere.
 Chambers: TypeAlias = list[tuple[Set, Poly]]
 
 
@@ -52,7 +52,7 @@ def multiplied(left: Chambers, right: Chambers) -> Chambers:
 
 
 def _joined(chambers: Iterable[tuple[Set, Poly]]) -> Chambers:
-    """Make one chamber of those with equal polynomials, none of those with zero."""
+    """Unite the chambers with equal polynomials, and drop those with zero."""
     by_poly: dict[frozenset[object], tuple[Set, Poly]] = {}
     for domain, poly in chambers:
         if poly:

@@ -2,7 +2,8 @@
 
 The set is cut into disjoint pieces; in each, one dimension after the other is summed over: its
 bounds split the piece into regions with one lower and one upper bound, over which a polynomial
-has a closed sum (Faulhaber). Floors of summed variables go away by stepping through a period.
+has a closed sum (Faulhaber). Floors of summed variables are eliminated by stepping through a
+period.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ __all__ = ["count", "zero_count"]
 #: Marks, in the key of a condition, whether it is an equality.
 IS_ZERO = -2
 
-#: More regions than this are not worth an exact formula: an interval is given instead.
+#: The maximum number of regions of an exact formula; with more, the count is an interval.
 MAX_REGIONS = 4000
 
 
@@ -68,16 +69,16 @@ def count(
 ) -> isl.PwQPolynomial | Interval:
     """Return the number of points of a set as a function of its parameters.
 
-    ``count(points)`` holds for all of them, ``count(kernel, points)`` for those that the
+    ``count(points)`` is valid for all parameters, ``count(kernel, points)`` for those that the
     assumptions of the kernel allow.
 
     ::
 
         [n] -> { [i, j] : 0 <= i <= j < n }    gives    [n] -> { (1/2 * n + 1/2 * n^2) : n > 0 }
 
-    The answer is an :class:`islpy.PwQPolynomial`, exact for every value of the parameters. Where
-    the exact one would take too long, it is an :class:`Interval` between two of them, which says
-    why. ``islpy.Set`` and ``islpy.BasicSet`` will do.
+    The answer is an :class:`islpy.PwQPolynomial`, exact for every value of the parameters. If the
+    exact count would take too long, it is an :class:`Interval` between two of them, with the
+    reason. *points* is an ``islpy.Set`` or an ``islpy.BasicSet``.
 
     Raises :class:`KernelError` for a set with infinitely many points.
     """
@@ -95,7 +96,7 @@ def count(
 
 
 def _count_exactly(points: Set) -> isl.PwQPolynomial | None:
-    """Return the number of points; ``None`` where the formula would have too many pieces."""
+    """Return the number of points; ``None`` if the formula would have too many pieces."""
     points = points.coalesce().compute_divs()
     if points.n_basic_set() > 1:
         points = points.make_disjoint().compute_divs()
@@ -113,7 +114,7 @@ def zero_count(space: isl.Space) -> isl.PwQPolynomial:
 
 @dataclass
 class _Bounds:
-    """The bounds of one dimension: ``lows/a <= x``, ``x <= highs/b``; and what else holds."""
+    """The bounds of one dimension, ``lows/a <= x`` and ``x <= highs/b``, and other conditions."""
 
     lows: list[tuple[Form, int]]
     highs: list[tuple[Form, int]]
@@ -122,8 +123,8 @@ class _Bounds:
     def where(self, k: int, m: int) -> tuple[Form, ...] | None:
         """Return when lower bound *k* is the largest and upper bound *m* the least.
 
-        Of equal ones it is the first; there may also be room for just no integer between them.
-        ``None`` where that never is.
+        The first of equal ones counts; there may be no integer between the two. ``None`` if this is
+        never so.
         """
         (low, a), (high, b) = self.lows[k], self.highs[m]
         forms = [*self.others, plus(scaled(high, a), low, -b)]
@@ -167,7 +168,7 @@ class _Counter:
         return result
 
     def total(self, counts: Iterable[Chambers]) -> isl.PwQPolynomial:
-        """Add counts up, and write the sum as isl does."""
+        """Return the sum of counts, in isl's form."""
         chambers = added([piece for chambers in counts for piece in chambers])
         result = zero_count(self.space)
         for domain, poly in chambers:
@@ -223,7 +224,7 @@ class _Counter:
                     yield Part(region, poly)
 
     def _choose(self, part: Part) -> tuple[int, _Bounds]:
-        """Choose the dimension whose sum makes the fewest regions and floors."""
+        """Choose the dimension whose sum has the fewest regions and floors."""
         best: tuple[tuple[int, int, int], int, _Bounds] | None = None
         for variable in part.region.dims:
             bounds = _Bounds([], [], [])
@@ -253,7 +254,7 @@ class _Counter:
     def _stepped(
         self, part: Part, variable: int, period: int, emptiness: Emptiness, basic: isl.BasicSet
     ) -> list[Part]:
-        """Replace a variable by ``period*steps + k`` for each k, which frees floors of it."""
+        """Replace a variable by ``period*steps + k`` for each k, to remove it from floors."""
         result: list[Part] = []
         for k in range(period):
             value = {variable: period, ONE: k} if k else {variable: period}
@@ -271,7 +272,7 @@ class _Counter:
     # -- back to isl ----------------------------------------------------------------------
 
     def _merged(self, parts: list[Part]) -> Chambers:
-        """Make one of all parts with the same conditions; they may overlap."""
+        """Add up the parts with the same conditions; they may overlap."""
         polys: dict[frozenset[frozenset[tuple[int, int]]], tuple[Polyhedron, Poly]] = {}
         for part in parts:
             region = part.region
@@ -331,7 +332,7 @@ def _infinite(basic: isl.BasicSet) -> KernelError:
 
 
 def _hull(points: Set) -> Interval:
-    """Return the bounds of a count: one where there is a point, and the box around all."""
+    """Return the bounds of a count: 1 if there is a point, and the size of the bounding box."""
     space = points.get_space().params()
     one = isl.PwQPolynomial.from_qpolynomial(isl.QPolynomial.one_on_domain(space))
     high = one.intersect_domain(points.params())

@@ -33,10 +33,10 @@ Self_ = TypeVar("Self_", bound="ToCountMap")
 
 @dataclass(frozen=True)
 class Keys:
-    """What the keys of a map can be: what is asked about others is an error, and not 0.
+    """The possible keys of a map: a query for other keys is an error, and not 0.
 
-    *kind* is their class, *fields* are those that tell them apart, and *names* are the values
-    that fields can have in the kernel, where these are a matter of the kernel.
+    *kind* is their class, *fields* are those that distinguish them, and *names* are the possible
+    values of fields, for fields whose values depend on the kernel.
     """
 
     kind: type[Any]
@@ -45,19 +45,19 @@ class Keys:
 
     @classmethod
     def of(cls, kind: type[Any], **names: Iterable[str]) -> Keys:
-        """Describe keys that all fields of *kind* tell apart."""
+        """Describe keys that are distinguished by all fields of *kind*."""
         fields = tuple(field.name for field in dataclasses.fields(kind))
         return cls(kind, fields, {field: frozenset(known) for field, known in names.items()})
 
     @classmethod
     def found_in(cls, keys: Iterable[Any]) -> Keys | None:
-        """Describe keys by themselves; ``None`` where they are not of one kind."""
+        """Describe given keys; ``None`` if they are of different kinds."""
         kinds = {type(key) for key in keys}
         kind = kinds.pop() if len(kinds) == 1 else None
         return cls.of(kind) if kind in (Op, MemAccess, Sync) else None
 
     def joined(self, other: Keys | None) -> Keys | None:
-        """Describe the keys of two maps together."""
+        """Describe the keys of two maps."""
         if other is None or other.kind is not self.kind:
             return None
         fields = tuple(field for field in self.fields if field in other.fields)
@@ -68,7 +68,7 @@ class Keys:
         return Keys(self.kind, fields, names)
 
     def check_fields(self, names: Iterable[Any]) -> None:
-        """Reject fields that the keys do not have, or that a map was grouped without."""
+        """Reject fields that the keys lack, or that were dropped by grouping."""
         of_kind = [field.name for field in dataclasses.fields(self.kind)]
         for name in names:
             if name not in of_kind:
@@ -83,7 +83,7 @@ class Keys:
                 )
 
     def value(self, field: str, value: Any) -> Any:
-        """Return a value of a field as keys have it; reject what no key can have."""
+        """Return a value of a field in its normal form; reject values that no key can have."""
         normal = getattr(self.kind(**{field: value}), field)
         known = self.names.get(field)
         if isinstance(normal, str) and known is not None and normal not in known:

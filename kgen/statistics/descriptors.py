@@ -46,7 +46,7 @@ SYNC_KINDS = ("barrier_local", "barrier_global", "kernel_launch")
 
 
 def _check_name(key: Any, field: str, known: Iterable[str] | None = None) -> None:
-    """Reject a field that is no text, or not among the *known* ones; ``None`` is not set."""
+    """Reject a field that is not text, or not among the *known* values; ``None`` is allowed."""
     value, kind = getattr(key, field), type(key).__name__
     if value is None:
         return

@@ -70,7 +70,7 @@ def gather_access_footprint_bytes(
     ignore_uncountable: bool = False,
     entrypoint: str | None = None,
 ) -> dict[tuple[str, str], Count]:
-    """Return how many bytes of each array a kernel reads and writes, each element once.
+    """Return the bytes of each array that a kernel reads and writes; each element counts once.
 
     >>> import numpy as np
     >>> import kgen as lp

@@ -52,7 +52,7 @@ class Interval:
 
 
 def value_of(count: Any, values: Mapping[str, int]) -> Any:
-    """Return what *count* is for these parameters; those that it does not depend on need no value.
+    """Return the value of *count* for these parameters; unused ones need no value.
 
     Raises :class:`KeyError` for a parameter that has none.
 

@@ -78,7 +78,7 @@ def get_mem_access_map(
 
 
 def memory_of(kernel: LoopKernel, name: str) -> str | None:
-    """Return ``global`` or ``local``; ``None`` for what a work-item has in registers."""
+    """Return ``global`` or ``local``; ``None`` for private variables."""
     space = None if is_held(kernel, name) else kernel.array_vars[name].address_space
     return _MTYPES.get(space) if isinstance(space, AddressSpace) else None
 
@@ -103,7 +103,7 @@ def _key(kernel: LoopKernel, access: Access, memory: str, strides: _Strides) -> 
 
 
 def _is_data(kernel: LoopKernel, access: Access) -> bool:
-    """Tell whether work-items side by side may access different elements because of data."""
+    """Tell whether adjacent work-items may access different elements, depending on data."""
     names = variable_names(*(access.index or ()))
     loops = [name for name in names if name in kernel.inames]
     bounds = param_names(kernel.domain_of(tuple(loops))) if loops else ()
@@ -111,7 +111,7 @@ def _is_data(kernel: LoopKernel, access: Access) -> bool:
 
 
 class _Strides:
-    """Finds how accesses step along hardware axes; accesses that are alike, once."""
+    """Finds the strides of accesses along hardware axes; equal accesses are analyzed once."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.kernel = kernel
@@ -143,17 +143,17 @@ class _Strides:
 
 
 def moving(insns: Iterable[InstructionBase]) -> list[InstructionBase]:
-    """Return the instructions that move data: waits for copies say only what they wait for.
+    """Return the instructions that move data.
 
-    Nor is it counted how often work-groups read the words of others as they look back.
+    Waits for copies do not, and the reads of a look-back are not counted.
     """
     return [insn for insn in insns if not insn.tags_of_type((CopyWaitTag, LookBackTag))]
 
 
 def steps_of(kernel: LoopKernel, access: Access, iname: str) -> Expr:
-    """Return by how many elements an access moves from one value of *iname* to the next.
+    """Return the stride of an access along *iname*, in elements.
 
-    ``None`` where that depends on more than the parameters, or is not known.
+    ``None`` if it depends on more than the parameters, or is unknown.
     """
     if access.index is None:
         return None
@@ -167,13 +167,13 @@ def steps_of(kernel: LoopKernel, access: Access, iname: str) -> Expr:
     if None not in steps:
         total = [p.Product((step, stride)) for step, (_, stride) in zip(steps, axes, strict=True)]
         return simplify(p.Sum(tuple(total))) if total else 0
-    # what each axis hides may be plain in all of them together: a[i // 8, i % 8]
+    # axes may have a common stride although none has one by itself: a[i // 8, i % 8]
     element = p.Sum(tuple(p.Product((stride, index)) for index, stride in axes))
     return _step(kernel, join_digits(element), iname)
 
 
 def _step(kernel: LoopKernel, index: Expr, iname: str) -> Expr:
-    """Return by how much an expression grows with *iname*; ``None`` if that is not constant."""
+    """Return the coefficient of *iname* in an expression; ``None`` if it is not constant."""
     after = substitute(index, {iname: p.Sum((p.Variable(iname), 1))})
     form = linear_form(expand_products(after))
     form.add_form(linear_form(expand_products(index)), -1)

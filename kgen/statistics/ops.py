@@ -108,7 +108,7 @@ def count_ops(
 
 
 class _OpFinder(PlaceMapper):
-    """Finds the operations of expressions and where they are done."""
+    """Finds the operations of expressions, and where each is evaluated."""
 
     def __init__(
         self, kernel: LoopKernel, *, within_subscripts: bool, madds: bool, conversions: bool
@@ -241,5 +241,5 @@ def _is_minus_one(expr: Expr) -> bool:
 
 
 def _factors(product: p.Product) -> int:
-    """Return how many multiplications a product takes."""
+    """Return the number of multiplications of a product."""
     return sum(not _is_minus_one(child) for child in product.children) - 1

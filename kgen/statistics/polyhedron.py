@@ -31,7 +31,7 @@ class Polyhedron:
 
 @dataclass(frozen=True)
 class Part:
-    """What is summed, and over which points."""
+    """A summand, and the points over which it is summed."""
 
     region: Polyhedron
     poly: Poly
@@ -40,7 +40,7 @@ class Part:
 def read_basic_set(basic: BasicSet, atoms: Atoms, params: dict[str, int]) -> Polyhedron:
     """Read a basic set whose quotients are known; each becomes a dimension of its own.
 
-    A quotient has one value at each point, so the number of points stays what it is.
+    A quotient has one value at each point, so the number of points does not change.
     """
     rows = ConstraintRows.of(basic)
     variables = [params[name] for name in rows.params]
@@ -68,9 +68,9 @@ def _of_quotient(numerator: Form, divisor: int, variable: int) -> list[Form]:
 
 
 def tightened(form: Form) -> Form | None:
-    """Divide ``form >= 0`` by the divisor of its coefficients; ``None`` where it always holds.
+    """Divide ``form >= 0`` by the divisor of its coefficients; ``None`` if it is always true.
 
-    One that never holds comes back as ``-1 >= 0``.
+    One that is never true becomes ``-1 >= 0``.
     """
     common = math.gcd(*(k for v, k in form.items() if v != ONE))
     if common == 0:
@@ -82,7 +82,7 @@ def tightened(form: Form) -> Form | None:
 
 
 def distinct(forms: Iterable[Form]) -> tuple[Form, ...] | None:
-    """Tighten forms, keep the strictest of parallel ones; ``None`` if none satisfies them all."""
+    """Tighten forms, and keep the strictest of parallel ones; ``None`` if they contradict."""
     strictest: dict[tuple[tuple[int, int], ...], int] = {}
     for form in forms:
         short = tightened(form)
@@ -101,10 +101,10 @@ def distinct(forms: Iterable[Form]) -> tuple[Form, ...] | None:
 
 
 def solve_equalities(part: Part, atoms: Atoms) -> Part | None:
-    """Use up every equality that has dimensions; ``None`` if one has no solution.
+    """Eliminate the equalities that have dimensions; ``None`` if one has no solution.
 
-    A dimension with coefficient 1 is substituted; others are combined until there is one, or
-    until a single dimension is a quotient of parameters, with the condition that it is whole.
+    A dimension with coefficient 1 is substituted; others are combined until there is one, or until
+    a single dimension is a quotient of parameters, with the condition that it is an integer.
     """
     region, poly = part.region, part.poly
     dims, at_least = region.dims, region.at_least
@@ -136,7 +136,7 @@ def solve_equalities(part: Part, atoms: Atoms) -> Part | None:
 
 
 def _solved(form: Form, inside: list[int], atoms: Atoms) -> tuple[int, Form, Form | None]:
-    """Solve ``form = 0`` for one of its dimensions: that one, its value, what is left to hold."""
+    """Solve ``form = 0`` for a dimension: return it, its value, and the remaining condition."""
     first = min(inside, key=lambda d: abs(form[d]))
     step = form[first]
     rest = {v: k for v, k in form.items() if v != first}
@@ -145,7 +145,7 @@ def _solved(form: Form, inside: list[int], atoms: Atoms) -> tuple[int, Form, For
     if len(inside) == 1:
         value = atoms.floor(scaled(rest, -1 if step > 0 else 1), abs(step))
         return first, value, plus(rest, value, step)
-    # a change of coordinates: first = new - the others' whole multiples
+    # a change of coordinates: first = new - integer multiples of the others
     value = {first: 1}
     for other in inside:
         if other != first:
@@ -154,10 +154,10 @@ def _solved(form: Form, inside: list[int], atoms: Atoms) -> tuple[int, Form, For
 
 
 def join_tiles(region: Polyhedron) -> Polyhedron | None:
-    """Replace ``outer`` and ``0 <= inner < m`` by ``m*outer + inner``, where just that is used.
+    """Replace ``outer`` and ``0 <= inner < m`` by ``m*outer + inner``, if only that is used.
 
-    The number of points stays: ``outer`` and ``inner`` are quotient and remainder. ``None``
-    where there are none.
+    The number of points does not change: ``outer`` and ``inner`` are quotient and remainder.
+    ``None`` if there are none.
     """
     found: tuple[tuple[int, ...], list[Form]] | None = (region.dims, list(region.at_least))
     while found is not None:
@@ -186,7 +186,7 @@ def _slices(forms: Sequence[Form]) -> list[tuple[Form, Form, int]]:
 def _join(
     region: Polyhedron, low: Form, high: Form, size: int
 ) -> tuple[tuple[int, ...], list[Form]] | None:
-    """Join the remainder that *low* and *high* bound with a quotient: dimensions and forms."""
+    """Join a quotient and the remainder bounded by *low* and *high*."""
     others = [f for f in region.at_least if f is not low and f is not high]
     for inner in region.dims:
         if low.get(inner) != 1:
@@ -212,7 +212,7 @@ def _with(form: Form, variable: int, value: Form) -> Form:
 
 
 def _joined_form(form: Form, inner: int, outer: int, size: int) -> Form | None:
-    """Write ``form >= 0`` in terms of ``size*outer + inner``, which takes the place of outer."""
+    """Write ``form >= 0`` in terms of ``size*outer + inner``, which replaces ``outer``."""
     a, b = form.get(inner, 0), form.get(outer, 0)
     if b == a * size:
         result = {v: k for v, k in form.items() if v not in (inner, outer)}
@@ -227,7 +227,7 @@ def _joined_form(form: Form, inner: int, outer: int, size: int) -> Form | None:
 
 
 def components(region: Polyhedron) -> list[Polyhedron]:
-    """Take a polyhedron apart into independent ones; that of no dimensions comes first."""
+    """Split a polyhedron into independent ones; the one without dimensions comes first."""
     group = {d: d for d in region.dims}
 
     def root(d: int) -> int:
@@ -256,7 +256,7 @@ def components(region: Polyhedron) -> list[Polyhedron]:
 
 
 class Emptiness:
-    """Asks isl whether polyhedra are empty, floors of parameters known as what they are."""
+    """Asks isl whether polyhedra are empty, with the definitions of floors of parameters."""
 
     def __init__(self, atoms: Atoms, context: Sequence[Form]) -> None:
         self.atoms = atoms
@@ -300,7 +300,7 @@ class Emptiness:
         return bool(self._basic_set(region)[0].is_empty())
 
     def simplified(self, region: Polyhedron) -> Polyhedron | None:
-        """Drop the constraints that others imply, find equalities; ``None`` where empty."""
+        """Drop redundant constraints, and find equalities; ``None`` if the polyhedron is empty."""
         basic, variables = self._basic_set(region)
         if basic.is_empty():
             return None
@@ -318,5 +318,5 @@ class Emptiness:
 
 
 def all_of(region: Polyhedron) -> Part:
-    """Make the part that counts the points of a polyhedron."""
+    """Return the part that counts the points of a polyhedron."""
     return Part(region, constant(1))

@@ -19,8 +19,8 @@ def prepared_kernel(
 ) -> PreparedKernel:
     """Return a kernel of a program as code generation sees it: with types, without reductions.
 
-    Kernels that it calls stand in the place of their calls. It is kept with the kernel, since
-    the same one is asked about operations, then accesses...
+    Calls of other kernels are inlined. The result is cached in the kernel, since operations,
+    accesses and others are counted one after the other.
     """
     kernel = inlined_kernel(unit, entrypoint)
     found = kernel.analyses.answer(_PREPARED, None, lambda: prepare(kernel))

@@ -114,7 +114,7 @@ def _power_sum_to(exponent: int, end: Poly) -> Poly:
 def sum_over(poly: Poly, variable: int, low: Form, high: Form) -> Poly:
     """Return the sum of *poly* over ``low <= variable <= high``; no floor in it has *variable*.
 
-    It holds wherever ``high >= low - 1``.
+    It is valid if ``high >= low - 1``.
     """
     by_power: dict[int, Poly] = {}
     for monomial, coefficient in poly.items():
@@ -138,7 +138,7 @@ class Atoms:
         self._bases: list[frozenset[int]] = [frozenset((k,)) for k in range(len(self.meaning))]
 
     def new(self, name: str) -> int:
-        """Make another named variable."""
+        """Create another named variable."""
         self.meaning.append(name)
         self._bases.append(frozenset((len(self.meaning) - 1,)))
         return len(self.meaning) - 1
@@ -148,7 +148,7 @@ class Atoms:
         return self._bases[variable]
 
     def floor(self, form: Form, divisor: int) -> Form:
-        """Return ``floor(form / divisor)`` as a form, the floor in it as small as can be."""
+        """Return ``floor(form / divisor)`` as a form, whose floor is as simple as possible."""
         whole: Form = {}
         rest: Form = {}
         for variable, value in form.items():

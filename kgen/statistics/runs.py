@@ -44,14 +44,14 @@ __all__ = ["Count", "Runs", "SubgroupSize", "resolve_subgroup_size", "with_unuse
 #: A count as a function of parameters: exact, or between two.
 Count: TypeAlias = isl.PwQPolynomial | Interval
 
-#: What callers may say of the size of sub-groups.
+#: The sizes of sub-groups that callers may give.
 SubgroupSize: TypeAlias = int | str | None
 
 
 def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
-    """Return the size of a sub-group: as given, or as the target has it.
+    """Return the size of a sub-group: the given one, or that of the target.
 
-    Raises :class:`KernelError` where neither tells and ``'guess'`` was not asked for.
+    Raises :class:`KernelError` if neither is known and *given* is not ``'guess'``.
     """
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return given
@@ -74,14 +74,14 @@ def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
 
 @dataclass(frozen=True)
 class _Data:
-    """Loops whose trip counts are data, with those that they cannot be counted without."""
+    """Loops with data-dependent trip counts, and the loops that must be counted with them."""
 
     loops: tuple[str, ...]
     inames: frozenset[str]
 
 
 class Runs:
-    """Counts the runs of the instructions of a prepared kernel, each question once."""
+    """Counts the executions of the instructions of a prepared kernel, and caches the results."""
 
     def __init__(self, kernel: LoopKernel, subgroup_size: int, *, redundant: bool = False) -> None:
         self.kernel = kernel
@@ -92,9 +92,9 @@ class Runs:
         self._known: dict[tuple[Place, str], Count] = {}
 
     def at(self, place: Place, granularity: str, times: int = 1) -> Count:
-        """Return how often a place is reached, by work-items, sub-groups or work-groups.
+        """Return how often work-items, sub-groups or work-groups execute a place.
 
-        That is multiplied by *times*, as often as something happens there.
+        The count is multiplied by *times*, the number of events there.
         """
         found = self._known.get((place, granularity))
         if found is None:
@@ -138,7 +138,7 @@ class Runs:
     def _by_group(self, domain: Set, axes: Mapping[int, str], granularity: str) -> Set:
         """Replace the work-items of a domain by their sub-groups, or by their group.
 
-        Work-items are numbered along axis 0 first; each sub-group has as many in a row.
+        Work-items are numbered along axis 0 first; each sub-group has consecutive ones.
         """
         if granularity == CountGranularity.WORKGROUP or not axes:
             return project_out_dims(domain, axes.values())
@@ -157,7 +157,7 @@ class Runs:
         return project_out_dims(domain.intersect(same), axes.values())
 
     def unused_groups(self, inames: tuple[str, ...]) -> Count:
-        """Return how many work-groups there are along the axes that *inames* do not use."""
+        """Return the number of work-groups along the axes that *inames* do not use."""
         used = {
             tag for name in inames for tag in self.kernel.iname_tags_of_type(name, GroupInameTag)
         }
@@ -172,7 +172,7 @@ class Runs:
     # -- loops over data --------------------------------------------------------------------
 
     def _data_loops(self, inames: tuple[str, ...], domain: Set) -> _Data | None:
-        """Find the loops whose bounds are data, and what they are tied to."""
+        """Find the loops with data-dependent bounds, and the loops that depend on them."""
         kernel = self.kernel
         data = {name for name in param_names(domain) if name in kernel.array_vars}
         if not data:
@@ -239,7 +239,7 @@ def _space(kernel: LoopKernel) -> isl.Space:
 
 
 def with_unused_axes(domain: Set, axes: dict[int, str], sizes: Iterable[int]) -> Set:
-    """Add to a domain, and to the names of *axes*, the local axes that are not among these."""
+    """Add the local axes that are not in *axes* to these, and to a domain."""
     for number, size in enumerate(sizes):
         if number not in axes:
             axes[number] = SetName.UNUSED.at(number)

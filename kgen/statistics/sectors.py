@@ -37,18 +37,18 @@ __all__ = [
     "evaluated",
 ]
 
-#: The bytes that global memory is moved in.
+#: The bytes of a sector, the unit in which global memory is moved.
 SECTOR = 32
-#: The bytes of local memory that one pass over the banks takes.
+#: The bytes of local memory that are accessed in one pass over the banks.
 BANK_PASS = BANKS * BANK_BYTES
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one access of an instruction costs in all of a call.
+    """The cost of one access of an instruction in a call.
 
-    ``requests``: how often a warp does it; ``units``: the sectors, or passes over the banks,
-    that this takes.
+    ``requests``: the number of accesses by warps; ``units``: the number of sectors, or of passes
+    over the banks.
     """
 
     insn_id: str
@@ -64,9 +64,9 @@ def count_sectors(
 ) -> tuple[Traffic, ...]:
     """Count the sectors of global memory that each access of a prepared kernel moves.
 
-    Each time that a warp does an access, the distinct sectors that its work-items touch count:
-    exactly, from the access relation, for the sizes *params*. Arrays begin with a sector. Where
-    subscripts are data, the number is an interval: from one sector to one for each work-item.
+    For each access by a warp, the distinct sectors that its work-items access are counted: exactly,
+    from the access relation, for the sizes *params*. Arrays begin at a sector. For data-dependent
+    subscripts, the number is an interval: from one sector to one for each work-item.
     """
     counter = _SectorCounter(kernel, params, subgroup_size)
     return tuple(counter.of(access) for access in _distinct(kernel, "global"))
@@ -76,8 +76,8 @@ def count_sectors(
 def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> Any:
     """Count the sectors of global memory that a prepared kernel reads, and that it writes.
 
-    Each counts once, however often its elements are used: what memory has to move at least.
-    ``None`` where subscripts are data.
+    Each sector counts once: this is the least that memory must move. ``None`` if subscripts depend
+    on data.
     """
     touched: dict[tuple[str, bool], Set] = {}
     for access in _distinct(kernel, "global"):
@@ -92,7 +92,7 @@ def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> An
 
 
 def _with_sectors(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> Set | None:
-    """Return ``{ [loops, sector] }`` of an access; ``None`` where it is data."""
+    """Return ``{ [loops, sector] }`` of an access; ``None`` if it depends on data."""
     domain, exact = Footprints.of(kernel).domain(access.place)
     if access.index is None or not exact:
         return None
@@ -117,7 +117,7 @@ def _offset(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> Ex
 
 
 def _distinct(kernel: LoopKernel, memory: str) -> tuple[Access, ...]:
-    """Return the accesses to a memory; what an instruction loads twice, a compiler loads once."""
+    """Return the accesses to a memory; repeated loads of an instruction count once."""
     found = (
         a
         for a in collect_accesses(kernel, moving(kernel.instructions))
@@ -127,7 +127,7 @@ def _distinct(kernel: LoopKernel, memory: str) -> tuple[Access, ...]:
 
 
 class _SectorCounter:
-    """Counts sectors; accesses that are alike, once."""
+    """Counts sectors; equal accesses are counted once."""
 
     def __init__(self, kernel: LoopKernel, params: Mapping[str, int], subgroup_size: int) -> None:
         self.kernel = kernel
@@ -138,7 +138,7 @@ class _SectorCounter:
         self._known: dict[Any, Any] = {}
 
     def of(self, access: Access) -> Traffic:
-        """Count what one access moves."""
+        """Count the sectors of one access."""
         requests = self._number(self.runs.at(access.place, CountGranularity.SUBGROUP))
         key = (access.place, access.array, access.index)
         if key not in self._known:
@@ -160,7 +160,7 @@ class _SectorCounter:
         return self._number(count(relation)) * groups
 
     def _accessed(self, access: Access) -> Set | None:
-        """Return ``{ [loops outside of a warp, warp, sector] }``; ``None`` where it is data."""
+        """Return ``{ [outer loops, warp, sector] }``; ``None`` if it depends on data."""
         kernel = self.kernel
         domain, exact = self.footprints.domain(access.place)
         if access.index is None or not exact:
@@ -220,11 +220,11 @@ def evaluated(counted: Any, params: Mapping[str, int], kernel: LoopKernel) -> An
 def count_bank_passes(
     kernel: LoopKernel, params: Mapping[str, int], subgroup_size: int = 32
 ) -> tuple[Traffic, ...]:
-    """Count how often the accesses of a prepared kernel go over the banks of local memory.
+    """Count the passes over the banks of local memory of a prepared kernel's accesses.
 
-    A warp needs one pass, and another one for each further word that its work-items want from
-    the same of the 32 banks of four bytes. Where a step is not a number, an access takes from
-    one to as many passes as a warp has work-items.
+    A warp needs one pass, and another one for each additional word that its work-items access in
+    the same of the 32 banks of four bytes. If a stride is not a number, an access takes between one
+    pass and one for each work-item of a warp.
     """
     runs = Runs(kernel, subgroup_size, redundant=True)
     found = []

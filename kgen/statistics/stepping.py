@@ -19,11 +19,11 @@ __all__ = ["stride_along", "vector_length"]
 
 
 def stride_along(kernel: LoopKernel, access: Access, iname: str) -> Expr:
-    """Return by how many elements an access moves from one value of *iname* to the next.
+    """Return the stride of an access along *iname*, in elements.
 
-    ``None`` where that is not the same everywhere, and where data decides: variables that have
-    other values for each value of *iname*, in subscripts or in the bounds of the loops that
-    subscripts use. So work-items that each go along a row of their own do not access one element.
+    ``None`` if it is not constant or depends on data: on variables with different values for each
+    value of *iname*, in subscripts or in the bounds of their loops. So work-items that each process
+    a row of their own do not access one element.
     """
     names = variable_names(*(access.index or ()))
     loops = tuple(name for name in names if name in kernel.inames)
@@ -38,9 +38,9 @@ def stride_along(kernel: LoopKernel, access: Access, iname: str) -> Expr:
 
 
 def vector_length(kernel: LoopKernel, access: Access) -> int:
-    """Return how many neighbours a work-item moves at once, by a loop tagged ``vec``.
+    """Return the number of adjacent elements that a work-item moves at once, by a ``vec`` loop.
 
-    It is 1 where a vector would not begin at a multiple of its length, as far as subscripts tell.
+    It is 1 if subscripts do not prove that vectors start at multiples of their length.
     """
     strides = kernel.array_vars[access.array].fixed_strides
     terms = [p.Product(pair) for pair in zip(strides, access.index or (), strict=True)]

@@ -62,7 +62,7 @@ class _SyncCounter:
         self.found: list[tuple[Sync, Any]] = []
 
     def look_into_steps(self, steps: Iterable[Step], loops: tuple[str, ...]) -> None:
-        """Count launches and what they contain, inside of loops on the host."""
+        """Count launches and their contents, inside loops on the host."""
         for step in steps:
             if isinstance(step, HostLoop):
                 self.look_into_steps(step.steps, (*loops, step.iname))
@@ -70,7 +70,7 @@ class _SyncCounter:
                 self._launch(step, loops)
 
     def count_one_launch(self) -> None:
-        """Count one launch in place of those that global barriers end."""
+        """Count one launch, which replaces those that global barriers would end."""
         self.found = [(sync, often) for sync, often in self.found if sync.kind != "kernel_launch"]
         self._add("kernel_launch", (), ())
 
@@ -96,7 +96,7 @@ class _SyncCounter:
         self.found.append((Sync(kind, self.kernel.name), self._trips(loops, groups)))
 
     def _trips(self, loops: tuple[str, ...], groups: tuple[str, ...]) -> Count:
-        """Return how often one work-item passes what is inside of *loops*."""
+        """Return how often one work-item executes the contents of *loops*."""
         place = Place(self.kernel.in_order(loops))
         often = self.runs.at(place, CountGranularity.WORKITEM)
         if not loops or not groups or isinstance(often, Interval):

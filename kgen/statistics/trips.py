@@ -24,9 +24,9 @@ __all__ = ["TripCount", "trip_count"]
 class TripCount:
     """The trip count of a loop each time that it is reached.
 
-    ``value`` is an expression of parameters and of the loops around it. It is ``None`` where there
-    is no single one, and where data and those loops both decide. Where ``is_bound``, it is the
-    most that it can be. ``data`` are the variables of the kernel that decide.
+    ``value`` is an expression of parameters and of the loops around it. It is ``None`` if there is
+    no single expression, or if it depends on data and on these loops. With ``is_bound``, it is an
+    upper bound. ``data`` are the variables of the kernel that it depends on.
     """
 
     value: Expr | None
@@ -41,7 +41,7 @@ class TripCount:
 
 @limited("counting iterations", KernelError)
 def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> TripCount:
-    """Return the trip count of an iname's loop, inside of the loops *around*.
+    """Return the trip count of an iname's loop, inside the loops *around*.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i<n and 0<=j<=i }", "a[i,j] = 0").default_entrypoint
@@ -67,7 +67,7 @@ def trip_count(kernel: LoopKernel, iname: str, around: Collection[str] = ()) -> 
 
 
 def _stride(domain: Set, iname: str) -> int:
-    """Return how far the values of a loop are apart."""
+    """Return the step of a loop."""
     return int(domain.get_stride(dim_names(domain).index(iname)).to_python())
 
 

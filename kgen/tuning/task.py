@@ -28,7 +28,7 @@ from kgen.transforms.storage.declarations import add_dtypes
 
 __all__ = ["Builder", "Problem", "Reference", "Task", "Transformed", "as_builder", "load_task"]
 
-#: Where kgen is: no module of a user's.
+#: The folder of kgen, whose modules are not a user's.
 _OWN = (str(Path(__file__).parents[1]),)
 #: Makes a transformed kernel of a configuration, or a kernel and a function of it.
 Builder: TypeAlias = Callable[..., Any]
@@ -81,7 +81,7 @@ def as_builder(build: Any) -> Builder:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """How the kernels of one problem are built, verified and measured; common to all of them."""
+    """The common settings by which the kernels of one problem are built, verified and measured."""
 
     build: Builder
     problem: Problem = field(default_factory=Problem)

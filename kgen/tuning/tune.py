@@ -36,11 +36,12 @@ __all__ = ["HasSpace", "tune", "untuned_row"]
 
 #: The maximum evaluations of a search without a limit.
 _EVALUATIONS = 200
-#: How many configurations are tried for a first one that works; how many begin the next problem.
+#: The number of attempts to find a first valid configuration; and the number of configurations with
+#: which the next problem starts.
 _FIRST, _STARTS = 16, 5
 #: The number of random rows from which the strategy `heuristic` measures the best one.
 _COMPARED = 32
-#: The most seconds that a process waits, and the most workers: more than any has.
+#: The maximum seconds that a process waits, and the maximum workers.
 _LARGEST = 10**9
 _METRICS = ("time", "energy", "registers")
 
@@ -169,7 +170,7 @@ class HasSpace(Protocol):
 
     @property
     def restrictions(self) -> Sequence[Any]:
-        """What configurations have to satisfy."""
+        """The restrictions, which configurations must satisfy."""
 
     def build(self, **configuration: Any) -> Any:
         """Return the kernel of a configuration."""
@@ -368,7 +369,7 @@ def _problems(sizes: Any, types: Any) -> Iterator[Problem]:
 
 
 def _type_name(name: str, given: Any) -> str:
-    """Return the name of the type of an argument, or reject what is none."""
+    """Return the name of the type of an argument, or reject other values."""
     dtype = read_type(given, f"types['{name}']")
     if not isinstance(dtype, KgenType):
         raise KgenError(f"types['{name}'] is {given!r}, not a type", hint="'float32', numpy.int64")

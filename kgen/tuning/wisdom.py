@@ -65,9 +65,9 @@ class Wisdom:
     ) -> TunedKernel:
         """Return a kernel that chooses its configuration in each call.
 
-        *build* is what :func:`kgen.tune` was given. *default* is the configuration where there is
-        no record at all; else it is that of the defaults of *build*, or the kernel of a pair as it
-        is.
+        *build* is the argument of :func:`kgen.tune`. *default* is the configuration if there is no
+        record; without it, it is that of the defaults of *build*, or the unchanged kernel of a
+        pair.
         """
         return TunedKernel(self, as_builder(build), default, target)
 
@@ -109,7 +109,7 @@ def load_wisdom(file: str | os.PathLike[str]) -> Wisdom:
 
 
 def _why_no_kernel(records: Sequence[Record]) -> str:
-    """Say which records there are, by kernel and status, none of which gives a kernel.
+    """Describe the records, by kernel and status, if none of them gives a kernel.
 
     >>> _why_no_kernel(())
     'the wisdom has no records: its file is missing or empty'

@@ -30,7 +30,7 @@ __all__ = [
     "unit_of",
 ]
 
-#: What a work-item of an NVIDIA device has at most, and a work-group of it.
+#: The maximum registers of a work-item of an NVIDIA device, and of a work-group.
 _NVIDIA_REGISTERS: Final = (255, 65536)
 
 
@@ -76,7 +76,7 @@ def find_devices() -> tuple[RunningOn, ...]:
 def open_device(wanted: str | None = None) -> tuple[cl.CommandQueue]:
     """Return the arguments by position of calls on a device: a queue.
 
-    Without a wish it is the device that ``$PYOPENCL_CTX`` chooses, else the first one.
+    By default it is on the device that ``$PYOPENCL_CTX`` chooses, else on the first one.
     """
     if wanted is None and os.environ.get("PYOPENCL_CTX"):
         context = cl.create_some_context(interactive=False)
@@ -92,9 +92,10 @@ def number_of(queue: cl.CommandQueue) -> str:
 
 
 def unit_of(queue: cl.CommandQueue) -> str:
-    """Return what two programs share that run on the same hardware.
+    """Return an identifier of the hardware, equal for programs on the same device.
 
-    That is the host's processors, or the place of a device on the bus where the driver says it.
+    It is that of the host's processors, or the address of a device on the bus, if the driver
+    reports it.
     """
     device = queue.device
     if device.type & cl.device_type.CPU:

@@ -14,7 +14,7 @@ from kgen.errors import InvocationError, counted
 __all__ = ["ImageArray", "with_images"]
 
 _TYPES = cl.channel_type
-#: Order and type of the channels in which numbers of a type are kept.
+#: The order and type of the channels for numbers of a type.
 _FORMATS: dict[str, tuple[Any, Any]] = {
     "float32": (cl.channel_order.R, _TYPES.FLOAT),
     "int8": (cl.channel_order.R, _TYPES.SIGNED_INT8),
@@ -71,7 +71,7 @@ def _comes_from_host(arguments: Mapping[str, Any]) -> bool:
 
 
 def _image_of(kernel: str, name: str, queue: cl.CommandQueue, value: Any) -> Any:
-    """Return *value* as the image that a kernel takes, or as it is if nothing can be made of it."""
+    """Return *value* as the image that a kernel takes, or unchanged if it is not an array."""
     if isinstance(value, cl.Image):
         found = value.format
         dtype = _DTYPES.get((found.channel_order, found.channel_data_type))

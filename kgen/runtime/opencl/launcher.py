@@ -9,7 +9,7 @@ import pyopencl as cl
 
 __all__ = ["Launcher"]
 
-#: How many events a launcher remembers that its queue has put before the next launch.
+#: The maximum number of settled events that a launcher remembers.
 N_SETTLED: Final = 16
 
 
@@ -37,7 +37,7 @@ class Launcher:
         self.waited_for: dict[int, cl.Event] = {}
 
     def has_settled(self, events: list[cl.Event]) -> bool:
-        """Tell whether the queue has put all *events* before the next launch."""
+        """Tell whether all *events* precede the next launch in the queue."""
         for event in events:
             if id(event) not in self.waited_for:
                 for known in reversed(self.recent):

@@ -75,8 +75,8 @@ def _build(context: cl.Context, source: str, flags: tuple[str, ...], kernel: str
 def _keep_library(device: cl.Device) -> cl.Context:
     """Keep a context of a device until the process ends.
 
-    When its last context is gone, PoCL drops the library that it links to all programs, and takes
-    0.4 s to load it for the first program of the next.
+    When its last context is released, PoCL unloads the library that it links to all programs;
+    loading it again takes 0.4 s.
     """
     return cl.Context([device])
 
@@ -95,19 +95,19 @@ def identity(device: cl.Device) -> tuple[str, ...]:
 
 
 def is_pocl(device: cl.Device) -> bool:
-    """Tell whether a device is PoCL's, whose compiler mistakes some code.
+    """Tell whether a device is PoCL's, whose compiler miscompiles some code.
 
-    ``docs/pocl.md`` says which; :mod:`kgen.targets.pocl`, :mod:`kgen.ast.separate` and the
+    ``docs/pocl.md`` describes it; :mod:`kgen.targets.pocl`, :mod:`kgen.ast.separate` and the
     target's ``suits_pocl`` avoid it.
     """
     return device.platform.name == POCL
 
 
 def keeps_compiled_code(device: cl.Device) -> bool:
-    """Tell whether what a device's driver compiles is on disk without us.
+    """Tell whether a device's driver caches compiled programs itself.
 
-    PoCL keeps it, and compiles anew, for launches of any size, where it is asked for a binary:
-    that takes longer (0.7 s for 300 long statements) than what it needs to launch them (0.4 s).
+    PoCL does. If it is asked for a binary, it compiles again, for launches of any size, which takes
+    longer (0.7 s for 300 long statements) than the compilation for a launch (0.4 s).
     """
     return is_pocl(device)
 

@@ -69,7 +69,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         super().__init__(*args, **kwargs)
         self.program = program
         self.manages_events = self.options.cl_exec_manage_array_events
-        #: what a launcher has for the arrays and functions of this kernel
+        #: the attributes of a launcher for the arrays and functions of this kernel
         self.kept: dict[str, Any] = {}
 
     @staticmethod
@@ -167,7 +167,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
         return [self.reject_faults(faults, shown)]
 
     def take_launcher(self, free: ast.expr) -> ast.stmt:
-        """Take a launcher that no other call has, or make one."""
+        """Take a launcher that no other call uses, or create one."""
         taken = assign(LAUNCHER, call(attribute(free, "pop")))
         kept = self.kept  # later statements add names to it
         maker = self.own("make_launcher", lambda builder: partial(builder.make_launcher, kept))
@@ -237,14 +237,14 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     # -- events -----------------------------------------------------------------------------
 
     def check_events(self) -> ast.stmt:
-        """Reject what is passed as ``wait_for`` and is not a list of events."""
+        """Reject values of ``wait_for`` that are not lists of events."""
         given = call(self.known("events", events_in), name("wait_for"), const(self.host.kernel))
         return if_(compare(name("wait_for"), "is not", NONE), [assign("wait_for", given)])
 
     def choose_events(self) -> list[ast.stmt]:
         """Make the launch wait for those events of the arrays that the queue does not imply.
 
-        Mostly that is one event for each array, and the one of the launch before.
+        Usually, arrays have one event each, that of the previous launch.
         """
         if not self.manages_events:
             return []
@@ -275,8 +275,8 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     def record_events(self) -> list[ast.stmt]:
         """Make the written arrays wait for this launch, and record that it precedes the next.
 
-        What the arrays waited for before is part of that now; without taking it off their
-        lists these would grow, until pyopencl waits on the host for the oldest.
+        It waits for the previous events of the arrays, so these are removed from their lists;
+        otherwise the lists would grow, until pyopencl waits for the oldest event on the host.
         """
         if not self.manages_events:
             return []
@@ -306,7 +306,7 @@ class OpenCLWrapperBuilder(DeviceWrapperBuilder):
     def launch(self, number: int, launch: Launch) -> list[ast.stmt]:
         """Set the parameters of a function and enqueue it, after the one before.
 
-        An empty grid is not enqueued, which OpenCL rejects; but there is an event of it.
+        An empty grid, which OpenCL rejects, is not enqueued, but there is an event for it.
         """
         wait_for = name("wait_for")
         local = _group_shape(launch)
@@ -372,7 +372,7 @@ def _grid(launch: Launch, local: tuple[int, ...]) -> ast.expr:
 
 
 class OpenCLRecordingBuilder(RecordingBuilder, OpenCLWrapperBuilder):
-    """Notes launches, each with a kernel of its own that has its arguments."""
+    """Records launches, each with its own kernel and arguments."""
 
     def choose_events(self) -> list[ast.stmt]:
         return []

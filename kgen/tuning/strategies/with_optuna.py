@@ -12,7 +12,7 @@ from kgen.tuning.strategies.base import Strategy
 
 __all__ = ["Optuna"]
 
-#: Suggestions before a configuration at random is taken, because none was new and valid.
+#: The number of invalid or repeated suggestions after which a random configuration is chosen.
 _TRIES = 30
 
 
