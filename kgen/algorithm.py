@@ -34,7 +34,7 @@ from kgen.transforms.storage.declarations import set_options
 __all__ = ["KeyValueSorter", "RadixSort", "copy_if", "partition", "remove_if", "unique"]
 
 _IS_LAST: Final = "if (i+1 == N) count[0] = item;"
-#: A pass sorts by so many bits.
+#: The default number of bits by which a pass sorts.
 _BITS: Final = 8
 _MOST_BITS_AT_A_TIME: Final = 16
 _Extra = Sequence[tuple[str, Any]]
@@ -237,7 +237,7 @@ def _selecting(
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call sorts: arrays of *size* elements, by the bits of keys before the *last* one."""
+    """The arguments of a sort: arrays of *size* elements, by the key bits before *last*."""
 
     place: Place
     given: dict[str, Any]
@@ -377,7 +377,7 @@ class RadixSort(Tunable):
     def _read(
         self, args: tuple[Any, ...], key_bits: int | None, queue: Any, stream: Any
     ) -> tuple[Any, _Call]:
-        """Return the first array as passed, and what the call sorts; reject what does not fit."""
+        """Return the first array as passed, and the arguments of the sort; reject invalid ones."""
         given, place, first = read_call(self.signature, args, queue, stream)
         names = [one.name for one in self.signature.arrays]
         arrays = [given[name] for name in names]
@@ -403,7 +403,7 @@ class RadixSort(Tunable):
         more: dict[str, Any],
         run: Callable[[Any, dict[str, Any]], Any],
     ) -> tuple[Any, ...]:
-        """Let all passes move elements to the arrays that were *made*, in turns; return them."""
+        """Run all passes, which alternate between the arrays *made*; return the results."""
         place, given, numbers = call.place, dict(call.given), dict(call.numbers)
         options = {
             "bits": call.bits,
@@ -428,7 +428,7 @@ class RadixSort(Tunable):
     def _packed(
         self, call: _Call, made: Sequence[Mapping[str, Any]], more: dict[str, Any]
     ) -> list[Callable[[], None]]:
-        """Return what makes the launches of a call."""
+        """Return functions that make the launches of a call."""
         launches = []
 
         def run(executor: Any, arguments: dict[str, Any]) -> Any:
@@ -440,7 +440,7 @@ class RadixSort(Tunable):
         return launches
 
     def _bits(self, name: str, number: Any, least: int, most: int) -> int:
-        """Return a number of bits, or reject what is none."""
+        """Return a number of bits, or reject an invalid one."""
         if not isinstance(number, int | np.integer) or not least <= number <= most:
             raise KernelError(
                 f"{name} is {number!r}, which is not a valid number of bits",
@@ -472,7 +472,7 @@ class RadixSort(Tunable):
         return self._pass_for(place.target).schedule(is_gpu=place.is_gpu)
 
     def _tuned_with(self, place: Place, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        # That no two elements are moved to one place is known of counts, not of subscripts.
+        # That no two elements are moved to one place follows from counts, not from subscripts.
         reference = self._pass_for(place.target).build(HOST.target, is_gpu=False, **options)
         return {"reference": reference, "verify": False}
 

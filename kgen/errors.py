@@ -210,7 +210,7 @@ class KernelError(KgenError):
 
 
 class InvalidValueError(KernelError, ValueError):
-    """A value that is none of those that a field or an argument takes.
+    """An invalid value of a field or an argument.
 
     >>> import kgen as lp
     >>> try:
@@ -553,7 +553,7 @@ def rows_of(text: str) -> dict[str, str]:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Write how many there are of something.
+    """Write a count with its noun, in the singular or plural.
 
     >>> counted(0, "argument"), counted(1, "axis", "axes"), counted(2, "axis", "axes")
     ('0 arguments', '1 axis', '2 axes')
@@ -571,7 +571,7 @@ def assigned(values: Mapping[str, object]) -> str:
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """Say which known names are near to *name*, as a hint.
+    """Return a hint with the known names that are similar to *name*.
 
     >>> near_names("i_iner", ["i_inner", "i_outer"])
     "did you mean 'i_inner', 'i_outer'?"
@@ -614,7 +614,7 @@ def warn(
     warnings.warn(text, category, stacklevel=stacklevel)
 
 
-#: Where the warnings go that are given while something that is kept is made.
+#: The list of warnings issued while a cached object is created.
 _recorder: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("rec", default=None)
 
 
@@ -630,6 +630,6 @@ def recorded_warnings() -> Iterator[list[tuple[str, type[Warning]]]]:
 
 
 def emit_again(given: Iterable[tuple[str, type[Warning]]]) -> None:
-    """Give the warnings once more of something that was made before."""
+    """Issue the recorded warnings of a cached object again."""
     for text, category in given:
         warnings.warn(text, category, stacklevel=3)

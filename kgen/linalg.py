@@ -71,7 +71,7 @@ class _Call:
             self.dtype = self.dtype or np.dtype(self.overlapping.dtype)
 
     def result(self, found: Any) -> Any:
-        """Return what was passed for the result, else an array like the first."""
+        """Return the passed result array, or else a new one like the first array."""
         if self.overlapping is not None:
             check_output(self.name, self.overlapping, tuple(found.shape))
             copy_to(self.place, found, self.overlapping)
@@ -120,7 +120,7 @@ class _Call:
         lengths: _Lengths = (),
         multiples: _Lengths = (),
     ) -> Any:
-        """Return what one kernel computes."""
+        """Return the result of one kernel."""
         arrays = [*operands, *([] if out is None else [out])]
         size = max(int(np.prod(array.shape)) for array in arrays)
         index_dtype = np.dtype(place.index_dtype(size))
@@ -428,7 +428,7 @@ class _Summation:
         return auto_space(self.program, self._device)
 
     def executor(self, wisdom: Wisdom | _Tuning, given: Mapping[str, Any]) -> Any:
-        """Return what runs the kernel, with the schedule that wisdom has for arrays."""
+        """Return the executor of the kernel, with the schedule that wisdom has for the arrays."""
         for configuration in self._known(wisdom, given):
             try:
                 return self._executor(**configuration)
@@ -461,7 +461,7 @@ class _Summation:
         return self.executors[key]
 
 
-#: Axes of so few elements have lengths that are constants in the code, where others have so many.
+#: The maximum length of axes that are constants in the code, and the minimum length of others.
 _FEW: Final = 16
 _MANY: Final = 512
 
@@ -604,7 +604,7 @@ def _of_truth(knl: TranslationUnit) -> TranslationUnit:
 
 # -- tunes -----------------------------------------------------------------------------------------
 
-#: What tunes of this process have found.
+#: The results of tunes in this process.
 _FOUND: Final[list[Record]] = []
 
 
@@ -666,7 +666,7 @@ class _Tuning:
 
 @dataclass(frozen=True)
 class _Reference:
-    """What numpy computes, on one or two arrays of the host."""
+    """The results of numpy, for one or two arrays of the host."""
 
     spec: str
     result: np.dtype[Any]
@@ -679,7 +679,7 @@ class _Reference:
 
 
 def _read(file: str | os.PathLike[str] | None) -> Wisdom:
-    """Return the records of a file, which is read anew when it has changed."""
+    """Return the records of a file, which is read again when it has changed."""
     if file is None:
         return _NOTHING
     if not isinstance(file, str | os.PathLike):

@@ -337,6 +337,6 @@ def _emit_renamed(
 
 
 def _faults_of(kernel: LoopKernel) -> Faults | None:
-    """Return what the guards of subscripts record, and where."""
+    """Return the record of the guards of subscripts."""
     tags = [tag for insn in kernel.instructions for tag in insn.tags_of_type(GuardTag)]
     return Faults(tags[0].faults, tuple(tags)) if tags else None

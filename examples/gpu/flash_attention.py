@@ -2,7 +2,7 @@
 Flash attention
 ===============
 
-Attention of float16, forward: blocks of keys one behind the other, scores and weights in registers.
+Attention of float16, forward: blocks of keys one after the other, scores and weights in registers.
 
 The kernel is the recurrence of the online softmax (T. Dao et al., FlashAttention, 2022): a largest
 score, a sum of weights, and a result that is scaled down when a larger score is found.

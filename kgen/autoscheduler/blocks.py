@@ -1,4 +1,4 @@
-"""Schedules for batches of small matrices on GPUs: blocks come to local memory as runs."""
+"""Schedules for batches of small matrices on GPUs: contiguous blocks in local memory."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["batch_in_blocks"]
 
-#: Loops of at most so many iterations go through a block.
+#: The maximum trip count of loops over a block.
 _SHORT = 64
-#: An instruction is copied at most so many times.
+#: The maximum number of copies of an instruction.
 _COPIES = 4096
 #: The maximum number of sums that a work-item keeps in registers.
 _SUMS = 32
-#: So many work-items may wait for a bank of local memory.
+#: The maximum number of work-items that wait for a bank of local memory.
 _CONFLICTS = 4
-#: The bytes of blocks that leave room for several work-groups.
+#: The maximum bytes of blocks with which several work-groups fit on a multiprocessor.
 _ROOM = 32768
 _VECTOR = 16
 
 
 def batch_in_blocks(machine: Machine, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-    """Yield schedules of sums within small blocks of memory, of which each iteration has its own.
+    """Yield schedules of sums within small blocks of memory, one block for each iteration.
 
-    Work-groups copy the blocks of several iterations as they lie in memory, adjacent vectors by
-    adjacent work-items, and let the result go the same way. A work-item computes a row of a block;
-    or all of it, where arrays of numbers that are known become operands.
+    Work-groups copy the blocks of several iterations in the order of memory, adjacent vectors by
+    adjacent work-items; the result is stored likewise. A work-item computes a row of a block, or a
+    whole block if constant arrays can become operands.
     """
     long = [name for name in loops if (nest.trips(name) or _SHORT + 1) > _SHORT]
     if len(long) != 1 or not nest.reduced.intersection(nest.inner):
@@ -89,11 +89,11 @@ class _Batch:
     #: the bytes of a vector, at most
     vector: int
 
-    # -- what is accessed -------------------------------------------------------------------
+    # -- accesses ---------------------------------------------------------------------------
 
     @cached_property
     def is_fit(self) -> bool:
-        """Whether blocks are accessed that are worth copying."""
+        """Whether accesses to blocks are worth copying these."""
         nest = self.nest
         short = [name for name in nest.inames if name != self.over]
         if not all(map(nest.is_free, nest.inames)) or set(nest.inner) - nest.reduced:
@@ -110,7 +110,7 @@ class _Batch:
         return is_read and has_room and any(not run.access.is_write for run in self.staged)
 
     def _run(self, access: Access) -> _Run | None:
-        """Return the run of an access, if blocks lie side by side."""
+        """Return the run of an access, if blocks are adjacent."""
         nest, index = self.nest, access.index or ()
         names = [variable_names(one) for one in index]
         strides = {n: nest.stride(access, n) for n in nest.inames}
@@ -134,13 +134,13 @@ class _Batch:
 
     @cached_property
     def runs(self) -> tuple[_Run, ...]:
-        """The runs of all arrays that blocks are of."""
+        """The runs of all arrays with blocks."""
         found = map(self._run, (a for a in self.nest.accesses))
         return tuple(run for run in found if run is not None)
 
     @cached_property
     def staged(self) -> tuple[_Run, ...]:
-        """Those that adjacent work-items do not access as they lie in memory."""
+        """The runs in which adjacent work-items do not access adjacent elements."""
         lanes = (self.row,) if self.row is not None else ()
         return tuple(run for run in self.runs if run.loops not in (lanes, ()))
 
@@ -148,7 +148,7 @@ class _Batch:
 
     @cached_property
     def planes(self) -> list[str]:
-        """Loops over what has nothing in common."""
+        """Loops over independent blocks."""
         runs = self.runs
         return [
             name
@@ -160,10 +160,10 @@ class _Batch:
 
     @cached_property
     def row(self) -> str | None:
-        """The loop whose iterations are work-items: none where all need the same numbers.
+        """The loop whose iterations are work-items; ``None`` if they all use the same numbers.
 
-        Known numbers become operands; others are read once for a warp, if the blocks of its
-        work-items are in banks of their own.
+        Constants become operands; other numbers are read once for a warp, if the blocks of its
+        work-items are in different banks.
         """
         known = self.nest.kernel.temporary_variables
         tables = [a.array for a in self.nest.accesses if self.nest.is_uniform(a, self.over)]
@@ -176,13 +176,13 @@ class _Batch:
 
     @cached_property
     def inside(self) -> list[str]:
-        """The loops that a work-item goes through."""
+        """The loops that a work-item executes."""
         taken = (self.over, self.row, *self.planes)
         return [name for name in self.nest.inames if name not in taken]
 
     @cached_property
     def height(self) -> int:
-        """How many blocks a work-group has: a divisor of all, if there is one."""
+        """The number of blocks of a work-group, which divides that of all blocks if possible."""
         width = 1 if self.row is None else self.nest.trips(self.row) or 1
         sizes = [run.length * run.itemsize for run in self.staged]
         bytes_of_blocks = max(sizes) if self.is_storage_shared else sum(sizes)
@@ -209,7 +209,7 @@ class _Batch:
 
     @cached_property
     def items(self) -> int:
-        """How many work-items a work-group has; 0 if the blocks are too large."""
+        """The number of work-items of a work-group; 0 if the blocks are too large."""
         width = 1 if self.row is None else self.nest.trips(self.row) or 1
         return self.height * width or 1
 
@@ -251,7 +251,7 @@ class _Batch:
         return [*self._outer, f"{self.over}_inner", *([] if self.row is None else [self.row])]
 
     def _fetch(self, run: _Run) -> Iterator[Step]:
-        """Yield the steps that bring blocks to local memory."""
+        """Yield the steps that copy blocks to local memory."""
         axes = [f"{run.array}_{axis}" for axis in range(len(run.access.index or ()))]
         yield step(
             add_prefetch,
@@ -283,12 +283,12 @@ class _Batch:
         yield step(split_iname, f"{flat}_inner", width, outer_tag="l.1", inner_tag="l.0")
 
     def _lanes(self, run: _Run) -> int:
-        """Return how many elements are a vector: one of those that have no vector type."""
+        """Return the number of elements of a vector; 1 for types without vectors."""
         is_real = run.dtype.kind in "iuf" and run.dtype.itemsize in (4, 8)
         return max(1, self.vector // run.itemsize) if is_real else 1
 
     def _are_aligned(self, run: _Run, vector: int) -> bool:
-        """Tell whether the runs of all planes begin at a multiple of so many elements."""
+        """Tell whether the runs of all planes begin at multiples of a number of elements."""
         strides = (self.nest.stride(run.access, name) for name in self.planes)
         return all(
             one % vector == 0 if is_constant(one) else self.nest.divides(vector, self.over)

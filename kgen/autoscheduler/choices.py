@@ -18,10 +18,10 @@ Configuration: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Choices:
-    """Schedules of one nest: the values of parameters, what they must satisfy, the steps of each.
+    """Schedules of one nest: the values of parameters, restrictions, and the steps of each.
 
-    ``first`` are the values from which each one is tried on its own, unless all *are_right* where
-    restrictions are satisfied.
+    ``first`` are the values around which single changes are proved right, unless all *are_right*
+    that satisfy the restrictions.
     """
 
     params: Mapping[str, Values]
@@ -49,7 +49,7 @@ def powers(first: int, last: int) -> Values:
 
 
 def fitting(nest: Nest, iname: str, values: Values) -> Values:
-    """Leave out values that are larger than a loop is long; its length itself comes for those."""
+    """Replace the values that exceed the trip count of a loop by the trip count."""
     trips = nest.trips(iname)
     kept = tuple(v for v in values if trips is None or v <= trips)
     if trips is None or trips in kept or trips > values[-1]:
@@ -58,5 +58,5 @@ def fitting(nest: Nest, iname: str, values: Values) -> Values:
 
 
 def most_items(machine: Machine) -> int:
-    """Return how many work-items a group may have."""
+    """Return the maximum number of work-items of a group."""
     return 1024 if machine.limits is None else machine.limits.work_items

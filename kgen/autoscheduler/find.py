@@ -23,7 +23,7 @@ from kgen.ir.unit import TranslationUnit
 
 __all__ = ["autoschedule", "find_schedule", "make_planner", "recipe_for"]
 
-#: Types that are tried for arguments that callers give theirs.
+#: Types that are tried for arguments whose types calls determine.
 _GUESSES = (np.float64, np.int32)
 
 

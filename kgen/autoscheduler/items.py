@@ -28,13 +28,13 @@ from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["OnItems"]
 
-#: Work-groups that add up everything there is.
+#: The number of work-groups that compute a sum over all elements.
 GROUPS = 1024
 #: The bytes of a vector, which one instruction loads.
 VECTOR = 16
-#: A loop over vectors of a row is unrolled if it has at most so many iterations.
+#: The maximum trip count of a loop over vectors of a row that is unrolled.
 COPIES = 16
-#: About so many elements of 32 bits are the run of a work-item, in a tile of a scan.
+#: The approximate number of 32-bit elements of a work-item in a tile of a scan.
 RUN = 16
 #: The terms that a work-item adds up of a row whose length data decide, where rows have that many.
 TERMS = 8
@@ -43,13 +43,13 @@ ENTRIES = 32
 #: The terms in an iteration of such a sum. Pieces that begin at multiples of an even number would
 #: let adjacent work-items read from few banks; they have one term more.
 AT_ONCE = 4
-#: Work-groups that keep a device busy, so that a sum needs no more than one work-item.
+#: The number of work-groups that occupy a device, so that one work-item per sum suffices.
 MANY = 32
 #: Adjacent elements of a scan that a work-item adds up.
 EACH = 4
 #: Rows of a stencil that a work-item computes.
 ROWS = 8
-#: Warps side by side in such a row.
+#: The number of warps along such a row.
 WARPS = 4
 #: The sides of a matrix product with enough tiles of sums in registers for a device.
 WIDE = 512
@@ -60,7 +60,7 @@ SIDE = 64
 
 
 class OnItems:
-    """The recipes for a device whose work-items run in step."""
+    """The recipes for a device whose work-items run in lockstep."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine, self.warp = machine, machine.warp
@@ -93,7 +93,7 @@ class OnItems:
         yield self.spread_out(nest, loops)
         yield (step(split_iname, loops[0], self.warp, outer_tag="g.0", inner_tag="l.0"),)
 
-    # -- every iteration by itself ----------------------------------------------------------
+    # -- independent iterations -------------------------------------------------------------
 
     def rows_of_items(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedule of a stencil: work-items compute rows that share what they read."""
@@ -121,9 +121,9 @@ class OnItems:
             yield InVectors(self.spread_out(nest, loops, lanes))
 
     def spread_out(self, nest: Nest, loops: Sequence[str], lanes: int = 1) -> tuple[Step, ...]:
-        """Give adjacent elements to adjacent work-items, and rows to the other axes.
+        """Map adjacent elements to adjacent work-items, and rows to the other axes.
 
-        A work-item has so many *lanes*, which are a vector.
+        The *lanes* of a work-item are a vector.
         """
         lane = nest.lane(loops) or loops[-1]
         others = [name for name in reversed(loops) if name != lane]
@@ -163,7 +163,7 @@ class OnItems:
     # -- sums -------------------------------------------------------------------------------
 
     def sum_in_groups(self, nest: Nest) -> Iterator[Sequence[Step]]:
-        """Yield the schedule of a sum over all there is: of work-items, then of work-groups."""
+        """Yield the schedule of a sum over all elements: of work-items, then of work-groups."""
         (iname, *others), inner = nest.band, nest.inner
         if iname in nest.reduced and not others and not inner and nest.is_free(iname):
             yield (
@@ -220,9 +220,9 @@ class OnItems:
         )
 
     def rows_of_groups(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-        """Yield the schedule of sums over rows and of what is made of them, as in a softmax.
+        """Yield the schedule of sums over rows and of computations with them, as in a softmax.
 
-        All work-items of a group go along a row, in each of several loops one after the other.
+        All work-items of a group process a row, in several consecutive loops.
         """
         inner = nest.inner
         if len(inner) < 2 or not all(map(nest.is_free, inner)) or not nest.are_long(*inner):
@@ -275,7 +275,7 @@ class OnItems:
         yield step(split_iname, along, self.items, outer_tag=outer, inner_tag="l.0")
 
     def _lanes_of_rows(self, nest: Nest) -> int:
-        """Return how many adjacent elements of all rows are a vector, which is aligned."""
+        """Return the number of elements of aligned vectors in all rows."""
         length = nest.trips(nest.inner[0]) or 1
         lanes = math.gcd(length, max(1, VECTOR // nest.itemsize()))
         while lanes > 1 and (length < lanes * self.items or not nest.are_vectors(lanes)):
@@ -298,7 +298,7 @@ class OnItems:
             yield step(split_iname, rows[0], self.warp, outer_tag="g.0", inner_tag="l.0"), scan
 
     def _scan_through_tiles(self, nest: Nest, along: str, scan: Step) -> Iterator[Sequence[Step]]:
-        """Yield the schedule in which tiles come and go in order, and work-items have runs."""
+        """Yield the schedule in which tiles are processed in order, and work-items have runs."""
         (k,) = nest.inner
         read = {a.array for a in nest.accesses if not a.is_write}
         written = {a.array for a in nest.accesses if a.is_write}
@@ -325,7 +325,7 @@ class OnItems:
     # -- tiles in local memory --------------------------------------------------------------
 
     def terms_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-        """Yield the schedule of sums whose terms need what all work-items read: in tiles."""
+        """Yield the schedule of sums whose terms share elements among work-items: in tiles."""
         long = [name for name in nest.inner if nest.are_long(name) and nest.is_free(name)]
         most = MANY * self.items
         if len(loops) != 1 or len(long) != 1 or (nest.trips(loops[0]) or most) < most:
@@ -373,7 +373,7 @@ class OnItems:
         yield step(tag_inames, tags)
 
     def transposition_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-        """Yield the schedule in which work-groups fetch by rows what is read along columns."""
+        """Yield the schedule in which work-groups fetch by rows the elements read along columns."""
         j = nest.lane(loops)
         if j is None or nest.inner:
             return
@@ -451,5 +451,5 @@ def _axis_name(names: Mapping[str, str], index: Expr, array: str) -> str:
 
 
 def _power(number: int) -> int:
-    """Return the power of two that is not less."""
+    """Return the next power of two."""
     return 1 << max(0, number - 1).bit_length()

@@ -28,7 +28,7 @@ from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["iterations_on_items", "iterations_on_threads", "sum_of_all"]
 
-#: Loops of so many iterations may be unrolled.
+#: The maximum trip count of loops that may be unrolled.
 _SHORT = range(2, 33)
 
 
@@ -74,7 +74,7 @@ def _sum_on_items(machine: Machine, i: str) -> Choices:
     return Choices(params, (f"{i}_items <= {most_items(machine)}",), steps, first)
 
 
-# -- what both kinds of devices have in common ---------------------------------------------------
+# -- common to both kinds of devices -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _Iterations:
 
     @cached_property
     def reused(self) -> dict[str, tuple[str, ...]]:
-        """Arrays of which neighbours read the same elements, and the loops of their tiles."""
+        """Arrays of which iterations share elements, and the loops of their tiles."""
         reads: dict[str, list[Access]] = {}
         for access in self.nest.accesses:
             if not access.is_write and access.index and self.nest.is_only_read(access.array):
@@ -120,7 +120,7 @@ class _Iterations:
         return {a: used for a, access in several.items() if (used := self.loops_of(access))}
 
     def loops_of(self, access: Access) -> tuple[str, ...]:
-        """Return the loops of which the subscripts of an access depend."""
+        """Return the loops on which the subscripts of an access depend."""
         names = variable_names(*(access.index or ()))
         return tuple(name for name in self.chosen if name in names)
 
@@ -131,7 +131,7 @@ class _Iterations:
                 yield step(tag_inames, f"{name}:unr")
 
     def switches(self, arrays: Mapping[str, Any]) -> dict[str, Values]:
-        """Return the parameters that say what is fetched, and what is unrolled."""
+        """Return the parameters that choose fetches and unrolled loops."""
         names = [f"fetch_{array}" for array in arrays]
         return dict.fromkeys([*names, *(f"{name}_unroll" for name in self.short)], (False, True))
 
@@ -159,7 +159,7 @@ class _OnThreads(_Iterations):
 
     @property
     def params(self) -> dict[str, Values]:
-        """The parameters; a block of 0 leaves a loop as it is."""
+        """The parameters; a block of 0 means that a loop is not split."""
         lengths = {True: (16, 64, 256, 1024, 4096, 16384), False: (1, 4, 16, 64, 256)}
         params: dict[str, Values] = {
             f"{name}_block": (0, *fitting(self.nest, name, lengths[name == self.lane]))
@@ -271,7 +271,7 @@ class _OnItems(_Iterations):
         return parts if config[f"{name}_each"] > 1 else [f"{name}_inner"]
 
     def _on_axes(self, name: str, axis: int, items: int, each: int) -> Iterator[Step]:
-        """Yield the steps for one loop: along the lanes, neighbours stay neighbours."""
+        """Yield the steps for one loop: along the lanes, adjacent iterations stay adjacent."""
         group, item = f"g.{axis}", f"l.{axis}"
         if each == 1:
             yield step(split_iname, name, items, outer_tag=group, inner_tag=item)

@@ -14,7 +14,7 @@ from kgen.targets.opencl import PyOpenCLTarget, limits_of_device
 
 __all__ = ["Machine", "machine_of"]
 
-#: The bit of an OpenCL device's type that a processor has.
+#: The bit of an OpenCL device's type that means CPU.
 _CPU: Final = 2
 #: The local memory of a work-group on CUDA devices, by compute capability, and on most others.
 _LOCAL_MEMORY: Final = {(7, 5): 65536, (8, 0): 166912, (9, 0): 232448, (10, 0): 232448}
@@ -26,13 +26,13 @@ class Machine:
     """A device, as far as a schedule depends on it."""
 
     kind: Execution
-    #: so many work-items run in step
+    #: the number of work-items in lockstep
     warp: int = WARP_SIZE
     limits: DeviceLimits | None = None
 
     @property
     def most_items(self) -> int:
-        """The work-items of a work-group, at most 256, which all devices are good with."""
+        """The work-items of a work-group, at most 256, which is efficient everywhere."""
         return 256 if self.limits is None else min(256, self.limits.work_items)
 
     @property

@@ -50,9 +50,9 @@ LONG = 64
 class Nest:
     """Loops without anything between them (the *band*), outermost first, and what they contain.
 
-    ``given`` is the kernel as it was given, ``kernel`` the one that was prepared of it: with the
-    loops and instructions of reductions. ``around`` are the loops that the nest is in, ``before``
-    and ``after`` the instructions on both sides of it there. ``means`` are stated mean trip counts.
+    ``given`` is the kernel as it was given, ``kernel`` the prepared one, with the loops and
+    instructions of reductions. ``around`` are the loops that the nest is in, ``before`` and
+    ``after`` the instructions on both sides of it there. ``means`` are stated mean trip counts.
     """
 
     given: LoopKernel
@@ -117,7 +117,7 @@ class Nest:
     # -- lengths ----------------------------------------------------------------------------
 
     def trips(self, iname: str) -> int | None:
-        """Return the most iterations that a loop has, if that is a number."""
+        """Return the maximum trip count of a loop, if it is a number."""
         try:
             found = trip_count(self.kernel, iname).value
         except KgenError:
@@ -129,7 +129,7 @@ class Nest:
         return is_zero(self.kernel.get_iname_bounds(iname).lower)
 
     def is_data(self, iname: str) -> bool:
-        """Tell whether data decide how long a loop is."""
+        """Tell whether the trip count of a loop depends on data."""
         return bool(trip_count(self.kernel, iname).data)
 
     def expected_trips(self, inames: Iterable[str]) -> int:
@@ -141,7 +141,7 @@ class Nest:
         return self.means.get(iname) or self.trips(iname) or usual
 
     def divides(self, length: int, iname: str) -> bool:
-        """Tell whether a loop is proved to have a multiple of so many iterations."""
+        """Tell whether a trip count is proved to be a multiple of a number."""
         return self.kernel.get_iname_bounds(iname).is_multiple_of(length)
 
     # -- accesses ---------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Nest:
         return bool(self.kernel.array_vars[name].address_space == AddressSpace.GLOBAL)
 
     def stride(self, access: Access, iname: str) -> Expr:
-        """Return by how many elements an access moves along a loop, ``None`` if data decides."""
+        """Return the stride of an access along a loop; ``None`` if it depends on data."""
         key = access, iname
         if key not in self._strides:
             try:
@@ -167,7 +167,7 @@ class Nest:
         return self._strides[key]
 
     def is_unit(self, access: Access, iname: str) -> bool:
-        """Tell whether an access goes through adjacent elements along a loop."""
+        """Tell whether an access is contiguous along a loop."""
         stride = self.stride(access, iname)
         return is_constant(stride) and abs(stride) == 1
 
@@ -177,11 +177,11 @@ class Nest:
         return stride is not None and is_zero(stride)
 
     def unit_score(self, iname: str) -> int:
-        """Count the accesses along which a loop goes through adjacent elements, writes twice."""
+        """Count the accesses that are contiguous along a loop; writes count twice."""
         return sum(1 + a.is_write for a in self.accesses if self.is_unit(a, iname))
 
     def lane(self, among: Sequence[str]) -> str | None:
-        """Return the loop along which most accesses are adjacent, the innermost of several."""
+        """Return the loop along which most accesses are contiguous, the innermost of several."""
         best = max(reversed(among), key=self.unit_score, default=None)
         return best if best is not None and self.unit_score(best) else None
 
@@ -207,7 +207,7 @@ class Nest:
         return [array for array, some in found.items() if _are_one_row(some, inner)]
 
     def are_vectors(self, lanes: int) -> bool:
-        """Tell whether so many adjacent elements along inner loops are vectors, all aligned."""
+        """Tell whether adjacent elements along inner loops form aligned vectors of some length."""
         return all(self._is_vector(a, k, lanes) for k in self.inner for a in self.accesses)
 
     def _is_vector(self, access: Access, k: str, lanes: int) -> bool:
@@ -235,7 +235,7 @@ class Nest:
 
     @cached_property
     def is_stream(self) -> bool:
-        """Whether the innermost loop goes through arrays from end to end, and writes no other."""
+        """Whether the innermost loop processes whole arrays, and no others are written."""
         writes = [access for access in self.accesses if access.is_write]
         arrays = [access.array for access in self.accesses]
         if self.inner or self.around or not writes or len(set(arrays)) != len(arrays):
@@ -252,10 +252,11 @@ class Nest:
         )
 
     def least_size(self, most: int) -> tuple[str | None, int] | None:
-        """Return the parameter, and its least value, with which arrays have so many bytes.
+        """Return the parameter, and its least value, with which arrays have a number of bytes.
 
         The arrays are those that are accessed along the innermost loop; the parameter is ``None``
-        where they have as many in any case. Nothing is returned where several parameters decide.
+        if they always have as many bytes. Nothing is returned if the size depends on several
+        parameters.
         """
         moving = [a.array for a in self.accesses if not self.is_uniform(a, self.band[-1])]
         each = sum(self.kernel.array_vars[name].dtype.itemsize for name in moving)
@@ -304,7 +305,7 @@ class Nest:
         return None
 
     def find_scan(self) -> tuple[str, list[str]] | None:
-        """Return the loop with which the range of the only reduction grows, and who reduces."""
+        """Return the loop with which the range of the only reduction grows, and its instruction."""
         if len(self.inner) != 1 or not self.reduced.issuperset(self.inner):
             return None
         (k,) = self.inner
@@ -320,7 +321,7 @@ class Nest:
         return found.value is not None and outer in variable_names(found.value)
 
     def are_long(self, *inames: str) -> bool:
-        """Tell whether loops may have the length of a tile, and data do not decide it."""
+        """Tell whether loops may have the length of a tile, independent of data."""
         return all((self.trips(n) or LONG) >= LONG and not self.is_data(n) for n in inames)
 
     def factors(self, i: str, j: str, k: str) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -387,7 +388,7 @@ def _nests(
 
 
 def _band(loop: Loop) -> tuple[tuple[str, ...], Node]:
-    """Return the loops from one inwards that contain nothing but the next one."""
+    """Return perfectly nested loops, from one inwards."""
     names = [loop.iname]
     body = loop.body
     while isinstance(body, Loop):

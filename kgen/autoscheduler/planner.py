@@ -22,7 +22,7 @@ _DEPTH = 3
 
 
 class Recipe(Protocol):
-    """What transformations suit a nest on some kind of device, the best first."""
+    """Yields the transformations of a nest for a kind of device, best first."""
 
     def __call__(self, planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]: ...
 
@@ -41,7 +41,7 @@ class Planner:
         self._parallel: dict[tuple[tuple[str, ...], str], Schedule | None] = {}
 
     def plan(self, recipe: Recipe) -> Schedule:
-        """Return the steps that a recipe has for the nests of the kernel."""
+        """Return the steps that a recipe proposes for the nests of the kernel."""
         for nest in self.nests:
             self.plan_nest(recipe, nest)
         return self.schedule
@@ -68,7 +68,7 @@ class Planner:
             self.plan_nest(recipe, inner, depth - 1)
 
     def _is_in_vectors(self, steps: Sequence[Step], found: Schedule) -> bool:
-        """Tell whether lanes are vectors where steps are of no use otherwise."""
+        """Tell whether lanes are vectors, if the steps require that."""
         if not isinstance(steps, InVectors):
             return True
         warned = self.prover.split_vectors(found(self.program))
@@ -97,7 +97,7 @@ class Planner:
         return self._parallel[key]
 
     def extended(self, nest: Nest, steps: Iterable[Step]) -> Schedule | None:
-        """Return the schedule with more steps, and barriers that they need, if it is right."""
+        """Return the schedule with more steps and their barriers, if it is proved correct."""
         for more in (tuple(steps), (*steps, *_barriers(nest))):
             schedule = self.schedule + map(self._on_kernel, more)
             if self._is_proved(schedule):

@@ -30,7 +30,7 @@ from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["product_on_items", "product_on_threads"]
 
-#: More bytes of registers for sums than this spill.
+#: The maximum bytes of sums in registers; more would be spilled.
 _REGISTERS = 512
 _VECTOR = 16
 
@@ -184,7 +184,7 @@ class _ProductOnItems:
         return [step(tag_inames, f"{rest[-1]}:g.2")] if rest else []
 
     def _piece(self, name: str, config: Configuration) -> int:
-        """Return how many adjacent sums a work-item has."""
+        """Return the number of adjacent sums of a work-item."""
         return int(min(config["lanes"], config[f"{name}_each"]))
 
     def _split(self, name: str, axis: int, config: Configuration) -> list[Step]:
@@ -228,7 +228,7 @@ class _ProductOnItems:
         ]
 
     def _fetch(self, array: str, config: Configuration) -> list[Step]:
-        """Let all work-items fetch a tile, adjacent vectors for adjacent ones."""
+        """Let all work-items fetch a tile, adjacent vectors by adjacent work-items."""
         rows, columns = f"{array}_row", f"{array}_column"
         i, j = self.i, self.j
         items, width = config[f"{i}_items"] * config[f"{j}_items"], config[f"{j}_items"]

@@ -29,9 +29,9 @@ __all__ = ["Prover"]
 class Prover:
     """Lowers programs, and rejects those with errors, new warnings or possible races.
 
-    ``types`` are those that arguments without any are taken to have: calls say them later.
-    Possible races that a transformation silences are ruled out by what it assumes of data, as
-    :func:`kgen.balance` does; what the user has silenced is no proof.
+    ``types`` are the assumed types of arguments whose types calls determine. A transformation may
+    silence possible races because its assumptions about data exclude them, as :func:`kgen.balance`
+    does; races silenced by the user are not proved impossible.
     """
 
     def __init__(self, program: TranslationUnit, types: Mapping[str, Any]) -> None:
@@ -43,15 +43,15 @@ class Prover:
         self.known = self.warned
 
     def proves(self, program: TranslationUnit) -> bool:
-        """Tell whether the code of a program is known to be right, as that of the first one."""
+        """Tell whether the code of a program is proved correct, given that of the first one."""
         found = self.lowered(program)
         return found is not None
 
     def proves_same(self, program: TranslationUnit) -> bool:
-        """Tell whether code with barriers put in computes what the first program does.
+        """Tell whether code with inserted barriers computes the same as the first program.
 
-        Barriers order work-items; that no race is left does not tell whether this is the order of
-        the loops as they were.
+        Barriers order work-items; the absence of races does not prove that this is the order of the
+        original loops.
         """
         found = self.lowered(program)
         return found is not None and answer(lambda: self._is_same(found), STEP) is True

@@ -1,4 +1,4 @@
-"""Schedules for rows of entries whose starts ascend: shared evenly, whatever the lengths."""
+"""Schedules for rows whose starts ascend: entries are distributed evenly, for any lengths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgen.transforms.reductions.rows import find_rows
 
 __all__ = ["balanced_rows"]
 
-#: The work-items of a group, whose scan gets longer with them.
+#: The number of work-items of a group; larger groups have a longer scan.
 GROUP = 256
 
 

@@ -26,9 +26,9 @@ from kgen.tuning.space import SearchSpace
 
 __all__ = ["AutoSpace", "auto_space"]
 
-#: Lanes that are fetched together may be stored one by one: where a tile has another layout.
+#: Lanes that are fetched together may be stored one by one, in a tile of another layout.
 _LANES_ALONE = "vectorize_failed*"
-#: Nests of a kernel that are varied; the others get the schedule that analysis finds.
+#: The maximum number of varied nests; others get the schedule that analysis finds.
 _VARIED = 2
 
 
@@ -55,7 +55,7 @@ class AutoSpace:
 
     @property
     def restrictions(self) -> list[str]:
-        """What configurations have to satisfy: expressions in Python's syntax."""
+        """The restrictions of configurations: expressions in Python's syntax."""
         return [
             _renamed(text, choices.params, suffix)
             for suffix, _, choices in self._varied
@@ -64,7 +64,7 @@ class AutoSpace:
 
     @property
     def start(self) -> dict[str, Any]:
-        """The configuration that analysis suggests, with which values were tried one by one."""
+        """The configuration that analysis suggests, from which single values were varied."""
         return {
             f"{name}{suffix}": value
             for suffix, _, choices in self._varied
@@ -74,7 +74,7 @@ class AutoSpace:
     def build(self, **configuration: Any) -> TranslationUnit:
         """Return the program with one of the schedules.
 
-        Raises :class:`TransformError` where it is not proved right for the values given.
+        Raises :class:`TransformError` if it is not proved right for the given values.
         """
         built = self.schedule(**configuration)(self.program)
         return built.map_kernels(lambda one: one.silencing(_LANES_ALONE))
@@ -120,7 +120,7 @@ class AutoSpace:
 
     @cached_property
     def _varied(self) -> list[tuple[str, Nest, Choices]]:
-        """The nests that are varied, what their parameters' names end with, and the choices."""
+        """The varied nests, the suffixes of their parameters' names, and the choices."""
         planner, machine = self._new_planner(), self.machine
         found: list[tuple[str, Nest, Choices]] = []
         for nest in self._nests:
@@ -163,7 +163,7 @@ def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | No
 
 
 def _legal(planner: Planner, nest: Nest, choices: Choices) -> Choices:
-    """Return choices without the values that are not proved right, each tried on its own."""
+    """Return choices without the values that are not proved right one by one."""
     if choices.are_right:
         return choices
     dropped: dict[str, tuple[Any, ...]] = {}
@@ -188,7 +188,7 @@ def _is_allowed(choices: Choices, config: Mapping[str, Any]) -> bool:
 
 
 def _renamed(text: str, names: Mapping[str, Any], suffix: str) -> str:
-    """Return an expression with a suffix at all parameters."""
+    """Return an expression in which all parameters get a suffix."""
     if suffix:
         for name in names:
             text = re.sub(rf"\b{name}\b", f"{name}{suffix}", text)

@@ -1,4 +1,4 @@
-"""What users state about data, which analysis of a kernel cannot know."""
+"""Statements of users about data, which analysis of a kernel cannot infer."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _GROUP: Final = 128
 #: The rows of a step of a warpgroup; terms of a sum that are fetched for it.
 _ROWS: Final = 64
 _TERMS: Final = 64
-#: The registers of a work-item for sums, at most.
+#: The maximum registers of a work-item for sums.
 _SUMS: Final = 128
 #: The number of tile columns that groups process together, sharing rows in the cache.
 _PANEL: Final = 4
@@ -41,7 +41,7 @@ _PANEL: Final = 4
 def product_on_tensor_cores(
     machine: Machine, nest: Nest, i: str, j: str, k: str, panel: str
 ) -> Choices | None:
-    """Return the schedules of a product for tensor cores; ``None`` where they have no such one.
+    """Return the schedules of a product for tensor cores; ``None`` if they do not support it.
 
     Factors are read along the sum or across it, and all tiles are whole.
     """
@@ -120,7 +120,7 @@ class _Product:
         return [*(f"{array}_plane_{n}" for n in range(rest)), f"{array}_row", f"{array}_column"]
 
     def copied(self, stages: int, ahead: int | None) -> list[Step]:
-        """Copy tiles by themselves, some of them ahead."""
+        """Copy tiles asynchronously, some of them ahead."""
         rules = f"{self.other}_fetch_rule, {self.panel}_fetch_rule"
         return [
             step(async_copy, rules),
@@ -166,7 +166,7 @@ def _of_warpgroups(machine: Machine, product: _Product) -> Choices | None:
 
 
 def _panels(product: _Product) -> Values:
-    """Return how many columns of tiles groups may go down together; batches need the third axis."""
+    """Return the possible numbers of tile columns in a band; batches need the third axis."""
     several = () if product.batch else (2, _PANEL, 8)
     return (1, *(n for n in several if product.nest.divides(n * 256, product.j)))
 
@@ -205,7 +205,7 @@ class _OfWarpgroups:
         return result + p.copied(config["stages"], config["ahead"])
 
     def _rows(self, tile: int) -> list[Step]:
-        """Give 64 rows of a tile to each warpgroup."""
+        """Map 64 rows of a tile to each warpgroup."""
         i = self.product.i
         if tile == _ROWS:
             return [step(split_iname, i, tile, inner_iname=f"{i}_row")]
@@ -216,7 +216,7 @@ class _OfWarpgroups:
         ]
 
     def _placed(self, panel: int) -> list[Step]:
-        """Put tiles on the groups: down some columns of tiles, and then down the next ones."""
+        """Map tiles to groups in bands: down a few columns of tiles, then down the next ones."""
         i, j = self.product.i, self.product.j
         if panel == 1:
             return [step(tag_inames, f"{i}_outer:g.1, {j}_outer:g.0")]

@@ -18,31 +18,32 @@ from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["on_threads"]
 
-#: Instructions that are worth a work-group of their own.
+#: The minimum number of instructions of a work-group.
 GRAIN = 16384
-#: Instructions of a whole nest that are worth threads.
+#: The minimum number of instructions of a nest that is distributed over threads.
 LEAST = 32768
 #: A loop of fewer iterations leaves threads without work.
 FEW = 16
-#: Iterations of a loop over adjacent elements that one thread has at least: vectors, cache lines.
+#: The minimum iterations of a thread in a loop over adjacent elements: vectors, cache lines.
 LANES = 64
-#: The bytes that lanes have of an array: several vectors, whose operations overlap.
+#: The bytes of an array in all lanes: several vectors, whose operations overlap.
 LANE_BYTES = 256
 #: The number of iterations that share common loads.
 SHARED = 32
 #: The bytes of a vector, which one instruction works on.
 VECTOR_BYTES = 64
-#: What ``LANE_BYTES`` is where loops inside of the lanes go through memory in rows.
+#: The same if loops inside the lanes step through memory by rows.
 ROW_BYTES = 512
-#: Arrays of so many bytes are not in a cache when they are used again: twice the usual 32 MiB.
+#: The bytes of arrays that do not stay in a cache until they are used again: twice the usual 32
+#: MiB.
 CACHED = 1 << 26
 #: Independent sums that one thread computes, for vectors and their latency.
 SUMS = 32
-#: So many copies of an instruction are worth it to unroll loops.
+#: The maximum number of copies of an instruction in unrolled loops.
 COPIES = 100
-#: Compilers unroll so many iterations on their own, if that makes no more copies than those.
+#: The trip count up to which compilers unroll loops themselves, up to so many copies.
 UNROLLED = 16
-#: A sum of at most so many terms is unrolled; longer ones are added up in lanes.
+#: The maximum number of terms of an unrolled sum; longer ones are computed in lanes.
 TERMS = 25
 #: The rows and columns of a tile whose lines stay in a cache, and the side of the squares in it.
 TILE = 64, 256
@@ -70,10 +71,11 @@ def on_threads(planner: Planner, nest: Nest) -> Iterator[Sequence[Step]]:
 
 
 def past_the_cache(nest: Nest, spread: Sequence[Step]) -> tuple[Step, ...]:
-    """Store results past the cache where it cannot hold them: a version for such sizes.
+    """Use streaming stores for results that exceed the cache, in a version for such sizes.
 
-    That is for arrays that the kernel does not read, written element after element in a loop that
-    accesses each array in one place. Where a single size decides, calls choose the version.
+    This applies to arrays that the kernel does not read, and that are written contiguously in a
+    loop that accesses each array in one place. If it depends on a single size, calls choose the
+    version.
     """
     if not nest.is_stream or lane_tag(nest) != "vec":
         return ()
@@ -104,7 +106,7 @@ def is_small(nest: Nest) -> bool:
 
 
 def spread_out(planner: Planner, nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
-    """Spread iterations over threads: of the outermost of parallel loops that is long enough."""
+    """Distribute the outermost parallel loop with enough iterations over threads."""
     lane = nest.lane(nest.inames)
     long = [name for name in loops if (nest.trips(name) or FEW) >= FEW]
     outer = [name for name in long if name != lane]
@@ -118,9 +120,9 @@ def spread_out(planner: Planner, nest: Nest, loops: Sequence[str]) -> tuple[Step
 
 
 def in_pieces(nest: Nest, iname: str, lane: str | None, around: Collection[str] = ()) -> Step:
-    """Let threads run pieces of a loop that are worth it, or single iterations.
+    """Let threads run pieces of a loop that are large enough, or single iterations.
 
-    It begins anew in each iteration of the loops *around* it.
+    It starts again in each iteration of the loops *around* it.
     """
     others = [name for name in nest.inames if name != iname and name not in around]
     each = len(nest.insn_ids) * nest.expected_trips(others)
@@ -137,15 +139,15 @@ def in_pieces(nest: Nest, iname: str, lane: str | None, around: Collection[str] 
 
 
 def piece(each: int, trips: int | None) -> int:
-    """Return how many iterations of some instructions each are a work-group: a power of two."""
+    """Return the iterations of a work-group, given their instructions: a power of two."""
     most = GRAIN // each if trips is None else min(GRAIN // each, trips // FEW)
     return 1 << max(most, 1).bit_length() - 1
 
 
 def unroll_short(planner: Planner, nest: Nest) -> tuple[Step, ...]:
-    """Unroll loops of few iterations, from the innermost one outwards, up to so many copies.
+    """Unroll loops with few iterations, from the innermost one outwards, up to a number of copies.
 
-    An unrolled loop is moved inside of the others, if dependences allow that.
+    An unrolled loop is moved inside the others, if dependences allow it.
     """
     lane = nest.lane(nest.inames)
     copies, names = 1, list[str]()
@@ -170,7 +172,8 @@ def lane_tag(nest: Nest) -> str:
 def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
     """Yield the schedule that runs inner loops for several adjacent iterations together.
 
-    That is for loops in order, or sums, in which all accesses are adjacent or the same for these.
+    This applies to sequential loops, or sums, in which all accesses are contiguous or uniform along
+    these iterations.
     """
     lane = nest.lane(loops)
     inner = [name for name in nest.inner if (nest.trips(name) or FEW) > 1]
@@ -193,7 +196,7 @@ def lanes_outside(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
 
 
 def _are_unrolled(nest: Nest, inames: Sequence[str]) -> bool:
-    """Tell whether so few iterations are copied, which keeps what they hand on in registers."""
+    """Tell whether a loop is short enough to unroll, to keep its values in registers."""
     trips = nest.expected_trips(inames)
     is_known = all(nest.trips(name) is not None for name in inames)
     most = TERMS if nest.reduced.issuperset(inames) else UNROLLED
@@ -201,7 +204,7 @@ def _are_unrolled(nest: Nest, inames: Sequence[str]) -> bool:
 
 
 def _lanes(nest: Nest, lane: str) -> int:
-    """Return how many iterations are lanes: more where inner loops go from row to row of memory."""
+    """Return the number of lanes; there are more if inner loops step through memory by rows."""
     rows = (a for a in nest.accesses if nest.is_unit(a, lane))
     is_across = any(not nest.is_uniform(a, name) for a in rows for name in nest.inner)
     return (ROW_BYTES if is_across else LANE_BYTES) // nest.itemsize()
@@ -223,7 +226,7 @@ def running_sums(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
 
 
 def sums_in_lanes(nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
-    """Add up in several sums along adjacent elements, where other loops have none of these."""
+    """Use several accumulators along contiguous elements, if no other loop is contiguous."""
     if len(nest.inner) != 1 or nest.inner[0] not in nest.reduced:
         return ()
     (k,) = nest.inner
@@ -238,7 +241,7 @@ def sums_in_lanes(nest: Nest, loops: Sequence[str]) -> tuple[Step, ...]:
 
 
 def sum_in_pieces(nest: Nest) -> Iterator[Sequence[Step]]:
-    """Yield the schedule of a sum over all there is: threads add up pieces in several sums."""
+    """Yield the schedule of a sum over all elements: threads add up pieces in several sums."""
     (iname, *others), inner = nest.band, nest.inner
     if iname not in nest.reduced or others or inner or not nest.is_free(iname):
         return
@@ -277,7 +280,7 @@ def packed_panel(nest: Nest, loops: tuple[str, str, str], panel: str) -> list[St
 def product_steps(
     nest: Nest, loops: tuple[str, str, str], sizes: tuple[int, int, int, int]
 ) -> list[Step]:
-    """Return the steps that cut a product into tiles: rows, those of them at a time, columns, sum.
+    """Return the steps that tile a product: rows, rows per step, columns, sum.
 
     Columns are lanes; a part of the sum is added up in registers.
     """
@@ -302,7 +305,7 @@ def product_steps(
 
 
 def transposition_in_tiles(nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-    """Yield the schedule that goes through both arrays in squares, whose lines stay in caches."""
+    """Yield the schedule that processes both arrays in squares, whose lines stay in caches."""
     j = nest.lane(loops)
     if j is None or nest.inner or not nest.are_long(j):
         return

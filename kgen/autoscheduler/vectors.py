@@ -29,18 +29,18 @@ __all__ = ["lanes_of", "stencil_in_vectors"]
 
 #: The bytes of a vector.
 _VECTOR: Final = 16
-#: The sizes in bytes of elements of which vectors are.
+#: The sizes in bytes of elements of vectors.
 _SIZES: Final = (2, 4, 8)
-#: Work-groups that keep a device busy.
+#: The number of work-groups that occupy a device.
 BUSY: Final = 64
-#: One in so many work-items of a tile has something to compute, at least.
+#: The maximum ratio of all work-items of a tile to those that compute something.
 FULL: Final = 2
 #: Rows that a work-item computes in a plane, and planes for which it holds a column.
 _ROWS: Final = 2
 _PLANES: Final = 8
 #: Work-items along the rows of a stencil in the plane.
 _HEIGHT: Final = 4
-#: Planes that a work-group goes through, at most; the fewest are a multiple of the radius.
+#: The maximum number of planes of a work-group; the minimum is a multiple of the radius.
 _COLUMN: Final = 128
 _RADII: Final = 4
 #: Work-items of a tile along the rows, and stages of its pipeline: the fastest first.
@@ -50,7 +50,7 @@ _FAR: Final = 8
 
 
 def lanes_of(nest: Nest, loops: Sequence[str]) -> int:
-    """Return how many adjacent elements of all arrays are a vector; 1 if there are none.
+    """Return the number of elements of vectors in all arrays; 1 if there are none.
 
     All instructions run in all iterations, and access adjacent elements along the innermost loop.
     """
@@ -95,24 +95,24 @@ def stencil_in_vectors(
 
 @dataclass(frozen=True)
 class _Neighbourhood:
-    """The elements of an array that an iteration reads, by their distances from its own place."""
+    """The elements of an array that an iteration reads, by their distances from its own element."""
 
     array: str
-    #: the loop along each axis; where there is none, the subscript
+    #: the loop along each axis, or the subscript if there is none
     loops: tuple[str | None, ...]
     texts: tuple[str, ...]
     offsets: tuple[tuple[int, ...], ...]
 
     @cached_property
     def center(self) -> tuple[int, ...] | None:
-        """The middle of a star, from which each read is away along one axis at most."""
+        """The middle of a star, from which each read differs along at most one axis."""
         middle = tuple(
             Counter(axis).most_common(1)[0][0] for axis in zip(*self.offsets, strict=True)
         )
         return middle if all(len(_moved(middle, one)) < 2 for one in self.offsets) else None
 
     def axis(self, loop: str) -> int | None:
-        """Return the axis along which a loop goes."""
+        """Return the axis of a loop."""
         return self.loops.index(loop) if loop in self.loops else None
 
     def ends(self, loop: str) -> tuple[int, int]:
@@ -131,7 +131,7 @@ class _Neighbourhood:
     def subscripts(
         self, offsets: Sequence[tuple[int, ...]], lane: str, lanes: int
     ) -> list[tuple[str, ...]]:
-        """Return the subscripts of reads, and of what makes whole vectors of them."""
+        """Return the subscripts of reads, and those that complete their vectors."""
         ends = [(min(axis), max(axis)) for axis in zip(*offsets, strict=True)]
         at = self.loops.index(lane)
         low, high = ends[at]
@@ -243,7 +243,7 @@ class _Stencil:
         return self.machine.warp * self.lanes
 
     def _is_large(self, *tiles: tuple[str, int]) -> bool:
-        """Tell whether tiles are many and almost full, where the lengths of loops are known."""
+        """Tell whether there are many tiles that are almost full, if trip counts are known."""
         known = [(self.nest.trips(name) or length * BUSY, length) for name, length in tiles]
         rest = prod(self.nest.trips(name) or BUSY for name in self.others)
         counts = [-(-trips // length) for trips, length in known]
@@ -397,7 +397,7 @@ class _Stencil:
         return self.machine.most_items if limits is None else limits.work_items
 
     def _depth(self, planes: str, rows: str, side: int, reach: int) -> int | None:
-        """Return how many planes a work-group goes through, so that many groups have some."""
+        """Return the number of planes of a work-group, with which there are enough groups."""
         depth = _COLUMN
         while depth * 2 >= _RADII * reach:
             if self._is_large((self.lane, self.width), (rows, side), (planes, depth)):

@@ -718,7 +718,7 @@ class LoopKernel(Digested, Taggable):
 
     @derived("domains", is_shared=True)
     def _domain_facts(self) -> tuple[DomainFacts, ...]:
-        """What is known of each domain; copies that keep the domain share it."""
+        """The cached facts about each domain; copies with the same domain share them."""
         return tuple(map(DomainFacts, self.domains))
 
     def _domain_of(self, inames: tuple[str, ...]) -> Set:

@@ -154,7 +154,7 @@ def transform_of(
     return lambda function: _transform(function, meaning)
 
 
-#: What loopy's reference calls the first argument, in one transformation or another.
+#: The names of the first argument in loopy's documentation.
 _FIRST: Final = ("kernel", "program", "t_unit")
 
 

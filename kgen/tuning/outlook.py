@@ -42,7 +42,7 @@ class Outlook:
 
     @property
     def parts(self) -> Mapping[str, object]:
-        """What a parameter can change: the launch, memory, and the traffic and operations."""
+        """The effects of a parameter: on the launch, on memory, on traffic and operations."""
         return {
             "launch": (self.items, self.groups),
             "memory": (self.local, self.private),
@@ -104,8 +104,8 @@ class Outlooks:
     def priority(self, row: int) -> float:
         """Return the priority of a row; rows with smaller numbers should be measured first.
 
-        That is the expected time; each parameter that differs from the start counts as 10 %. What
-        has no kernel comes last.
+        That is the expected time; each parameter that differs from the start counts as 10 %. Rows
+        without a kernel come last.
         """
         found = self.of(row)
         places = self.space.indices

@@ -56,7 +56,7 @@ class Record:
 
     @property
     def key(self) -> str:
-        """What the time depends on: code and options, device, driver, sizes and types."""
+        """The factors of the time: code and options, device, driver, sizes and types."""
         return key_of(self.code, self.device, self.problem)
 
     def to_line(self) -> dict[str, Any]:

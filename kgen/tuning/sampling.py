@@ -19,14 +19,14 @@ __all__ = [
 PROBES = 3
 #: A kernel whose fastest probe is slower than the best by this factor is not measured further.
 SLOWER = 1.5
-#: Calls shorter than this are timed in batches of so many seconds.
+#: Calls shorter than this are timed in batches of this length, in seconds.
 _SHORT_S, _BATCH_S = 2e-4, 4e-4
 _LEAST, _MOST, _ENOUGH_S, _TOO_LONG_S = 7, 100, 0.05, 2.0
 _RESAMPLES = 1000
 
 
 def calls_in_batch(seconds: float) -> int:
-    """Return how many calls of some seconds are timed at once.
+    """Return the number of calls in a batch, given the seconds of one.
 
     >>> calls_in_batch(1e-3), calls_in_batch(2e-6)
     (1, 200)

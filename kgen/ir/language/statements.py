@@ -240,7 +240,7 @@ def _reject_sign(parser: ExpressionParser, text: str) -> None:
     parser.reject("expected '='", hint)
 
 
-#: What blocks are called elsewhere.
+#: The names of blocks in other languages.
 _OTHER_WORDS: Final = {"elseif": "elif", "elsif": "elif", "endif": "end", "endfor": "end"}
 
 

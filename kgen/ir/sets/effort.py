@@ -51,9 +51,9 @@ class OutOfOperationsError(Exception):
 class isl_operations:  # noqa: N801
     """Limit the number of isl operations; beyond it, :class:`OutOfOperationsError` is raised.
 
-    After that, isl rejects every costly operation, so nothing wrong can come of an error that
-    was mistaken for another one. An enclosing limit is in force again afterwards, and
-    counts from 0.
+    After that, isl rejects every costly operation, so an error that is handled as another one
+    cannot lead to wrong results. An enclosing limit is in force again afterwards, and counts from
+    0.
     """
 
     __slots__ = ("around", "most")

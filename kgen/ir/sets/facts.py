@@ -1,4 +1,4 @@
-"""What is known of one domain of a kernel: the names of its dimensions, its projections."""
+"""Cached facts about one domain of a kernel: the names of its dimensions, its projections."""
 
 from __future__ import annotations
 
