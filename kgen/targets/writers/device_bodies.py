@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from typing import TypeAlias
@@ -80,17 +80,13 @@ class _DeviceEmitter(BodyEmitter):
     ) -> None:
         super().__init__(builder, writer)
         self.written = written
-        #: by instruction, the element of an array of lanes that it sets instead of its
-        #: streaming store
-        self.lanes: Mapping[str, str] = {}
         self.has_streams = False
         self.has_waits = any(insn.tags_of_type(CopyWaitTag) for insn in self.kernel.instructions)
         self.has_look_backs = writer.target.looks_back and any(
             insn.tags_of_type(LookBackTag) for insn in self.kernel.instructions
         )
-        #: loops whose products continue during the next iteration, and the waits after these loops
+        #: loops whose products continue during the next iteration
         self.with_overlap: frozenset[int] = frozenset()
-        self.overlapping: list[cgen.Generable] | None = None
         self.joiners = list(self._joiners())
 
     def _joiners(self) -> Iterator[Joiner]:
@@ -117,7 +113,7 @@ class _DeviceEmitter(BodyEmitter):
     ) -> Iterable[cgen.Generable]:
         if self.has_waits and (waits := self._waits(node)):
             return wait_for_copies(writer, waits)
-        if self.has_look_backs and (tag := self._look_back(node)):
+        if tag := self._look_back(node, site):
             return [self._looking_back([node], tag, writer, site)]
         return super()._emit(node, writer, site)
 
@@ -128,9 +124,9 @@ class _DeviceEmitter(BodyEmitter):
         insns = [self.kernel.id_to_insn[run.insn_id] for run in runs_in(node)]
         return insns if all(insn.tags_of_type(CopyWaitTag) for insn in insns) else []
 
-    def _look_back(self, node: Node) -> LookBackTag | None:
+    def _look_back(self, node: Node, site: EmissionSite) -> LookBackTag | None:
         """Return the look-back that a node implements, ignoring conditions around it."""
-        if not self.has_look_backs or isinstance(node, If):
+        if not self.has_look_backs or site.in_look_back or isinstance(node, If):
             return None
         return look_back_of(self.kernel, node)
 
@@ -138,13 +134,8 @@ class _DeviceEmitter(BodyEmitter):
         self, nodes: Sequence[Node], tag: LookBackTag, writer: ExpressionWriter, site: EmissionSite
     ) -> cgen.Generable:
         """Return the code of a look-back, which replaces its loop in the tree."""
-
-        def combined(node: Node) -> list[cgen.Generable]:
-            self.has_look_backs = False
-            statements = list(self._emit(node, writer, site))
-            self.has_look_backs = True
-            return statements
-
+        inside = site._replace(in_look_back=True)
+        combined = lambda node: list(self._emit(node, writer, inside))  # noqa: E731
         return emit_look_back(writer.at(site), nodes, tag, combined)
 
     def hides_independence(self, node: For) -> bool:
@@ -172,8 +163,8 @@ class _DeviceEmitter(BodyEmitter):
             lambda run: writer.statement(writer.site, inames, run.values), runs
         )
         between = self._block(meanwhile, writer)
-        if self.overlapping is not None:
-            self.overlapping[:] = self._noted(insn_id, finished)
+        if writer.site.unfinished is not None:
+            writer.site.unfinished[:] = self._noted(insn_id, finished)
             need, previous = finish_previous()
             writer.preamble.add(need)
             finished = [previous]
@@ -194,19 +185,18 @@ class _DeviceEmitter(BodyEmitter):
         insn = self.kernel.id_to_insn[node.insn_id]
         writer = writer.statement(site, insn.within_inames, node.values)
         with naming_place("instruction", insn):
-            if node.insn_id in self.lanes:
+            if node.insn_id in site.streamed:
                 assert isinstance(insn, Assignment)
                 value = writer.assigned(insn.expression, writer.typer(insn.assignee))
-                return [cgen.Assign(self.lanes[node.insn_id], value)]
+                return [cgen.Assign(site.streamed[node.insn_id], value)]
             if node.declares is None:
                 return statements_of(self.builder, writer, insn)
             return declare_and_assign(self.builder, writer, insn, node.declares, node.is_only)
 
     def _for(self, node: For, writer: ExpressionWriter) -> list[cgen.Generable]:
-        if id(node) in self.with_overlap and self.overlapping is None:
-            self.overlapping = finished = list[cgen.Generable]()
-            loop = super()._for(node, writer)
-            self.overlapping = None
+        if id(node) in self.with_overlap and writer.site.unfinished is None:
+            finished = list[cgen.Generable]()
+            loop = super()._for(node, writer.at(writer.site._replace(unfinished=finished)))
             return [*loop, *finished]
         stores = streamed_stores(writer, node)
         return self._past_cache(node, writer, stores) if stores else super()._for(node, writer)
@@ -215,9 +205,9 @@ class _DeviceEmitter(BodyEmitter):
         self, node: For, writer: ExpressionWriter, stores: list[StreamedStore]
     ) -> list[cgen.Generable]:
         """Return a loop over lanes, followed by the streaming stores of these lanes."""
-        self.lanes = {each.insn_id: each.element for each in stores}
-        lines = [*(each.array for each in stores), *super()._for(node, writer)]
-        self.lanes = {}
+        elements = {each.insn_id: each.element for each in stores}
+        inside = writer.at(writer.site._replace(streamed=elements))
+        lines = [*(each.array for each in stores), *super()._for(node, inside)]
         for each in stores:
             lines += self._noted(each.insn_id, [each.store])
         self.has_streams = True
@@ -241,7 +231,7 @@ class _DeviceEmitter(BodyEmitter):
     def _look_back_together(
         self, nodes: tuple[Node, ...], at: int, writer: ExpressionWriter
     ) -> Joined:
-        tag = self._look_back(nodes[at])
+        tag = self._look_back(nodes[at], writer.site)
         if tag is None:
             return NOT_JOINED
         parts = [*takewhile(lambda node: look_back_of(self.kernel, node) == tag, nodes[at:])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import cgen
 from constantdict import constantdict
 
 from kgen.analysis.range import Sizes
@@ -15,6 +16,7 @@ __all__ = ["EmissionSite", "HardwareIndices"]
 
 _NO_VALUES: Mapping[str, Expr] = constantdict()
 _NO_TEXTS: Mapping[Expr, str] = constantdict()
+_NO_LANES: Mapping[str, str] = constantdict()
 
 
 class HardwareIndices(NamedTuple):
@@ -31,7 +33,9 @@ class EmissionSite(NamedTuple):
     parameter is negative. ``indices`` are those of work-groups and work-items. Statements have
     ``inames``, the loops around them, and ``values`` of these; ``texts`` replace elements whose
     values have another name. ``is_divergent``: only some of the work-items may be there.
-    ``in_lanes``: the compiler should vectorize the code.
+    ``in_lanes``: the compiler should vectorize the code. ``streamed`` are the array elements that
+    instructions set in place of their streaming stores, by id. ``unfinished`` receives the waits
+    for products that continue after a loop. ``in_look_back``: a look-back combines values here.
     """
 
     signs: Signs
@@ -42,6 +46,9 @@ class EmissionSite(NamedTuple):
     texts: Mapping[Expr, str] = _NO_TEXTS
     is_divergent: bool = False
     in_lanes: bool = False
+    streamed: Mapping[str, str] = _NO_LANES
+    unfinished: list[cgen.Generable] | None = None
+    in_look_back: bool = False
 
     def statement(self, inames: frozenset[str]) -> EmissionSite:
         """Return the site of a statement, inside the domains of its loops."""
