@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -259,7 +259,7 @@ def _code(unit: TranslationUnit, entrypoint: str, target: str) -> TargetCode:
         if own.compiler is not None:
             options += tuple(f"-D{name}" for name in own.compiler.defines)
             options += tuple(f"-l{name}" for name in own.compiler.libraries)
-    suited = unit.target.having(suits_pocl=True)
+    suited = unit.target.having(suits_pocl=True, sub_group_size=None)
     for_pocl = _module(unit.copy(target=suited), entrypoint, target) if suited.suits_pocl else None
     return TargetCode(module=module, host=host, build_options=options, for_pocl=for_pocl)
 
@@ -287,7 +287,8 @@ def _target(chosen: TargetBase) -> TargetBase:
     """Return the target of the code of a library for a program with the target *chosen*."""
     if chosen.family == "opencl":
         limits = chosen.limits() if isinstance(chosen, Target) else None
-        return StandaloneOpenCLTarget(device_limits=limits)
+        shared = {one.name: getattr(chosen, one.name) for one in fields(OpenCLTarget)}
+        return StandaloneOpenCLTarget(device_limits=limits, **shared)
     return chosen.exported()
 
 

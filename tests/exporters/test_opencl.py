@@ -324,6 +324,22 @@ def test_pocl_gets_code_of_its_own() -> None:
     assert "__global float *out" in for_pocl
 
 
+def test_code_has_the_sub_groups_of_the_target_except_on_pocl() -> None:
+    knl = lp.make_kernel(
+        "{ [r, i]: 0 <= r < m and 0 <= i < 16 }",
+        "out[r] = sum(i, a[r, i])",
+        [lp.GlobalArg("a, out", np.float32), "..."],
+        assumptions="m >= 1",
+        target=lp.OpenCLTarget(sub_group_size=16),
+        name="rows",
+    )
+    knl = lp.tag_inames(knl, "r:g.0, i:l.0")
+    source = library_files(knl, targets=["opencl"], namespace="demo")["src/demo_rows_opencl.c"]
+    general, for_pocl = source.split("kg_text_for_pocl[]")
+    assert "sub_group_shuffle_xor(acc_i, 8)" in general
+    assert "sub_group" not in for_pocl
+
+
 def test_guards_need_a_host_that_waits() -> None:
     args = [lp.GlobalArg("a", np.int32, shape="n"), lp.GlobalArg("out", np.int32, shape="n"), "..."]
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[a[i]] = i", args, name="scattered")
