@@ -8,7 +8,7 @@ from typing import Any
 import pymbolic.primitives as p
 from pymbolic.mapper.dependency import DependencyMapper as _DependencyMapper
 
-from kgen.ir.expr import Expr, LinearSubscript, Reduction, SubArrayRef, TypeCast
+from kgen.ir.expr import CombineMapper, Expr, Reduction, SubArrayRef
 from kgen.ir.expr import IdentityMapper as _IdentityMapper
 
 __all__ = ["DependencyMapper", "IdentityMapper"]
@@ -46,7 +46,7 @@ class IdentityMapper(_IdentityMapper):
         return new.name if isinstance(new, p.Variable) else name
 
 
-class DependencyMapper(_DependencyMapper[...]):
+class DependencyMapper(_DependencyMapper[...], CombineMapper):
     """Collect what an expression depends on: variables and subscripts, but no names of functions.
 
     Arguments are those of pymbolic's; loops that a reduction or a part of an array runs over do
@@ -62,26 +62,12 @@ class DependencyMapper(_DependencyMapper[...]):
     def map_call(self, expr: p.Call, *args: Any, **kwargs: Any) -> Any:
         return self.map_tuple(expr.parameters, *args, **kwargs)
 
-    def map_tuple(self, expr: tuple[Expr, ...], *args: Any, **kwargs: Any) -> Any:
-        return self.combine([self.rec(part, *args, **kwargs) for part in expr])
-
     def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Any:
         return self._without(self.map_tuple(expr.exprs, *args, **kwargs), expr.inames)
 
     def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Any:
         found = self.rec(expr.subscript, *args, **kwargs)
         return self._without(found, [each.name for each in expr.swept_inames])
-
-    def map_linear_subscript(self, expr: LinearSubscript, *args: Any, **kwargs: Any) -> Any:
-        return self.map_tuple((expr.aggregate, expr.index), *args, **kwargs)
-
-    def map_type_cast(self, expr: TypeCast, *args: Any, **kwargs: Any) -> Any:
-        return self.rec(expr.child, *args, **kwargs)
-
-    def map_typed_literal(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.combine([])
-
-    map_group_hardware_axis_index = map_local_hardware_axis_index = map_typed_literal
 
     def _without(self, found: Any, inames: Collection[str]) -> Any:
         return frozenset(each for each in found if getattr(each, "name", None) not in inames)
