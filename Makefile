@@ -4,7 +4,7 @@
 # make lint    ruff: rules and format          make types   mypy --strict
 # make docs    the site, from docs/, in build/site; a warning is an error. Runs the examples that draw
 # make wheel   the wheel and the source distribution in dist/, checked, and tried in an environment of their own
-# make downstream  tests of packages that stand on loopy, on kgen.compat and on loopy (needs PyPI)
+# make downstream  tests of packages that use loopy, with kgen.compat and with loopy (needs PyPI)
 # make bench   code generation and launch overhead, compared with loopy; exported functions, compared
 #              with calls by hand; kernels on the host, compared with C by hand, numba and numpy
 

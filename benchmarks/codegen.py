@@ -1,8 +1,8 @@
-"""Time code generation, from make_kernel to the code's text, beside loopy in the same run.
+"""Time code generation, from make_kernel to the text, and compare it with loopy in one run.
 
-The two take turns for some rounds; the least time of each counts. Prints the times, their ratio and
-the ratio that is required; then how kgen's time grows with the size, as an exponent. Exits with 1
-where a requirement is missed.
+The two alternate for some rounds; the least time of each counts. Prints the times, their ratio and
+the required ratio; then the exponent by which kgen's time grows with the size. Exits with 1 if a
+requirement is missed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def measure(work: dict[str, list[str]], rounds: int, timeout: float) -> dict[str, dict[str, float]]:
-    """Return the least time of each case of each module; infinity where there is none."""
+    """Return the least time of each case of each module; infinity if there is none."""
     best = {module: dict.fromkeys(cases, math.inf) for module, cases in work.items()}
     for _ in range(rounds):
         for module, cases in work.items():

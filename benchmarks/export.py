@@ -1,8 +1,8 @@
-"""Time calls of exported functions beside what one would write by hand, in one run.
+"""Time calls of exported functions, and compare them with hand-written ones in one run.
 
-Prints nanoseconds a call, and their ratio: in C, a loop in a function, with and without checks; in
-OpenCL, clSetKernelArg and clEnqueueNDRangeKernel; with --cuda, cuLaunchKernel. Exits with 1 where a
-ratio misses its limit.
+Prints nanoseconds per call, and their ratio: in C, a loop in a function, with and without checks;
+in OpenCL, clSetKernelArg and clEnqueueNDRangeKernel; with --cuda, cuLaunchKernel. Exits with 1 if a
+ratio exceeds its limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import kgen as lp
 
-#: What is timed, and what the ratio must stay below; None for what is only shown.
+#: The timed calls, and the limits of the ratios; None if a ratio is only shown.
 LIMITS = {
     "c": None,
     "c_checked": 1.1,
@@ -24,7 +24,7 @@ LIMITS = {
     "cuda_1": None,
     "cuda_100": None,
 }
-#: So many nanoseconds do not count: an empty loop, called by hand, takes one.
+#: The nanoseconds that are ignored: an empty loop, called by hand, takes one.
 NOISE = 1.0
 HERE = Path(__file__).parent
 

@@ -1,11 +1,11 @@
-"""Time kernels on an NVIDIA GPU through CUDA, beside a copy of the same run.
+"""Time kernels on an NVIDIA GPU through CUDA, and compare them with a copy in the same run.
 
 Prints GB/s of minimal traffic (each array read or written once) as the median of many launches,
-and the fraction of what a device-to-device copy of 1 GiB reaches in the same run. Results are
+and the fraction of the rate of a device-to-device copy of 1 GiB in the same run. Results are
 checked against numpy on a sample of rows. Then the kernels of examples/gpu with their schedules,
-with those of ``autoschedule``, and the same in PyTorch (cuBLAS, cuSPARSE, cuDNN, CUB), all in
-turns; each result is checked against numpy for a small size and for the one that is timed. Needs
-pycuda and a device; PyTorch where it is installed.
+with those of ``autoschedule``, and the same in PyTorch (cuBLAS, cuSPARSE, cuDNN, CUB), all
+alternately; each result is checked against numpy for a small size and for the timed one. Needs
+pycuda and a device; PyTorch is optional.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def make(domain: str, text: str, assumptions: str) -> lp.TranslationUnit:
     return lp.make_kernel(domain, text, target=lp.PyCudaTarget(), assumptions=assumptions)
 
 
-#: What cases that are scheduled by analysis have in their titles.
+#: The suffix of the titles of cases that are scheduled by analysis.
 FOUND = ", autoschedule"
 
 
@@ -272,7 +272,7 @@ def examples() -> Iterator[Any]:
 def compare(example: Any, rounds: int) -> dict[str, float]:
     """Return the seconds of an example by its schedule, by autoschedule, and in PyTorch.
 
-    ``autoschedule, stated`` is told what the example states about its data.
+    ``autoschedule, stated`` gets the example's statements about its data.
     """
     plain = example.kernel(example.size, lp.PyCudaTarget())
     programs = {"kgen": example.schedule(plain)}

@@ -1,10 +1,11 @@
-"""Time kernels on the host beside hand-written C with OpenMP, numba and numpy, in one run.
+"""Time kernels on the host, hand-written C with OpenMP, numba and numpy, in one run.
 
-Prints milliseconds a call, and kgen's time as a part of the others', for each number of threads:
-with a schedule by hand (``kgen``), with the one that ``autoschedule`` finds (``auto``), and without
-one (``plain``), where that ends soon; last the part of the speed by hand that ``auto`` reaches.
-The C in ``hand/`` is compiled by the same compiler with the same flags. All take turns for some
-rounds; each figure is that of the least disturbed call. Results are checked against each other.
+Prints milliseconds per call, and kgen's time as a fraction of the others', for each number of
+threads: with a schedule by hand (``kgen``), with the one that ``autoschedule`` finds (``auto``),
+and without one (``plain``) if that is not too slow; last the speed of ``auto`` as a fraction of
+that of ``kgen``. The C in ``hand/`` is compiled by the same compiler with the same flags. All
+alternate for some rounds; each figure is that of the least disturbed call. Results are checked
+against each other.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ _SHARED = ["-fopenmp", "-std=gnu11", "-fPIC", "-shared"]
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", *_SHARED]
 if knows(find_c_compiler(), (EXACT_ROOTS,)):
     FLAGS.append(EXACT_ROOTS)
-#: A case has its turn for so long, in seconds, whatever the module.
+#: The seconds of a turn of a case, in each module.
 TURN = 0.05
 TOLERANCE = 1e-4
 #: Schedules of kgen's that run on all numbers of threads.
 WHICH = ("kgen", "auto")
-#: What takes seconds without a schedule.
+#: The cases that take seconds without a schedule.
 SLOW = ("matmul",)
 
 
 def build_hand(folder: Path, compiler: str) -> ctypes.CDLL:
-    """Compile what is written by hand."""
+    """Compile the hand-written code."""
     library = folder / "hand.so"
     sources = map(str, sorted(HERE.glob("hand/*.c")))
     subprocess.run([compiler, *FLAGS, "-o", str(library), *sources, "-lm"], check=True)
@@ -126,7 +127,7 @@ class Case:
                 raise SystemExit(f"{self.name}: {module} computes '{name}' wrong by {error}")
 
     def run(self, threads: tuple[int, ...], rounds: int) -> None:
-        """Check the results, and time all in turns."""
+        """Check the results, and time all calls alternately."""
         by_hand = call_of(getattr(self.hand, self.name), self.arrays)
         by_hand()
         expected = self.results()

@@ -1,4 +1,4 @@
-"""The time of `import kgen`, beside that of the packages that it builds on, in fresh processes.
+"""The time of `import kgen`, and that of the packages that it uses, in fresh processes.
 
 Names of kgen are imported when they are used, so the lines below the first add what a program
 that makes a kernel, and then code, takes with them. Minima of interleaved runs, in milliseconds

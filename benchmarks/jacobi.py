@@ -3,8 +3,8 @@
     python benchmarks/jacobi.py [--n 4096] [--threads 1] [--rounds 10] [--peers numba,halide]
 
 The programs are in ``jacobi/``: the documentation shows them. Each runs in a process of its own, in
-the peer's environment; all take turns for some rounds, and the least time of a step counts. Results
-are compared with numpy's first.
+the environment of its system; all alternate for some rounds, and the least time of a step counts.
+Results are compared with numpy's first.
 """
 
 from __future__ import annotations

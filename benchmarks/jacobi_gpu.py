@@ -3,8 +3,8 @@
     python benchmarks/jacobi_gpu.py [--n 8192] [--rounds 20]
 
 kgen has two schedules: the one that ``autoschedule`` finds, and eight rows for each work-item, as
-docs/fast_stencil.md writes it. All take turns; the least time counts, by events. The limit is a
-copy from device to device of as many bytes. Results are compared with PyTorch's first.
+docs/fast_stencil.md writes it. All alternate; the least time counts, by events. The limit is a
+device-to-device copy of the same number of bytes. Results are first compared with PyTorch's.
 """
 
 # mypy: ignore-errors

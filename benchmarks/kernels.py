@@ -1,4 +1,4 @@
-"""The kernels that are timed, written once for kgen and for its peer.
+"""The timed kernels, written once for kgen and loopy.
 
 Each builder takes the module (``lp``: kgen or loopy, both by their documented names) and a size,
 and returns a kernel that is ready for code generation. Every array has a type and a shape.
@@ -30,7 +30,7 @@ def counts(lp: Any, knl: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One kernel, its size, and what the measurement is held to."""
+    """One kernel, its size, and the requirements on its times."""
 
     title: str
     build: Callable[[Any, int], Any]
@@ -39,15 +39,15 @@ class Case:
     compared_size: int = 1
     #: How many times faster than loopy kgen must be.
     required_ratio: float = 4
-    #: The two sizes between which growth is measured, and the largest exponent; none: it is not.
+    #: The two sizes between which growth is measured, if it is, and the maximum exponent.
     growth_sizes: tuple[int, ...] = ()
     max_exponent: float = 1.1
-    #: What is timed together with building the kernel.
+    #: The function that is timed together with building the kernel.
     run: Callable[[Any, Any], str] = device_code
 
 
 def make(lp: Any, domains: str | list[str], statements: str | list[str], data: list[Any]) -> Any:
-    """Call make_kernel with what all cases share."""
+    """Call make_kernel with the arguments that all cases share."""
     return lp.make_kernel(
         domains, statements, [*data, "..."], target=lp.OpenCLTarget(), lang_version=(2018, 2)
     )
@@ -289,5 +289,5 @@ CASES = {
 
 
 def code_text(lp: Any, case: Case, size: int) -> str:
-    """Go the measured way: from make_kernel to a text."""
+    """Run the timed code: from make_kernel to a text."""
     return case.run(lp, case.build(lp, size))

@@ -1,7 +1,7 @@
-"""Time what a launch costs on the host beside loopy, in one run: PoCL and the host's C compiler.
+"""Time the cost of a launch on the host, and compare it with loopy: PoCL and the C compiler.
 
-Prints microseconds a launch, and the part of loopy's time that kgen must stay below. Exits with 1
-where that is missed. The two take turns for some rounds; each figure is that of its least disturbed
+Prints microseconds per launch, and the fraction of loopy's time that kgen must stay below. Exits
+with 1 if it does not. The two alternate for some rounds; each figure is that of its least disturbed
 round.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from peer import describe_run, run_json
 
-#: By backend and figure: which figure of loopy's kgen's must stay below, and what part of it.
+#: By backend and figure: the figure of loopy that limits kgen's, and the required fraction.
 LIMITS = {
     "opencl": {
         "new executor, but for the build": ("new executor, but for the build", 1.0),
@@ -32,7 +32,7 @@ LIMITS = {
 
 
 def limit_of(backend: str, name: str, peer: dict[str, Any]) -> float | None:
-    """Return what kgen's figure must stay below; None for what is only shown."""
+    """Return the limit of kgen's figure; None if it is only shown."""
     if name not in LIMITS[backend]:
         return None
     figure, part = LIMITS[backend][name]

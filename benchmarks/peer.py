@@ -46,7 +46,7 @@ def run_json(module: str, script: str, *arguments: str, timeout: float = 600) ->
     """Run a script of this folder where *module* is; return the JSON of its last line.
 
     A script that fails, or runs longer than *timeout* seconds, gives ``{"error": ...}``; the end of
-    its messages goes to our standard error.
+    its messages is printed on standard error.
     """
     command = [python_of(module), str(HERE / script), module, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

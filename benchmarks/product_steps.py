@@ -1,9 +1,9 @@
-"""Time the steps of docs/product.md on an NVIDIA GPU, beside cuBLAS by torch.matmul.
+"""Time the steps of docs/product.md on an NVIDIA GPU, and cuBLAS through torch.matmul.
 
 Prints a row of the page's table for each step of examples/gpu/steps_of_product.py: TFLOP/s by the
 least time of many launches, and the fraction of cuBLAS in the same run. Checks each result on a
-sample of rows. Needs pycuda, ml_dtypes and a device; torch for what is printed beside.
-``--code FOLDER`` writes the CUDA code of all steps, and needs no device.
+sample of rows. Needs pycuda, ml_dtypes and a device; torch for the comparison. ``--code FOLDER``
+writes the CUDA code of all steps, and needs no device.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Time ready kernels beside those of pyopencl, and on CUDA beside CuPy's and PyTorch's.
+"""Time ready kernels and those of pyopencl, or on CUDA those of CuPy and PyTorch.
 
 Prints GB/s of minimal traffic (each array read or written once; for sorts, once for all passes),
 and the time of the other as a multiple of kgen's, where more than 1 means that kgen is faster. All
-take turns in one run; each figure is that of the least disturbed call. Results are compared first.
+alternate in one run; each figure is that of the least disturbed call. Results are compared first.
 
     python benchmarks/ready.py                    # OpenCL: PoCL, or what --platform names
     python benchmarks/ready.py --device cuda      # CUDA: beside CuPy and PyTorch where they are
     python benchmarks/ready.py --only sort,scan   # some operations
 
-Exits with 1 where a result is wrong or, on OpenCL, pyopencl is faster.
+Exits with 1 if a result is wrong or, on OpenCL, pyopencl is faster.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from kgen.scan import InclusiveScanKernel
 Call = Callable[[], Any]
 Peers = Mapping[str, Callable[[dict[str, Any]], Call]]
 
-#: Bytes that an operation moves at least for each element.
+#: The minimum bytes that an operation moves for each element.
 BYTES = {"elementwise": 12, "reduction": 4, "scan": 8, "sort": 8}
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where arrays are, how to wait, and what else has the operations."""
+    """The device of the arrays, how to wait for it, and other implementations of the operations."""
 
     name: str
     to_device: Callable[[np.ndarray[Any, Any]], Any]
@@ -51,7 +51,7 @@ class Device:
 
 
 def kernels() -> dict[str, Callable[[dict[str, Any]], Call]]:
-    """Return what calls kgen's kernels, by operation."""
+    """Return the calls of kgen's kernels, by operation."""
     axpy = ElementwiseKernel("float a, float *x, float *y, float *z", "z[i] = a*x[i] + y[i]")
     total = ReductionKernel(np.float32, "0", "a+b", "x[i]", "float *x")
     scan = InclusiveScanKernel(np.int32, "a+b")
@@ -73,7 +73,7 @@ def random_numbers(size: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(size).random(size, dtype=np.float32)
 
 
-#: What makes the arrays of an operation, by name.
+#: Functions that create the arrays of an operation, by name.
 INPUTS: dict[str, Callable[[int], np.ndarray[Any, Any]]] = {
     "x": random_numbers,
     "y": lambda size: random_numbers(size)[::-1].copy(),
@@ -95,7 +95,7 @@ EXPECTED: dict[str, Callable[[dict[str, np.ndarray[Any, Any]]], Any]] = {
 
 
 def open_opencl(wanted: str) -> Device:
-    """Return an OpenCL device, with pyopencl's classes beside kgen's."""
+    """Return an OpenCL device, with pyopencl's classes and kgen's."""
     import pyopencl as cl
     import pyopencl.array as cla
     from pyopencl.algorithm import RadixSort as PeerSort
@@ -232,9 +232,10 @@ def seconds(call: Call, device: Device, repeats: int) -> float:
 def compare(
     calls: Mapping[str, Call], first: Mapping[str, float], device: Device, args: argparse.Namespace
 ) -> dict[str, float]:
-    """Return the least time of each call; all take turns until the time of a row is over.
+    """Return the least time of each call; all alternate until the time of a row is over.
 
-    What took longer than the limit at first, with compilation, has no turns; kgen has one.
+    A call whose first run, with compilation, took longer than the limit is not timed; kgen's is
+    timed once.
     """
     least = dict(first)
     for name in calls:

@@ -1,4 +1,4 @@
-"""Count sectors beside the hardware's counters, and predict times beside measured ones, on a GPU.
+"""Compare counted sectors with the hardware's counters, and predicted times with measured ones.
 
 For copy, strided copy, transpose with and without a tile, matrix product with and without tiles
 and a stencil: the sectors of global memory that kgen counts for loads and stores, those that

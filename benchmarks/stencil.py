@@ -1,8 +1,8 @@
 """Time stencils of 7 and 25 points with windows on an NVIDIA GPU through CUDA.
 
 Each group of work-items runs along the outermost axis. Prints the fraction of a copy's bandwidth
-that a stencil reaches: without prefetching, with planes in shared memory that take turns, and with
-columns in registers. Checks each result on some planes. Needs pycuda and a device.
+that a stencil reaches: without prefetching, with a circular buffer of planes in shared memory, and
+with columns in registers. Checks each result on some planes. Needs pycuda and a device.
 """
 
 from __future__ import annotations

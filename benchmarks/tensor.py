@@ -1,9 +1,9 @@
-"""Time matrix products on tensor cores through CUDA, beside torch.matmul in the same run.
+"""Time matrix products on tensor cores through CUDA, and torch.matmul in the same run.
 
 Warps of ``mma.sync`` or warpgroups of ``wgmma``, tiles by ``cp.async``, a pipeline. Prints TFLOP/s
 as the median of many launches, and checks each result on a sample of rows. Needs pycuda and a
-device; torch for what is printed beside. ``--code FOLDER`` writes the CUDA code of all kernels, and
-needs no device.
+device; torch for the comparison. ``--code FOLDER`` writes the CUDA code of all kernels, and needs
+no device.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _by_kind() -> dict[str, list[Schedule]]:
 
 
 def _torch(kind: str, a: Any, b: Any, rounds: int, flops: float) -> float:
-    """Return what torch reaches."""
+    """Return the rate of torch."""
     gpu, torch = importlib.import_module("gpu"), importlib.import_module("torch")
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     dtype = torch.float32 if kind == "tf32" else getattr(torch, kind)

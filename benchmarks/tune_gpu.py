@@ -44,7 +44,7 @@ LANES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A kernel with its space, and what it is compared with."""
+    """A kernel with its space, and the schedules that it is compared with."""
 
     title: str
     size: int
@@ -309,7 +309,7 @@ def cublas_seconds(n: int) -> float | None:
 
 
 def report(name: str, api: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Tune one case on one device; print and return what came of it."""
+    """Tune one case on one device; print and return the result."""
     case = CASES[name](TARGETS[api]())
     device = options.device or DEVICES[api]
     start = time.perf_counter()
@@ -348,7 +348,7 @@ def report(name: str, api: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def report_all(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Tune one case after the other until the deadline; write what is known after each."""
+    """Tune one case after the other until the deadline; write the results after each."""
     end = time.monotonic() + options.deadline
     made: list[dict[str, Any]] = []
     for api in options.api.split(","):

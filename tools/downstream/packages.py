@@ -1,4 +1,4 @@
-"""The packages that stand on loopy, and what is run of them."""
+"""The packages that use loopy, and their tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 __all__ = ["NOT_RUN", "PACKAGES", "REQUIREMENTS", "Package"]
 
-#: what the packages need, beside loopy
+#: what the packages need in addition to loopy
 REQUIREMENTS = (
     *("cachetools", "decorator", "gmsh_interop", "immutabledict", "mako", "modepy", "mpi4py"),
     *("mpich", "numpy", "pycparser", "pyopencl", "pyrsistent", "pytest", "pytest-timeout"),
@@ -16,7 +16,7 @@ REQUIREMENTS = (
 
 @dataclass(frozen=True)
 class Package:
-    """A distribution on PyPI, and the tests that are run of it.
+    """A distribution on PyPI, and the tests of it that are run.
 
     :arg name: how the table calls it
     :arg distribution: its name on PyPI

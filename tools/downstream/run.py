@@ -1,4 +1,4 @@
-"""Run tests of packages that stand on loopy, on kgen.compat and on loopy: make downstream.
+"""Run tests of packages that use loopy, with kgen.compat and with loopy: make downstream.
 
 The newest releases on PyPI are installed into two environments below ``.cache/downstream``: one
 in which ``import loopy`` means this kgen, one with loopy. The chosen tests (``packages.py``) run in
@@ -34,9 +34,10 @@ SECONDS = 280  # of one package's tests
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests of a package came to: names of those that passed, of all, and seconds.
+    """The results of the tests of a package: those that passed, all tests, and seconds.
 
-    Time of processors, of compilers too, says more than time on the wall on a busy machine.
+    These are processor time, including compilers, which varies less than wall time on a busy
+    machine.
     """
 
     passed: frozenset[str]
@@ -117,7 +118,7 @@ def version_of(source: Path) -> str:
 
 
 def environment(name: str, *requirements: str) -> Path:
-    """Return the Python of a virtual environment, made when it is not there."""
+    """Return the Python of a virtual environment, which is created if necessary."""
     python = WORK / name / "bin" / "python"
     if not python.exists():
         run(Path(sys.executable), "-m", "venv", str(WORK / name))
@@ -126,7 +127,7 @@ def environment(name: str, *requirements: str) -> Path:
 
 
 def install(side: str, chosen: Sequence[Package], sources: dict[str, Path]) -> None:
-    """Install what is tested, with loopy or with what stands for it."""
+    """Install the tested package, with loopy or with its replacement."""
     python = environment(side, *REQUIREMENTS, *(["loopy"] if side == "loopy" else []))
     site = next((WORK / side / "lib").glob("python*")) / "site-packages"
     if side == "kgen":
@@ -197,7 +198,7 @@ def cpu_of_children() -> float:
 
 
 def cases(report: Path) -> Iterator[tuple[str, bool]]:
-    """Give each test that was not skipped, and whether it passed."""
+    """Yield each test that was not skipped, and whether it passed."""
     for case in ET.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}
         if "skipped" not in kinds:

@@ -43,7 +43,7 @@ class Watched:
 
 @functools.cache
 def missing() -> str:
-    """Say what is missing here to run ThreadSanitizer; nothing if all is there."""
+    """Return what is missing to run ThreadSanitizer, if anything."""
     if sys.platform != "linux":
         return "a Linux, whose loader takes ThreadSanitizer's library first"
     if shutil.which("gcc") is None:
