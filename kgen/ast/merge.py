@@ -145,14 +145,22 @@ class _Merger:
             return replace(first, body=body, orelse=self._block(rest) if rest else None)
         if second.orelse is not None or has_barrier(first) or has_barrier(second):
             return None
+        return self._under_shared(first, second) or self._as_else(first, second)
+
+    def _under_shared(self, first: If, second: If) -> If | None:
+        """Put both under their shared conditions, if one has no others, or if data decide."""
         parts = conjuncts(second.condition)
-        if first.orelse is None:
-            shared = [part for part in conjuncts(first.condition) if part in parts]
-            inside = (
-                [without_conjuncts(guard, shared) for guard in (first, second)] if shared else []
-            )
-            if shared and (first.reads_data or not all(isinstance(node, If) for node in inside)):
-                return replace(first, condition=conjunction(shared), body=self._block(inside))
+        shared = [part for part in conjuncts(first.condition) if part in parts]
+        if first.orelse is not None or not shared:
+            return None
+        inside = [without_conjuncts(guard, shared) for guard in (first, second)]
+        if not first.reads_data and all(isinstance(node, If) for node in inside):
+            return None
+        return replace(first, condition=conjunction(shared), body=self._block(inside))
+
+    def _as_else(self, first: If, second: If) -> If | None:
+        """Make *second*, which has an opposite condition, the ``else`` of *first*."""
+        parts = conjuncts(second.condition)
         if isinstance(first.condition, p.LogicalAnd) and not any(map(_is_choice, parts)):
             return None
         opposites = _opposites(first)
