@@ -32,7 +32,7 @@ LANE_BYTES = 256
 SHARED = 32
 #: The bytes of a vector, which one instruction works on.
 VECTOR_BYTES = 64
-#: The same if loops inside the lanes step through memory by rows.
+#: ``LANE_BYTES`` if loops inside the lanes step through memory by rows.
 ROW_BYTES = 512
 #: The bytes of arrays that do not stay in a cache until they are used again: twice the usual 32
 #: MiB.

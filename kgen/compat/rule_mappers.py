@@ -25,15 +25,15 @@ __all__ = [
     "SubstitutionRuleMappingContext",
 ]
 
-#: From a kernel, an instruction and the rules around a place to whether the place is meant.
+#: Tells whether a place is selected, given a kernel, an instruction and the rules around it.
 Within: TypeAlias = Callable[[LoopKernel, InstructionBase, tuple[Any, ...]], bool]
 
 
 @dataclass(frozen=True)
 class ExpansionState:
-    """Where an expression stands: the instruction, and the rules around it with their tags.
+    """The place of an expression: the instruction, and the rules around it with their tags.
 
-    ``arg_context`` has what the arguments of the innermost rule stand for, in terms of the
+    ``arg_context`` has the values of the arguments of the innermost rule, in terms of the
     instruction's variables.
     """
 
@@ -57,7 +57,7 @@ class ExpansionState:
 
 
 class SubstitutionRuleMappingContext:
-    """Collects the rules that mappers make of a kernel's own."""
+    """Collects the rules into which mappers change the rules of a kernel."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class SubstitutionRuleMappingContext:
         }
 
     def register_subst_rule(self, original_name: str, args: tuple[str, ...], body: Expr) -> str:
-        """Return the name of the rule that *original_name* has become, with another one if new."""
+        """Return the name of the changed rule *original_name*; a new rule gets a new name."""
         key = original_name, args, body
         if key not in self._made:
             name = self._made[key] = str(self.make_unique_var_name(original_name))
@@ -82,8 +82,7 @@ class SubstitutionRuleMappingContext:
     def finish_kernel(self, kernel: LoopKernel) -> LoopKernel:
         """Return a mapped kernel with the rules that it uses now.
 
-        If nothing uses a rule of the kernel as it was, the first rule that it has become gets its
-        name.
+        If nothing uses the original version of a rule, its first changed version gets its name.
         """
         used = self._used_in(kernel)
         names: dict[str, str] = {}
@@ -116,7 +115,7 @@ class SubstitutionRuleMappingContext:
 
 
 class _RuleRenamer(IdentityMapper):
-    """Give rules other names where they are used."""
+    """Renames rules where they are used."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         super().__init__()
@@ -136,8 +135,8 @@ class _RuleRenamer(IdentityMapper):
 class RuleAwareIdentityMapper(IdentityMapper):
     """Copy the expressions of a kernel, inside of rules for each use by itself.
 
-    A subclass changes what it defines: ``map_variable(self, expr, expn_state)``. Where two uses of
-    a rule come out different, the rule is divided. ::
+    A subclass changes what it defines: ``map_variable(self, expr, expn_state)``. If two uses of a
+    rule are changed differently, they become uses of two rules. ::
 
         names = kernel.get_var_name_generator()
         context = SubstitutionRuleMappingContext(kernel.substitutions, names)
@@ -193,12 +192,12 @@ class RuleAwareIdentityMapper(IdentityMapper):
     def make_new_arg_context(
         self, names: tuple[str, ...], arguments: tuple[Expr, ...], expn_state: ExpansionState
     ) -> Mapping[str, Expr]:
-        """Return what the arguments of a rule stand for, as the instruction would say it."""
+        """Return the values of the arguments of a rule, in terms of the instruction's variables."""
         values = map(expn_state.apply_arg_context, arguments)
         return constantdict(zip(names, values, strict=True))
 
     def map_instruction(self, kernel: LoopKernel, insn: InstructionBase) -> InstructionBase:
-        """Change an instruction before its expressions are mapped; a subclass may."""
+        """Change an instruction before its expressions are mapped, in subclasses."""
         return insn
 
     def map_kernel(
@@ -235,9 +234,9 @@ class RuleAwareIdentityMapper(IdentityMapper):
 
 
 class RuleAwareSubstitutionMapper(RuleAwareIdentityMapper):
-    r"""Put other expressions in the place of variables, where *within* says so.
+    r"""Replace variables at the places that *within* selects.
 
-    *subst_func* gets a variable and returns what to put in its place, or ``None``.
+    *subst_func* gets a variable and returns its replacement, or ``None``.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel(

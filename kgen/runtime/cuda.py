@@ -81,7 +81,7 @@ __all__ = [
 
 EVENT: Final = PREFIX + "event"
 STREAM: Final = PREFIX + "stream"
-#: The limits of a work-item: the CUDA C++ Programming Guide, "Technical Specifications".
+#: The maximum registers of a work-item: CUDA C++ Programming Guide, "Technical Specifications".
 _REGISTERS_OF_ITEM: Final = 255
 #: A stream that does not wait for the default one, nor that for it.
 _NON_BLOCKING: Final = 1

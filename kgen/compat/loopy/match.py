@@ -10,11 +10,11 @@ from pytools.tag import Tag
 from kgen.ir.language.match import *
 from kgen.ir.language.match import ConcreteMatchable
 
-#: What matches are applied to: instructions, and uses of rules.
+#: The objects that matches apply to: instructions, and uses of rules.
 Matchable: TypeAlias = ConcreteMatchable
 #: The names and tags of the rules that surround an expression.
 RuleStack: TypeAlias = tuple[tuple[str, frozenset[Tag]], ...]
-#: What :func:`parse_match` takes.
+#: The argument types of :func:`parse_match`.
 ToMatchConvertible: TypeAlias = Callable[[Any, Any], bool] | str | None
-#: What :func:`parse_stack_match` takes.
+#: The argument types of :func:`parse_stack_match`.
 ToStackMatchConvertible: TypeAlias = Callable[..., bool] | str | None

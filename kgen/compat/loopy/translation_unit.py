@@ -26,7 +26,7 @@ __all__ = [
 #: A name in the table of callables.
 CallableId: TypeAlias = str
 CallablesTable: TypeAlias = Mapping[CallableId, InKernelCallable]
-#: What ``with_types`` and ``with_descrs`` receive and return, besides the callable.
+#: The value that ``with_types`` and ``with_descrs`` receive and return, besides the callable.
 CallablesInferenceContext: TypeAlias = Mapping[CallableId, InKernelCallable]
 TUnitOrKernelT = TypeVar("TUnitOrKernelT", TranslationUnit, LoopKernel)
 

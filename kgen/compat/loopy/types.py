@@ -34,5 +34,5 @@ __all__ = [
     "to_loopy_type",
 ]
 
-#: What :func:`to_loopy_type` takes.
+#: The argument types of :func:`to_loopy_type`.
 ToLoopyTypeConvertible: TypeAlias = AutoType | KgenType | np.dtype[Any] | type[Any] | str | None

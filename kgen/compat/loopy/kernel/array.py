@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 ShapeType: TypeAlias = tuple[ArithmeticExpression, ...]
-#: What :func:`parse_array_dim_tags` takes.
+#: The argument types of :func:`parse_array_dim_tags`.
 ToDimTagsParseable: TypeAlias = (
     str | Mapping[str, str] | Sequence[str | ArrayDimImplementationTag] | None
 )

@@ -38,7 +38,7 @@ __all__ = [
     "tree",
 ]
 
-#: What begins and ends launches and loops; ``isinstance`` takes them.
+#: The items that begin and end launches and loops, for ``isinstance``.
 BeginBlockItem: TypeAlias = CallKernel | EnterLoop
 EndBlockItem: TypeAlias = ReturnFromKernel | LeaveLoop
 

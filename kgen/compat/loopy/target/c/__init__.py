@@ -33,7 +33,7 @@ __all__ = [
 
 CFamilyASTBuilder: TypeAlias = ASTBuilderBase
 
-#: What C calls the functions of its library.
+#: C's names of the functions of its library.
 _PATTERNS: Final = {
     name: pattern
     for name, pattern in C_FUNCTIONS.real.items()
