@@ -30,7 +30,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.runtime.schedules import DeviceSchedules
 from kgen.tuning import STRATEGIES, Stop
 from kgen.tuning import replay as replay_file
-from kgen.tuning.records import plain
+from kgen.tuning.recording import plain
 from kgen.tuning.result import TuneResult
 from kgen.tuning.strategies import OPTUNA
 from kgen.tuning.tune import HasSpace

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgen.errors import KgenError
-from kgen.tuning.recording import Evaluation, Recording, measured
+from kgen.tuning.recording import Evaluation, Recording, measured, plain
 from kgen.tuning.space import Configuration
 
 __all__ = ["cachefile_text", "is_cachefile", "parse_cachefile"]
@@ -45,6 +45,8 @@ def parse_cachefile(data: Mapping[str, Any]) -> Recording:
     ['correct', 'constraints']
     """
     params = data.get("tune_params") or {}
+    if not isinstance(params, dict):
+        raise KgenError(f"'tune_params' of the cache file is no object: {json.dumps(params)[:80]}")
     names = list(data.get("tune_params_keys") or params)
     objective = data.get("objective") or "time"
     entries = data["cache"].items()
@@ -64,6 +66,8 @@ def _configuration(
     key: str, entry: Mapping[str, Any], names: Sequence[str], params: Mapping[str, Any]
 ) -> Configuration:
     """Return the values of parameters, some of which may occur only in the key of an entry."""
+    if not isinstance(entry, dict):
+        raise KgenError(f"entry '{key}' of the cache file is no object: {json.dumps(entry)[:80]}")
     texts = key.split(",")
     if names and all(name in entry for name in names):
         return {name: entry[name] for name in names}
@@ -119,7 +123,8 @@ def cachefile_text(recording: Recording) -> str:
     params = {name: list(values) for name, values in space.tune_params.items()}
     header = {**recording.about, "tune_params_keys": list(params), "tune_params": params}
     header["objective"] = recording.objective
-    lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in header.items()]
+    pairs = ((json.dumps(key), json.dumps(value, default=plain)) for key, value in header.items())
+    lines = [f"{key}: {value}," for key, value in pairs]
     entries = ",\n".join(_line(e, space.names, recording.objective) for e in recording.evaluations)
     return "\n".join(["{", *lines, '"cache": {', entries + "}", "}"])
 
@@ -131,4 +136,4 @@ def _line(evaluation: Evaluation, names: Sequence[str], objective: str) -> str:
     if evaluation.runtimes:
         entry["times"] = list(evaluation.runtimes)
     key = ",".join(str(config[name]) for name in names)
-    return f"{json.dumps(key)}: {json.dumps(entry | dict(evaluation.measurements))}"
+    return f"{json.dumps(key)}: {json.dumps(entry | dict(evaluation.measurements), default=plain)}"

@@ -19,6 +19,8 @@ __all__ = ["read_recording", "write_recording"]
 
 _TEXTS: Mapping[str, Callable[[Recording], str]] = {"cache": cachefile_text, "t4": t4_text}
 
+#: How gzipped data begins.
+_GZIP = b"\x1f\x8b"
 #: The number of positions at which closing a truncated file is attempted.
 _TRIES = 20
 
@@ -61,16 +63,20 @@ def write_recording(recording: Recording, path: str | Path, form: str = "cache")
 def _text_of(path: str | Path) -> str:
     try:
         data = Path(path).read_bytes()
-        return (_unpacked(data) if data[:2] == b"\x1f\x8b" else data).decode()
+        return (_unpacked(data) if data[:2] == _GZIP else data).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise KgenError(f"'{path}' cannot be read: {reason}") from error
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Return the content of gzipped data; for a truncated file, the readable part."""
-    unpacker = zlib.decompressobj(wbits=31)
-    return unpacker.decompress(data) + unpacker.flush()
+    """Return the content of all members of gzipped data; the readable part of a truncated one."""
+    found = []
+    while data[:2] == _GZIP:
+        unpacker = zlib.decompressobj(wbits=31)
+        found += [unpacker.decompress(data), unpacker.flush()]
+        data = unpacker.unused_data
+    return b"".join(found)
 
 
 def _parsed(text: str, path: str | Path) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from kgen.errors import KgenError
 from kgen.tuning.space import Configuration, SearchSpace
 
-__all__ = ["Evaluation", "Recording", "measured"]
+__all__ = ["Evaluation", "Recording", "measured", "plain"]
 
 #: Objectives that are rates, for which larger is better.
 _RATES = ("/s", "/w", "/j")
@@ -26,6 +26,12 @@ def measured(value: Any) -> float | None:
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < _FAILED else None
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a configuration as JSON has it: numpy's numbers as Python's, else text."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -18,12 +19,17 @@ from typing import Any
 from kgen.errors import KgenError, KgenWarning
 from kgen.ir.checked import unfit
 from kgen.runtime.system import lock
+from kgen.tuning.recording import plain
 from kgen.tuning.task import Problem
 
-__all__ = ["Record", "Records", "plain"]
+__all__ = ["Record", "Records"]
 
 #: The causes of failures that would recur for the same code.
 _KEPT_CAUSES = frozenset({"launch", "result", "bounds", "crash", "timeout"})
+#: Errors of a full or failing disk, which may pass.
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+#: How the first line of a file of records begins, and how much of it is read.
+_HEAD, _LONGEST = b'{"event"', 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +87,6 @@ def key_of(code: str, device: Mapping[str, str], problem: Problem) -> str:
     return json.dumps([code, dict(device), asdict(problem)], sort_keys=True, default=plain)
 
 
-def plain(value: Any) -> Any:
-    """Return a value of a configuration as JSON has it: numpy's numbers as Python's, else text."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else str(value)
-
-
 class Records:
     """The records in a file, including those that other processes append to it.
 
@@ -98,7 +98,7 @@ class Records:
     False
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, *, is_read_only: bool = False) -> None:
         if not (path is None or isinstance(path, str | os.PathLike)):
             raise unfit("argument 'records'", "the name of a file, or None", path)
         self.path = None if path is None else Path(path)
@@ -109,22 +109,41 @@ class Records:
         self._lock = threading.Lock()
         self._is_warned = False
         if self.path is not None:
-            self._check(self.path)
+            if not is_read_only:
+                self._check_writable(self.path)
+            self._check_content(self.path)
             self.refresh()
 
-    def _check(self, path: Path) -> None:
+    def _check_writable(self, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(path, "ab"):
                 pass
-        except (PermissionError, IsADirectoryError, FileExistsError, NotADirectoryError) as error:
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in _PASSING:
+                self._warn(error)
+                return
             raise KgenError(
                 f"records cannot be written to '{path}'",
                 because=str(error),
-                hint="records= is the path of a file, which is made if it is new",
+                hint="records= is the path of a file, which is made if it is new, with its folder",
             ) from None
+
+    def _check_content(self, path: Path) -> None:
+        """Reject a file with other contents, which records would damage."""
+        try:
+            with open(path, "rb") as file:
+                first = file.readline(_LONGEST) if _is_regular(path) else b""
         except OSError as error:
-            self._warn(error)
+            if error.errno in _PASSING:
+                return
+            raise KgenError(f"records cannot be read from '{path}'", because=str(error)) from None
+        if not _is_line(first):
+            raise KgenError(
+                f"'{path}' has other contents than records",
+                because=f"it begins with {first.decode(errors='replace').strip()[:40]!r}",
+                hint="pass a new file, or one that a tune wrote",
+            )
 
     def all(self) -> list[Record]:
         """Return all records, oldest first."""
@@ -141,6 +160,11 @@ class Records:
         """Tell whether a process that no longer exists started a configuration without a result."""
         host, pid = self._started.get(attempt, ("", 0))
         return pid != 0 and not (host == socket.gethostname() and _is_alive(pid))
+
+    def is_running(self, attempt: str) -> bool:
+        """Tell whether another living process started a configuration, and has no result yet."""
+        _, pid = self._started.get(attempt, ("", 0))
+        return pid not in (0, os.getpid()) and not self.has_crashed(attempt)
 
     def start(self, attempt: str, configuration: Mapping[str, Any]) -> None:
         """Record that a configuration is about to run."""
@@ -168,14 +192,15 @@ class Records:
         """Read the lines appended since the last read."""
         if self.path is None or not _is_regular(self.path):
             return
-        with open(self.path, "rb") as file:
-            file.seek(self._position)
-            content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        self._position += len(whole)
-        for text in whole.splitlines():
-            with contextlib.suppress(ValueError, TypeError, KeyError):  # a cut line, or not ours
-                self._read(json.loads(text))
+        with self._lock:
+            with open(self.path, "rb") as file:
+                file.seek(self._position)
+                content = file.read()
+            whole = content[: content.rfind(b"\n") + 1]
+            self._position += len(whole)
+            for text in whole.splitlines():
+                with contextlib.suppress(ValueError, TypeError, KeyError):  # cut, or not ours
+                    self._read(json.loads(text))
 
     def _read(self, line: Mapping[str, Any]) -> None:
         attempt = line.get("attempt", "")
@@ -232,6 +257,18 @@ def _write_line(handle: int, text: str) -> None:
     while data:
         data = data[os.write(handle, data) :]
     os.fsync(handle)
+
+
+def _is_line(text: bytes) -> bool:
+    """Tell whether this is a line of a file of records, or the part of one that was written."""
+    found = text.strip()
+    if not found or found.startswith(_HEAD):
+        return True
+    is_cut = not text.endswith(b"\n")
+    with contextlib.suppress(ValueError):
+        line = json.loads(found)
+        return isinstance(line, dict) and "event" in line
+    return is_cut and _HEAD.startswith(found)
 
 
 def _is_regular(path: Path) -> bool:

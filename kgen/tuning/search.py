@@ -31,6 +31,12 @@ _FINALISTS, _ROUNDS, _NEAR = 5, 11, 1.1
 _COMPARISONS = 3
 #: If devices differ, the maximum number of repetitions until the first device measures it.
 _ELSEWHERE = 4
+#: The seconds that another tune may take to write a result, and between looks at the file.
+_WRITING_S, _POLL_S = 1.0, 0.01
+
+
+class _KnownError(Exception):
+    """Another tune has measured a configuration that was about to run."""
 
 
 @dataclass(eq=False)
@@ -225,13 +231,29 @@ class Search:
             trial = self._ready.pop(0)
             if self._is_known(trial):
                 continue
-            begin = partial(self.records.start, trial.attempt, trial.configuration)
             if not self.engine.is_local:
-                begin()
-            at_once = [begin] if self.engine.is_local else []
+                self.records.start(trial.attempt, trial.configuration)
+            at_once = [partial(self._start, trial)] if self.engine.is_local else []
             future = self._submit("measure", self.content, trial.compiled, self._best_s, *at_once)
             if future is not None:
                 self._measuring[future] = trial
+
+    def _start(self, trial: _Trial) -> None:
+        """Record that a configuration runs now, unless another tune has just measured it.
+
+        The device is locked here, so what another process started on it is finished, and the
+        result is being written.
+        """
+        assert trial.compiled is not None
+        deadline = time.perf_counter() + _WRITING_S
+        self.records.refresh()
+        while self.records.is_running(trial.attempt) and time.perf_counter() < deadline:
+            time.sleep(_POLL_S)
+            self.records.refresh()
+        found = self.records.find(trial.compiled.code, self.info.identity, self.task.problem)
+        if found is not None or self.records.has_crashed(trial.attempt):
+            raise _KnownError
+        self.records.start(trial.attempt, trial.configuration)
 
     @property
     def _best_s(self) -> float | None:
@@ -258,6 +280,9 @@ class Search:
     def _measured(self, trial: _Trial, future: Future[Any]) -> None:
         try:
             measurement, info = future.result()
+        except _KnownError:
+            self._is_known(trial)
+            return
         except Exception as error:
             self._fail(trial, error)
             return

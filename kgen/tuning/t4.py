@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgen.errors import KgenError
-from kgen.tuning.recording import Evaluation, Recording, measured
+from kgen.tuning.recording import Evaluation, Recording, measured, plain
 
 __all__ = ["is_t4", "parse_t4", "t4_text"]
 
@@ -32,6 +32,8 @@ def parse_t4(data: Mapping[str, Any]) -> Recording:
     [2.5, None]
     """
     results = data["results"]
+    for result in results:
+        _check(result)
     objectives = (name for result in results for name in result.get("objectives") or ())
     objective = next(objectives, "time")
     units = (
@@ -48,9 +50,19 @@ def parse_t4(data: Mapping[str, Any]) -> Recording:
     )
 
 
+def _check(result: Any) -> None:
+    """Reject a result without a configuration, or whose measurements have no names."""
+    shown = json.dumps(result)[:80]
+    if not isinstance(result, dict) or not isinstance(result.get("configuration"), dict):
+        raise KgenError(f"a result of the T4 file has no configuration: {shown}")
+    listed = result.get("measurements") or ()
+    if not isinstance(listed, list | tuple) or not all(
+        isinstance(one, dict) and "name" in one for one in listed
+    ):
+        raise KgenError(f"'measurements' of a result of the T4 file have no names: {shown}")
+
+
 def _evaluation(result: Mapping[str, Any], objective: str) -> Evaluation:
-    if not isinstance(result.get("configuration"), dict):
-        raise KgenError(f"a result of the T4 file has no configuration: {json.dumps(result)[:80]}")
     values = {m["name"]: m.get("value") for m in result.get("measurements") or ()}
     runtimes = tuple(t for t in (result.get("times") or {}).get("runtimes") or () if measured(t))
     invalidity = result.get("invalidity", "correct")
@@ -80,7 +92,7 @@ def t4_text(recording: Recording) -> str:
     """
     results = [_result(evaluation, recording) for evaluation in recording.evaluations]
     content = {"schema_version": VERSION, "metadata": dict(recording.about), "results": results}
-    return json.dumps(content, indent=1)
+    return json.dumps(content, indent=1, default=plain)
 
 
 def _result(evaluation: Evaluation, recording: Recording) -> dict[str, Any]:

@@ -102,10 +102,12 @@ def load_wisdom(file: str | os.PathLike[str]) -> Wisdom:
     >>> wisdom = load_wisdom("no such file")
     >>> len(wisdom.records)
     0
+
+    Raises :class:`KgenError` for a file that cannot be read, or has other contents than records.
     """
     if not os.path.exists(file):
         return Wisdom(())
-    return Wisdom(tuple(Records(file).all()))
+    return Wisdom(tuple(Records(file, is_read_only=True).all()))
 
 
 def _why_no_kernel(records: Sequence[Record]) -> str:

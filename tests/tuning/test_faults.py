@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import unittest.mock
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -105,6 +106,53 @@ def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
     assert len(again.searches[0].measured) in (3, 4)  # one may have run when the program died
     found = [line["configuration"]["block"] for line in results_in(file) if not line["is_best"]]
     assert sorted(found) == [2, 4, 8, 16]  # none was measured twice
+
+
+def test_two_programs_share_a_file_and_measure_nothing_twice(tmp_path: Path) -> None:
+    program, file = tmp_path / "program.py", tmp_path / "records"
+    program.write_text(textwrap.dedent(PROGRAM))
+    command = [sys.executable, str(program), str(file)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    both = [subprocess.Popen(command, env=environment) for _ in range(2)]
+    assert [one.wait(timeout=120) for one in both] == [0, 0]
+    found = [line["configuration"]["block"] for line in results_in(file) if not line["is_best"]]
+    assert sorted(found) == [2, 4, 8, 16]
+
+
+@pytest.mark.parametrize("text", ["import kgen\n", '{\n"cache": {}}', '{"cache": {}}', "1"])
+def test_file_with_other_contents_is_kept(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "file"
+    file.write_text(text)
+    with pytest.raises(lp.KgenError, match="has other contents than records"):
+        Records(file)
+    with pytest.raises(lp.KgenError, match="has other contents than records"):
+        lp.load_wisdom(file)
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a\0", ""])
+def test_file_that_cannot_be_made_ends_a_tune_at_its_start(tmp_path: Path, name: str) -> None:
+    with pytest.raises(lp.KgenError, match="records cannot be written to"):
+        Records(tmp_path / name)
+
+
+def test_wisdom_is_opened_for_reading_only(tmp_path: Path) -> None:
+    with pytest.raises(lp.KgenError, match="records cannot be read from"):
+        lp.load_wisdom(tmp_path)
+    (tmp_path / "records").touch()
+    with unittest.mock.patch("builtins.open", side_effect=open) as opened:
+        assert lp.load_wisdom(tmp_path / "records").records == ()
+    assert {call.args[1] for call in opened.call_args_list} == {"rb"}
+
+
+def test_what_another_process_runs_is_known(tmp_path: Path) -> None:
+    records = Records(tmp_path / "records")
+    records.start("one", {})
+    line = json.loads((tmp_path / "records").read_text())
+    (tmp_path / "records").write_text(json.dumps({**line, "pid": os.getppid()}) + "\n")
+    assert Records(tmp_path / "records").is_running("one")
+    records.refresh()
+    assert not records.is_running("two")
 
 
 INTERRUPTED = """

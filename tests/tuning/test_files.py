@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kgen.errors import KgenError
@@ -101,6 +102,20 @@ def test_a_gzipped_file_that_was_cut_off(tmp_path: Path) -> None:
     assert len(found) >= 2
 
 
+def test_a_gzipped_file_of_several_members(tmp_path: Path) -> None:
+    write_recording(RECORDING, tmp_path / "c.json")
+    text = (tmp_path / "c.json").read_bytes()
+    (tmp_path / "c.gz").write_bytes(gzip.compress(text[:50]) + gzip.compress(text[50:]))
+    assert list(read_recording(tmp_path / "c.gz").evaluations) == RECORDING.evaluations
+
+
+@pytest.mark.parametrize("form", ["cache", "t4"])
+def test_numbers_of_numpy_are_written(tmp_path: Path, form: str) -> None:
+    one = Evaluation(configuration={"x": np.int64(2)}, value=float(np.float32(1.5)))
+    write_recording(Recording(evaluations=[one]), tmp_path / "r.json", form)
+    assert read_recording(tmp_path / "r.json").evaluations[0].configuration == {"x": 2}
+
+
 def test_t4_of_others(tmp_path: Path) -> None:
     times = {"compilation_time": 3.0, "runtimes": [0.5, 1.5]}
     results = [
@@ -124,7 +139,11 @@ def test_t4_of_others(tmp_path: Path) -> None:
         ("[1, 2]", "neither a cache file of Kernel Tuner nor a T4 file"),
         ('{"cache": {}}', "has no configuration"),
         ('{"cache": {"1": {"time": 2}}}', "entry '1' of the cache file does not have"),
+        ('{"cache": {"1": 5}, "tune_params": {"x": [1]}}', "entry '1' of the cache file is no obj"),
+        ('{"cache": {"1": {"x": 1}}, "tune_params": [1]}', "'tune_params' .* is no object"),
         ('{"results": [{"invalidity": "correct"}]}', "has no configuration"),
+        ('{"results": [5]}', "a result of the T4 file has no configuration: 5"),
+        ('{"results": [{"configuration": {"x": 1}, "measurements": [{}]}]}', "have no names"),
     ],
 )
 def test_other_files(tmp_path: Path, text: str, words: str) -> None:
