@@ -192,6 +192,8 @@ def _tune(
     as_json: bool,
     **options: Any,
 ) -> None:
+    if report is not None and not Path(report).parent.is_dir():
+        raise click.UsageError(f"--report {report}: there is no folder '{Path(report).parent}'")
     build, given = load_tunable(kernel, params)
     if isinstance(build, TranslationUnit | DeviceSchedules):
         chosen = selection.on_device(kernel, device)
@@ -215,12 +217,12 @@ def _tune(
             "check": not no_check,
         },
     )
-    if report is not None:
-        result.report(report)
     if as_json:
         print_json(json.loads(json.dumps(_data(result), default=plain)))
     else:
         _print_result(result, rows)
+    if report is not None:
+        result.report(report)
 
 
 def _several(given: Any) -> list[Mapping[str, Any]]:

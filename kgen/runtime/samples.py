@@ -60,6 +60,13 @@ def _random_array(
     if info.shape is None:
         raise InvocationError(f"the shape of argument '{info.name}' is not known")
     shape = evaluated(info.shape, parameters)
+    if any(extent < 0 for extent in shape):
+        declared = ", ".join(map(str, info.shape))
+        raise InvocationError(
+            f"argument '{info.name}' has the negative shape {shape}",
+            because=f"its shape in the kernel is ({declared})",
+            hint="pass sizes that are not negative",
+        )
     kind = kind_of(info.dtype)
     if kind == "c":
         values: Any = rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)

@@ -28,6 +28,7 @@ Array = np.ndarray[Any, Any]
 _KEPT_BYTES = 1 << 27
 #: The value of integers that a kernel does not write.
 _POISON = 0x5A
+_RETURNED = "return a dict of the outputs by name, or a tuple of them in their order"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +119,23 @@ def _called(function: Any, data: Mapping[str, Any], names: list[str]) -> dict[st
     parameters = inspect.signature(function).parameters
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     result = function(**{n: v for n, v in data.items() if takes_all or n in parameters})
+    if result is None and names:
+        raise KgenError("the reference returned None", hint=_RETURNED)
     if isinstance(result, Mapping):
         found = dict(result)
     else:
         several = result if isinstance(result, tuple | list) else (result,)
         found = dict(zip(names, several, strict=False))
     if missing := [name for name in names if name not in found]:
-        raise KgenError(
-            f"the reference returned no '{missing[0]}'",
-            hint="return a dict of the outputs by name, or a tuple of them in their order",
-        )
-    return {name: np.asarray(found[name], data[name].dtype) for name in names}
+        raise KgenError(f"the reference returned no '{missing[0]}'", hint=_RETURNED)
+    arrays = {name: np.asarray(found[name], data[name].dtype) for name in names}
+    for name, array in arrays.items():
+        if array.shape != data[name].shape:
+            raise KgenError(
+                f"the reference returned '{name}' of shape {array.shape}, not {data[name].shape}",
+                hint=_RETURNED,
+            )
+    return arrays
 
 
 def _run(unit: TranslationUnit, data: Mapping[str, Any], names: list[str]) -> dict[str, Array]:

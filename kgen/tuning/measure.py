@@ -61,6 +61,7 @@ def prepare_task(content: bytes, configuration: Mapping[str, Any]) -> Task:
         written = task.kernel_as_written(configuration)
     task = replace(task, opening=kernel.target, written=written)
     with failing_as("reference"):
+        task.check_problem(written)
         expected_of(task.dumps())
     return task
 

@@ -201,9 +201,21 @@ def _checked_values(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
     if not plain:
         raise KgenError(f"parameter '{name}' has no values", hint="remove it, or give it some")
     for place, value in enumerate(plain):
-        if value in plain[:place]:
-            raise KgenError(f"parameter '{name}' has the value {value!r} twice")
+        if _is_among(name, value, plain[:place]):
+            raise KgenError(f"parameter '{name}' has the value {value!r} twice", hint="remove one")
     return plain
+
+
+def _is_among(name: str, value: Any, others: tuple[Any, ...]) -> bool:
+    """Tell whether a value is equal to one of others; reject values without such an answer."""
+    try:
+        return value in others
+    except Exception as error:
+        raise KgenError(
+            f"values of parameter '{name}' cannot be compared, such as {value!r}",
+            because=f"{type(error).__name__}: {error}",
+            hint="pass numbers, texts or tuples, such as (4, 8) instead of an array",
+        ) from None
 
 
 def _values_of(configurations: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import cloudpickle
 import numpy as np
 
-from kgen.errors import KgenError
+from kgen.errors import KgenError, near_names
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
@@ -26,7 +26,16 @@ from kgen.runtime.generated import own_identity
 from kgen.transforms.programs.inline import inlined_kernel
 from kgen.transforms.storage.declarations import add_dtypes
 
-__all__ = ["Builder", "Problem", "Reference", "Task", "Transformed", "as_builder", "load_task"]
+__all__ = [
+    "Builder",
+    "Problem",
+    "Reference",
+    "Task",
+    "Transformed",
+    "as_builder",
+    "load_task",
+    "named_in",
+]
 
 #: The folder of kgen, whose modules are not a user's.
 _OWN = (str(Path(__file__).parents[1]),)
@@ -71,6 +80,12 @@ def as_builder(build: Any) -> Builder:
         and isinstance(build[0], TranslationUnit)
     ):
         return Transformed(build[0], build[1])
+    if isinstance(build, TranslationUnit):
+        raise KgenError(
+            "a kernel has no parameters to tune",
+            hint="tune((kernel, function), tune_params), where function(kernel, **configuration) "
+            "transforms it; or tune(auto_space(kernel))",
+        )
     if not callable(build):
         raise KgenError(
             f"tune needs a function that makes a kernel of a configuration, not {build!r}",
@@ -130,14 +145,22 @@ class Task:
 
     def given_arguments(self) -> dict[str, Any]:
         """Return the user's arguments."""
-        if callable(self.arguments):
-            return dict(self.arguments(**_named_in(self.arguments, self.problem.sizes)))
-        return dict(self.arguments or {})
+        if not callable(self.arguments):
+            return dict(self.arguments or {})
+        try:
+            found = self.arguments(**named_in(self.arguments, self.problem.sizes))
+        except Exception as error:
+            raise KgenError(f"arguments= raises {type(error).__name__}: {error}") from error
+        if not isinstance(found, Mapping):
+            raise KgenError(
+                f"arguments= returned {found!r}, not a dict",
+                hint="return the arrays of a call by name, such as {'a': a}",
+            )
+        return dict(found)
 
     def _accepted(self) -> dict[str, Any]:
         """Return the sizes and types that the builder has parameters for."""
-        function = self.build.function if isinstance(self.build, Transformed) else self.build
-        return _named_in(function, {**self.problem.types, **self.problem.sizes})
+        return named_in(self._function, {**self.problem.types, **self.problem.sizes})
 
     def typed(self, unit: TranslationUnit) -> TranslationUnit:
         """Return a kernel for the target, and for the types of the problem."""
@@ -148,6 +171,38 @@ class Task:
         untyped = {a.name for k in unit.kernels() for a in k.args if a.dtype is None}
         known = {**self._types_given, **self.problem.types}
         return add_dtypes(unit, {name: t for name, t in known.items() if name in untyped})
+
+    def check_problem(self, unit: TranslationUnit) -> None:
+        """Reject sizes and types of names that nothing has, and types that a kernel contradicts.
+
+        *unit* is the kernel as written. Sizes and types may also be parameters of functions.
+        """
+        functions = (self._function, self.arguments, self.reference)
+        args = {arg.name: arg for one in unit.kernels() for arg in one.args}
+        given = {**self.problem.sizes, **self.problem.types}
+        for function in functions:
+            if callable(function) and not isinstance(function, TranslationUnit):
+                taken = named_in(function, given)
+                given = {name: value for name, value in given.items() if name not in taken}
+        for name, value in given.items():
+            if name not in args and not any(name in one.all_params() for one in unit.kernels()):
+                raise KgenError(
+                    f"sizes= or types= has '{name}', which is no argument of kernel or build",
+                    kernel=unit.default_entrypoint.name,
+                    hint=near_names(name, args),
+                )
+            dtype = getattr(args.get(name), "dtype", None)
+            declared = value if dtype is None else dtype.numpy_dtype.name
+            if name in self.problem.types and declared != value:
+                raise KgenError(
+                    f"types= has {value} for '{name}', which is declared as {declared}",
+                    kernel=unit.default_entrypoint.name,
+                    hint="leave the type out, or declare the argument without one",
+                )
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        return self.build.function if isinstance(self.build, Transformed) else self.build
 
     @functools.cached_property
     def _types_given(self) -> dict[str, np.dtype[Any]]:
@@ -189,7 +244,7 @@ def load_task(content: bytes) -> Task:
     return found
 
 
-def _named_in(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def named_in(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values for which a function has parameters, by name."""
     parameters = inspect.signature(function).parameters
     return {name: value for name, value in values.items() if name in parameters}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -13,6 +13,7 @@ import numpy as np
 
 from kgen.errors import KgenError, near_names
 from kgen.ir.checked import checked
+from kgen.ir.target import TargetBase
 from kgen.ir.types import KgenType, read_type
 from kgen.performance.device import Device
 from kgen.runtime.system import require_posix
@@ -30,7 +31,15 @@ from kgen.tuning.stop import Stop
 from kgen.tuning.strategies import Strategy, check_options, class_of, make_strategy
 from kgen.tuning.strategies.heuristic import Heuristic
 from kgen.tuning.strategies.orthogonal import Orthogonal
-from kgen.tuning.task import Problem, Task, Transformed, as_builder, load_task
+from kgen.tuning.task import (
+    Builder,
+    Problem,
+    Task,
+    Transformed,
+    as_builder,
+    load_task,
+    named_in,
+)
 
 __all__ = ["HasSpace", "tune", "untuned_row"]
 
@@ -54,9 +63,9 @@ def tune(
     restrictions: Any = (),
     sizes: Any = None,
     types: Any = None,
-    arguments: Any = None,
-    reference: Any = None,
-    target: Any = None,
+    arguments: Mapping[str, Any] | Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    target: TargetBase | None = None,
     device: Any = None,
     strategy: Any = "auto",
     strategy_options: Mapping[str, Any] | None = None,
@@ -138,9 +147,12 @@ def tune(
     _check_metrics(metrics)
     options = dict(strategy_options or {})
     check_options(strategy, options)
-    _check_running(executor, workers, timeout)
+    _check_running(executor, workers, timeout, tolerance)
+    builder = as_builder(build.build if isinstance(build, HasSpace) else build)
+    for problem in problems:
+        _check_call(builder, space.names, problem)
     first = Task(
-        build=as_builder(build.build if isinstance(build, HasSpace) else build),
+        build=builder,
         problem=problems[0],
         arguments=arguments,
         reference=reference,
@@ -254,6 +266,12 @@ class _Tune:
                 else "call build(**configuration) with the first configurations of the space to "
                 "see why; pass a faster function than the kernel as written as reference=",
             ) from None
+        except RuntimeError as error:  # it is shut down, or broken
+            raise KgenError(
+                "the executor does not run the first step of the tune",
+                because=f"{type(error).__name__}: {error}",
+                hint="pass an executor that is not shut down, and whose workers start",
+            ) from None
 
     def _strategy(self, make: partial[Strategy], task: Task, info: DeviceInfo) -> Strategy:
         (strategy,) = make.args
@@ -365,7 +383,16 @@ def _problems(sizes: Any, types: Any) -> Iterator[Problem]:
     for numbers in _listed(sizes, "sizes", {"n": 1024}):
         for dtypes in _listed(types, "types", {"a": "float32"}):
             names = {name: _type_name(name, dtype) for name, dtype in dtypes.items()}
-            yield Problem({n: plain_number(v) for n, v in numbers.items()}, names)
+            yield Problem({n: _number(n, v) for n, v in numbers.items()}, names)
+
+
+def _number(name: str, value: Any) -> Any:
+    """Return a number of a call as Python's, or reject what is none."""
+    found = plain_number(value)
+    if not isinstance(found, int | float | complex):
+        hint = "several problems are a list of dicts: sizes=[{'n': 1024}, {'n': 4096}]"
+        raise KgenError(f"sizes['{name}'] is {value!r}, not a number", hint=hint)
+    return found
 
 
 def _type_name(name: str, given: Any) -> str:
@@ -395,13 +422,42 @@ def _listed(given: Any, name: str, example: Mapping[str, Any]) -> list[Mapping[s
 
 
 def _check_metrics(metrics: Sequence[str]) -> None:
+    if isinstance(metrics, str):
+        raise KgenError(f"metrics= is a list of names, not {metrics!r}", hint=f"[{metrics!r}]")
     for name in metrics:
         if name not in _METRICS:
             raise KgenError(f"there is no metric '{name}'", hint=near_names(name, _METRICS))
 
 
-def _check_running(executor: Any, workers: int | None, timeout: float) -> None:
-    """Reject invalid executors, and numbers that are not positive."""
+def _check_call(builder: Builder, names: Sequence[str], problem: Problem) -> None:
+    """Reject parameters that *builder* does not take, and those that it lacks."""
+    for name in names:
+        if name in problem.sizes or name in problem.types:
+            raise KgenError(
+                f"'{name}' is in tune_params, and in sizes= or types=",
+                hint="a parameter to tune has other names than what a call is given",
+            )
+    function: Callable[..., Any] = builder
+    leading: list[Any] = []
+    if isinstance(builder, Transformed):
+        function, leading = builder.function, [builder.kernel]
+    given = {**named_in(function, {**problem.types, **problem.sizes}), **dict.fromkeys(names)}
+    try:
+        inspect.signature(function).bind(*leading, **given)
+    except TypeError as error:
+        raise KgenError(
+            f"build cannot be called with the parameters {', '.join(map(repr, names))}",
+            because=str(error),
+            hint="tune_params has a list of values for each parameter of build, by its name",
+        ) from None
+
+
+def _check_running(
+    executor: Any, workers: int | None, timeout: float, tolerance: float | None
+) -> None:
+    """Reject invalid executors, and numbers that are out of range."""
+    if tolerance is not None and not tolerance >= 0:
+        raise KgenError(f"tolerance= is a number of at least 0, not {tolerance!r}")
     if not isinstance(executor, Executor | None):
         raise KgenError(
             f"executor= is a concurrent.futures.Executor, not {executor!r}",

@@ -142,6 +142,8 @@ def test_what_cannot_be_tuned() -> None:
     assert "--replay cannot be combined with --set" in replay_with_sizes
     chosen = typed("tune", "heat.py:divides", "--param=x=1,2", "--entry=a", status=2).stderr
     assert "--entry and --device-type choose" in chosen
+    early = typed("tune", "heat.py:scaled", "--report=none/r.html", status=2).stderr
+    assert "there is no folder 'none'" in early
     types = ("--type=u=float32", "--type=s=float32")
     error = typed("tune", "heat.py:scaled", *types, status=1).stderr
     assert "on the command line: --set n=1024" in error

@@ -276,6 +276,20 @@ def test_difference_knows_nan_and_unwritten_elements() -> None:
         ({"types": {"a": "float33"}}, "float33"),
         ({"types": {"a": None}}, r"types\['a'\] is None, not a type"),
         ({"arguments": {"a": threading.Lock()}}, "cannot be built in another process"),
+        ({"arguments": 5}, "argument 'arguments' is a dict"),
+        ({"reference": 5}, "argument 'reference' is a function"),
+        ({"target": "c"}, "argument 'target'"),
+        ({"tolerance": -1.0}, "tolerance= is a number of at least 0"),
+        ({"metrics": "time"}, r"metrics= is a list of names, not 'time'"),
+        ({"sizes": {"n": None}}, r"sizes\['n'\] is None, not a number"),
+        ({"sizes": {"n": [1, 2]}}, "several problems are a list of dicts"),
+        ({"sizes": {"block": 8}}, "'block' is in tune_params, and in sizes="),
+        ({"tune_params": {"blok": [4]}}, "cannot be called with the parameters 'blok'"),
+        ({"build": twice()}, "a kernel has no parameters to tune"),
+        (
+            {"tune_params": {"block": [np.zeros(2), np.ones(2)]}},
+            "values of parameter 'block' cannot",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_rejected(arguments: dict[str, Any], message: str) -> None:
@@ -385,10 +399,45 @@ def test_devices_may_differ(one_worker: Executor, tmp_path: Path) -> None:
     assert len({record.device["name"] for record in Records(file).all()}) == 2
 
 
+def test_executor_that_is_shut_down_is_named() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        pass
+    with pytest.raises(lp.KgenError, match="cannot schedule new futures after shutdown"):
+        lp.tune(by_block, {"block": [4]}, sizes={"n": 8}, executor=executor)
+
+
 def test_array_that_is_no_argument_is_an_error() -> None:
     arrays = {"a": np.ones(8, np.float32), "q": np.ones(8, np.float32)}
     with pytest.raises(lp.KgenError, match="array 'q', which is no argument"):
         lp.tune(by_block, {"block": [4]}, sizes={"n": 8}, arguments=arrays, progress=False)
+
+
+def of_floats(block: int) -> lp.TranslationUnit:
+    return lp.add_dtypes(by_block(block), {"a": np.float32})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"problem": Problem({"n": -1}, {"a": "float32"})}, r"'a' has the negative shape \(-1,\)"),
+        ({"problem": Problem({"n": 9, "q": 1}, {"a": "float32"})}, "has 'q', which is no argument"),
+        (
+            {"problem": Problem({"n": 9}, {"a": "float32", "b": "int32"})},
+            "has 'b', which is no arg",
+        ),
+        (
+            {"build": of_floats, "problem": Problem({"n": 9}, {"a": "float64"})},
+            "float64 for 'a', which is declared as float32",
+        ),
+        ({"arguments": lambda: None}, "arguments= returned None, not a dict"),
+        ({"arguments": lambda: int("x")}, "arguments= raises ValueError"),
+        ({"reference": lambda a: None}, "the reference returned None"),
+        ({"reference": lambda a: a[:5]}, r"returned 'out' of shape \(5,\), not \(100,\)"),
+    ],
+)
+def test_what_does_not_suit_the_kernel_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(lp.KgenError, match=message):
+        prepared(**settings)
 
 
 def test_hint_for_a_negative_size_names_the_sizes() -> None:
