@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import KgenError, assigned
+from kgen.errors import KgenError, assigned, near_names
 from kgen.ir.optional import load
 from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
@@ -117,8 +117,17 @@ class SearchResult:
         """Return the Pareto-optimal records for *metrics*, fastest first.
 
         Less is better. By default, the metrics are the time and all others that were measured.
+        Raises :class:`KgenError` for a metric that no configuration has.
         """
-        names = tuple(metrics) or ("time", *sorted({n for r in self.measured for n in r.metrics}))
+        known = ("time", *sorted({name for record in self.measured for name in record.metrics}))
+        names = tuple(metrics) or known
+        for name in names if self.measured else ():
+            if name not in known:
+                raise KgenError(
+                    f"no configuration has the metric '{name}'",
+                    because="tune(metrics=...) lacks it, or the device does not report it",
+                    hint=near_names(name, known),
+                )
         points = {
             number: values
             for number, record in enumerate(self.measured)

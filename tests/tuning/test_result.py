@@ -107,6 +107,8 @@ def test_pareto_has_what_is_not_worse_in_all_metrics() -> None:
     )
     assert [r.time for r in found.pareto()] == [1.0, 2.0]
     assert [r.time for r in found.pareto(["time"])] == [1.0]
+    with pytest.raises(lp.KgenError, match="no configuration has the metric 'energy'"):
+        found.pareto(["time", "energy"])
 
 
 def test_t4_is_read_back(tmp_path: Path) -> None:
