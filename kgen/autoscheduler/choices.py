@@ -10,7 +10,7 @@ from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.steps import Step
 
-__all__ = ["Choices", "Configuration", "Values", "fitting", "most_items", "powers"]
+__all__ = ["Choices", "Configuration", "Values", "fitting", "most_items", "next_power", "powers"]
 
 Values: TypeAlias = tuple[Any, ...]
 Configuration: TypeAlias = Mapping[str, Any]
@@ -46,6 +46,15 @@ def powers(first: int, last: int) -> Values:
     (2, 4, 8, 16)
     """
     return tuple(1 << k for k in range(first.bit_length() - 1, last.bit_length()))
+
+
+def next_power(number: int) -> int:
+    """Return the least power of two that is not less than a number.
+
+    >>> next_power(5)
+    8
+    """
+    return 1 << max(0, number - 1).bit_length()
 
 
 def fitting(nest: Nest, iname: str, values: Values) -> Values:

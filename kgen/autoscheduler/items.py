@@ -8,11 +8,12 @@ from typing import Any
 
 from kgen.analysis.access import Access
 from kgen.autoscheduler.blocks import batch_in_blocks
+from kgen.autoscheduler.choices import next_power
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items
-from kgen.autoscheduler.rows import balanced_rows
+from kgen.autoscheduler.rows import balanced_rows, lanes_of_sums, terms_at_once
 from kgen.autoscheduler.steps import InVectors, Step, step
 from kgen.autoscheduler.tensors import product_on_tensor_cores
 from kgen.autoscheduler.vectors import lanes_of, stencil_in_vectors
@@ -36,13 +37,6 @@ VECTOR = 16
 COPIES = 16
 #: The approximate number of 32-bit elements of a work-item in a tile of a scan.
 RUN = 16
-#: The terms that a work-item adds up of a row whose length data decide, where rows have that many.
-TERMS = 8
-#: The assumed number of entries of such a row.
-ENTRIES = 32
-#: The terms in an iteration of such a sum. Pieces that begin at multiples of an even number would
-#: let adjacent work-items read from few banks; they have one term more.
-AT_ONCE = 4
 #: The number of work-groups that occupy a device, so that one work-item per sum suffices.
 MANY = 32
 #: Adjacent elements of a scan that a work-item adds up.
@@ -81,7 +75,6 @@ class OnItems:
             self.transposition_in_tiles,
             self.terms_in_tiles,
             self.sums_of_rows,
-            self.rows_of_data,
             self.rows_of_groups,
         ):
             yield from recipe(nest, loops)
@@ -134,7 +127,7 @@ class OnItems:
         rest = [name for name in others if name != rows]
         if rows is not None:
             trips = nest.trips(lane)
-            across = width if trips is None else min(width, _power(-(-trips // lanes)))
+            across = width if trips is None else min(width, next_power(-(-trips // lanes)))
             height = self.items // across
             axis = steps[0].options.get("outer_tag") == "g.0"
             steps.append(step(split_iname, rows, height, outer_tag=f"g.{axis:d}", inner_tag="l.1"))
@@ -172,52 +165,25 @@ class OnItems:
             )
 
     def sums_of_rows(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-        """Yield the schedule of sums of contiguous rows of known length: a row for a warp."""
-        sums = nest.inside
-        if len(sums) != 1 or any(map(nest.is_data, sums)) or not self._are_free_sums(nest):
-            return
-        if (nest.trips(sums[0]) or self.warp) < self.warp:
-            return
-        reads = [a for a in nest.accesses if not a.is_write]
-        reads = [a for a in reads if any(not nest.is_uniform(a, k) for k in nest.inner)]
-        if not any(nest.is_unit(a, k) for a in reads for k in sums):
-            return
-        if not any(nest.is_unit(a, n) for a in reads for n in loops):
-            yield self._rows_on_lanes(nest, loops, self.warp)
+        """Yield the schedule of sums of rows: each row is summed by work-items in lockstep.
 
-    def rows_of_data(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
-        """Yield the schedule of sums whose lengths data decide, as of the rows of sparse matrices.
-
-        Each work-item adds up about eight terms of a row, several in an iteration.
+        Rows of known length are contiguous; the lengths of others depend on data.
         """
-        sums = nest.inside
-        if not sums or not all(map(nest.is_data, sums)) or not self._are_free_sums(nest):
+        lanes = lanes_of_sums(self.machine, nest, loops)
+        if lanes == 0:
             return
-        reads = [a for a in nest.accesses if not a.is_write]
-        reads = [a for a in reads if any(not nest.is_uniform(a, k) for k in nest.inner)]
-        if any(nest.is_unit(a, n) for a in reads for n in loops):
-            return
-        terms = max(nest.means.get(k, ENTRIES) for k in sums)
-        lanes = min(self.warp, _power(-(-terms // TERMS)))
-        steps = list(self._rows_on_lanes(nest, loops, lanes))
-        for k in sums:
-            at_once = AT_ONCE if nest.begins_at_zero(k) else AT_ONCE + 1
-            rest = f"{k}_outer" if lanes > 1 else k
-            steps.append(step(split_iname, rest, at_once, inner_tag="unr"))
-        yield steps
-
-    def _are_free_sums(self, nest: Nest) -> bool:
-        return nest.reduced.issuperset(nest.inside) and all(map(nest.is_free, nest.inside))
-
-    def _rows_on_lanes(self, nest: Nest, loops: Sequence[str], lanes: int) -> tuple[Step, ...]:
-        """Return the steps that give each row to some adjacent work-items."""
         *outer, rows = sorted(loops, key=lambda name: (nest.trips(name) is None, name))
-        on, sums = ("l.1", nest.inside) if lanes > 1 else ("l.0", ())
-        return (
-            step(split_iname, rows, self.items // lanes, outer_tag="g.0", inner_tag=on),
-            *(step(split_iname, k, lanes, inner_tag="l.0") for k in sums),
-            *(step(tag_inames, f"{n}:g.{axis}") for axis, n in enumerate(outer[:2], start=1)),
-        )
+        size, on = self.items // lanes, "l.1" if lanes > 1 else "l.0"
+        steps = [step(split_iname, rows, size, outer_tag="g.0", inner_tag=on)]
+        split = nest.inside if lanes > 1 else ()
+        steps += [step(split_iname, k, lanes, inner_tag="l.0") for k in split]
+        tags = [f"{name}:g.{axis}" for axis, name in enumerate(outer[:2], start=1)]
+        steps += [step(tag_inames, tag) for tag in tags]
+        for k in nest.inside:
+            if (terms := terms_at_once(nest, k)) > 1:
+                rest = f"{k}_outer" if lanes > 1 else k
+                steps.append(step(split_iname, rest, terms, inner_tag="unr"))
+        yield steps
 
     def rows_of_groups(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
         """Yield the schedule of sums over rows and of computations with them, as in a softmax.
@@ -448,8 +414,3 @@ def _are_wide(nest: Nest, i: str, j: str) -> bool:
 def _axis_name(names: Mapping[str, str], index: Expr, array: str) -> str:
     """Return the loop of a fetch along one axis: by the loop variable of the subscript."""
     return next((names[n] for n in variable_names(index) if n in names), f"{array}_plane")
-
-
-def _power(number: int) -> int:
-    """Return the next power of two."""
-    return 1 << max(0, number - 1).bit_length()

@@ -18,11 +18,14 @@ from kgen.autoscheduler.choices import (
 )
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.rows import GROUP, has_ascending_rows, lanes_of_sums, terms_at_once
+from kgen.autoscheduler.stated import Stated
 from kgen.autoscheduler.steps import Step, step
 from kgen.ir.expr import variable_names
 from kgen.ir.target import Execution
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
+from kgen.transforms.reductions.balance import balance
 from kgen.transforms.storage.declarations import set_options
 from kgen.transforms.storage.prefetch import add_prefetch
 
@@ -30,6 +33,10 @@ __all__ = ["iterations_on_items", "iterations_on_threads", "sum_of_all"]
 
 #: The maximum trip count of loops that may be unrolled.
 _SHORT = range(2, 33)
+#: The terms of a row that a work-item adds in an iteration.
+_TERMS = (1, 2, 4, 5, 8)
+#: The axes of a work-group.
+AXES = 3
 
 
 def sum_of_all(machine: Machine, nest: Nest) -> Choices | None:
@@ -205,23 +212,58 @@ class _OnThreads(_Iterations):
 # -- work-items ----------------------------------------------------------------------------------
 
 
-def iterations_on_items(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices:
-    """Return the schedules of independent iterations for work-items: groups, copies, tiles."""
+def iterations_on_items(
+    machine: Machine, stated: Stated, nest: Nest, loops: Sequence[str]
+) -> Choices:
+    """Return the schedules of independent iterations for work-items: groups, copies, tiles.
+
+    Several work-items may add up a row, or share the entries of all rows evenly.
+    """
     free = [name for name in loops if nest.is_free(name)]
     lane = nest.lane(free) or free[-1]
     others = sorted((n for n in free if n != lane), key=lambda n: nest.trips(n) is not None)
-    family = _OnItems(nest, (lane, *others[:2]), machine)
+    is_even = has_ascending_rows(stated, nest, loops)
+    family = _OnItems(nest, (lane, *others[:2]), machine, is_even)
     params = family.params
     first: dict[str, Any] = {name: values[0] for name, values in params.items()}
-    for name, wanted in zip(family.chosen, (machine.warp, 8, 4), strict=False):
+    shared = lanes_of_sums(machine, nest, loops) if family.sums and not is_even else 0
+    rows = (machine.most_items // shared, 1) if shared else (machine.warp, 8, 4)
+    lanes = max(1, shared)
+    wanted = {**dict(zip(family.chosen, rows, strict=False)), **dict.fromkeys(family.sums, lanes)}
+    if is_even:
+        first[f"{family.sums[0]}_balanced"] = True
+        wanted[lane] = GROUP
+    for name in [*family.chosen, *family.sums[:1]]:
         sizes = params[f"{name}_items"]
-        first[f"{name}_items"] = min((abs(size - wanted), size) for size in sizes)[1]
+        first[f"{name}_items"] = min((abs(size - wanted[name]), size) for size in sizes)[1]
+    if shared and family.terms:
+        first[family.terms] = terms_at_once(nest, family.sums[0])
     return Choices(params, tuple(family.restrictions()), family.steps, first)
 
 
 @dataclass(frozen=True)
 class _OnItems(_Iterations):
     machine: Machine
+    #: whether all entries of rows may be shared evenly
+    is_even: bool
+
+    @cached_property
+    def sums(self) -> tuple[str, ...]:
+        """Loops of sums that several work-items may share: an axis must be left for them."""
+        nest, inside = self.nest, self.nest.inside
+        is_sum = nest.reduced.issuperset(inside) and all(map(nest.is_free, inside))
+        return inside if is_sum and len(self.chosen) < AXES and not self.short else ()
+
+    @property
+    def lanes(self) -> str:
+        """The parameter for the work-items of a sum."""
+        return f"{self.sums[0]}_items"
+
+    @property
+    def terms(self) -> str:
+        """The parameter for the terms in an iteration, if the length depends on data; or empty."""
+        is_data = bool(self.sums) and all(map(self.nest.is_data, self.sums))
+        return f"{self.sums[0]}_each" if is_data else ""
 
     @cached_property
     def tiled(self) -> dict[str, tuple[str, ...]]:
@@ -233,14 +275,21 @@ class _OnItems(_Iterations):
         """The parameters."""
         params: dict[str, Values] = {}
         for name in self.chosen:
-            counts = powers(8, 256) if name == self.lane else powers(1, 32)
+            least = 1 if self.sums else 8
+            counts = powers(least, 256) if name == self.lane else powers(1, 32)
             params[f"{name}_items"] = fitting(self.nest, name, counts)
             params[f"{name}_each"] = fitting(self.nest, name, (1, 2, 4, 8))
+        if self.sums:
+            params[self.lanes] = fitting(self.nest, self.sums[0], powers(1, 256))
+        if self.terms:
+            params[self.terms] = _TERMS
+        if self.is_even:
+            params[f"{self.sums[0]}_balanced"] = (False, True)
         return params | self.switches(self.tiled)
 
     def restrictions(self) -> Iterator[str]:
         """Yield the restrictions of configurations."""
-        items = " * ".join(f"{name}_items" for name in self.chosen)
+        items = " * ".join(f"{name}_items" for name in (*self.chosen, *self.sums[:1]))
         yield f"{items} <= {most_items(self.machine)}"
         yield f"{' * '.join(f'{name}_each' for name in self.chosen)} <= 16"
         warp = self.machine.warp
@@ -251,14 +300,29 @@ class _OnItems(_Iterations):
             area = " * ".join(f"({name}_items * {name}_each + 2)" for name in used)
             yield f"not fetch_{array} or {area} * {size} <= {self.machine.local_memory}"
             yield from (f"not fetch_{array} or {name}_items > 1" for name in self.chosen)
+            if self.sums:
+                yield f"not fetch_{array} or {self.lanes} == 1"
+        if self.is_even:
+            switch = f"not {self.sums[0]}_balanced"
+            yield f"{switch} or {self.lanes} * {self.terms} * {self.lane}_each == 1"
+            yield from (f"{switch} or not fetch_{array}" for array in self.tiled)
 
     def steps(self, config: Configuration) -> Sequence[Step]:
         """Return the steps of a configuration."""
+        if self.is_even and config[f"{self.sums[0]}_balanced"]:
+            rows, size = f"{self.lane}, {self.sums[0]}", config[f"{self.lane}_items"]
+            return (step(balance, rows, group_size=size),)
+        lanes = config[self.lanes] if self.sums else 1
         result = [
             one
             for axis, name in enumerate(self.chosen)
-            for one in self._on_axes(name, axis, config[f"{name}_items"], config[f"{name}_each"])
+            for one in self._on_axes(name, axis, axis + (lanes > 1), config)
         ]
+        if lanes > 1:
+            result += [step(split_iname, name, lanes, inner_tag="l.0") for name in self.sums]
+        if self.terms and config[self.terms] > 1:
+            rest = [f"{name}_outer" if lanes > 1 else name for name in self.sums]
+            result += [step(split_iname, n, config[self.terms], inner_tag="unr") for n in rest]
         for array, used in self.tiled.items():
             if config[f"fetch_{array}"]:
                 swept = [part for name in used for part in self._parts(name, config)]
@@ -270,9 +334,10 @@ class _OnItems(_Iterations):
         parts = [f"{name}_inner_outer", f"{name}_inner_inner"]
         return parts if config[f"{name}_each"] > 1 else [f"{name}_inner"]
 
-    def _on_axes(self, name: str, axis: int, items: int, each: int) -> Iterator[Step]:
+    def _on_axes(self, name: str, axis: int, local: int, config: Configuration) -> Iterator[Step]:
         """Yield the steps for one loop: along the lanes, adjacent iterations stay adjacent."""
-        group, item = f"g.{axis}", f"l.{axis}"
+        items, each = config[f"{name}_items"], config[f"{name}_each"]
+        group, item = f"g.{axis}", f"l.{local}"
         if each == 1:
             yield step(split_iname, name, items, outer_tag=group, inner_tag=item)
             return

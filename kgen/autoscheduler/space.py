@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from kgen.autoscheduler.machine import Machine, machine_of
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
 from kgen.autoscheduler.products import product_on_items, product_on_threads
-from kgen.autoscheduler.stated import Stated
+from kgen.autoscheduler.stated import Stated, read_statements
 from kgen.autoscheduler.steps import Schedule
 from kgen.autoscheduler.tensors import product_on_tensor_cores
 from kgen.errors import KernelError, KgenError, TransformError, near_names
@@ -43,6 +43,7 @@ class AutoSpace:
 
     program: TranslationUnit
     machine: Machine = field(repr=False)
+    stated: Stated = field(default=Stated(), repr=False)
 
     @property
     def tune_params(self) -> dict[str, list[Any]]:
@@ -112,7 +113,7 @@ class AutoSpace:
         return found
 
     def _new_planner(self) -> Planner:
-        return make_planner(self.program, self.program.default_entrypoint.name, Stated())
+        return make_planner(self.program, self.program.default_entrypoint.name, self.stated)
 
     @cached_property
     def _nests(self) -> Sequence[Nest]:
@@ -127,20 +128,20 @@ class AutoSpace:
             if nest.is_on_axes or len(found) == _VARIED:
                 continue
             loops = planner.parallel_loops(nest)
-            choices = _choices(machine, nest, loops)
+            choices = _choices(machine, self.stated, nest, loops)
             if choices is not None and planner.extended(nest, choices.steps(choices.first)):
                 suffix = f"_{len(found)}" if found else ""
                 found.append((suffix, nest, _legal(planner, nest, choices)))
         return found
 
     def __reduce__(self) -> Any:
-        return auto_space, (self.program,)
+        return AutoSpace, (self.program, self.machine, self.stated)
 
     def __repr__(self) -> str:
         return f"AutoSpace({', '.join(self.tune_params)})"
 
 
-def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | None:
+def _choices(machine: Machine, stated: Stated, nest: Nest, loops: Sequence[str]) -> Choices | None:
     """Return the family of schedules for a nest with parallel *loops*; ``None`` for no choice."""
     on_items = machine.kind is Execution.ITEMS
     found = nest.find_product(loops)
@@ -156,25 +157,28 @@ def _choices(machine: Machine, nest: Nest, loops: Sequence[str]) -> Choices | No
     if not loops:
         return sum_of_all(machine, nest)
     return (
-        iterations_on_items(machine, nest, loops)
+        iterations_on_items(machine, stated, nest, loops)
         if on_items
         else iterations_on_threads(nest, loops)
     )
 
 
 def _legal(planner: Planner, nest: Nest, choices: Choices) -> Choices:
-    """Return choices without the values that are not proved right one by one."""
+    """Return choices without the values that are not proved right one by one.
+
+    If restrictions exclude a value while a switch is on, it is tried with all switches off.
+    """
     if choices.are_right:
         return choices
+    off = {name: False if value is True else value for name, value in choices.first.items()}
     dropped: dict[str, tuple[Any, ...]] = {}
     for name, values in choices.params.items():
-        wrong = [
-            value
-            for value in values
-            if value != choices.first[name]
-            and _is_allowed(choices, {**choices.first, name: value})
-            and not planner.extended(nest, choices.steps({**choices.first, name: value}))
-        ]
+        wrong = []
+        for value in values:
+            changed = ({**base, name: value} for base in (choices.first, off))
+            config = next((one for one in changed if _is_allowed(choices, one)), choices.first)
+            if config != choices.first and not planner.extended(nest, choices.steps(config)):
+                wrong.append(value)
         dropped[name] = tuple(wrong)
     return choices.without(dropped)
 
@@ -196,7 +200,13 @@ def _renamed(text: str, names: Mapping[str, Any], suffix: str) -> str:
 
 
 @checked
-def auto_space(program: TranslationUnit, device: Any = None) -> AutoSpace:
+def auto_space(
+    program: TranslationUnit,
+    device: Any = None,
+    *,
+    ascending: str | Iterable[str] = (),
+    trips: Mapping[str, int] | None = None,
+) -> AutoSpace:
     """Return the schedules of a kernel that are worth measuring on a device.
 
     The space has parameters for the sizes of work-groups and tiles, loop orders, prefetched
@@ -204,6 +214,9 @@ def auto_space(program: TranslationUnit, device: Any = None) -> AutoSpace:
     with values that are proved right. The kernel needs no schedule; tagged loops keep their tags.
 
     :arg device: as for :func:`autoschedule`
+    :arg ascending: arrays whose elements ascend, such as the starts of rows: as for
+        :func:`autoschedule`; then work-items of a GPU may share the entries of rows evenly
+    :arg trips: mean trip counts of loops that data decide, as for :func:`autoschedule`
 
     ::
 
@@ -220,7 +233,7 @@ def auto_space(program: TranslationUnit, device: Any = None) -> AutoSpace:
     """
     target, machine = machine_of(program.target, device)
     moved = program if target == program.target else program.copy(target=target)
-    space = AutoSpace(moved, machine)
+    space = AutoSpace(moved, machine, read_statements(moved, ascending, trips))
     if not space.tune_params:
         raise KernelError(
             "the schedule of this kernel has no parameters to choose",

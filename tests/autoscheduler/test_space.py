@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from typing import Any
 
@@ -9,6 +10,10 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.autoscheduler.machine import Machine
+from kgen.autoscheduler.space import AutoSpace
+from kgen.autoscheduler.stated import Stated
+from kgen.ir.target import Execution
 from kgen.tuning.space import SearchSpace
 from tests.autoscheduler.test_threads import KERNELS, make, pasted
 
@@ -75,6 +80,57 @@ def test_points_are_proved_right() -> None:
         space = lp.auto_space(knl)
         for config in points(space, 3):
             assert lp.verify(space.build(**config)).ok
+
+
+def sparse_rows(target: lp.TargetBase) -> lp.TranslationUnit:
+    text = """
+        <> first = starts[i]
+        <> last = starts[i + 1]
+        y[i] = sum(k, v[k]*x[c[k]])
+        """
+    y = lp.GlobalArg("y", np.float32, shape="n")
+    data = [y, lp.GlobalArg("v, x", np.float32), lp.GlobalArg("starts, c", np.int32), ...]
+    domains = ["{ [i]: 0 <= i < n }", "{ [k]: first <= k < last }"]
+    return lp.make_kernel(domains, text, data, target=target, assumptions="n >= 1")
+
+
+def full_rows(target: lp.TargetBase) -> lp.TranslationUnit:
+    data = [lp.GlobalArg("a, x", np.float32), ...]
+    return lp.make_kernel(
+        "{ [i, k]: 0 <= i < n and 0 <= k < m }", "y[i] = sum(k, a[i, k]*x[k])", data, target=target
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "stated"),
+    [
+        (full_rows, {}),
+        (sparse_rows, {"trips": {"k": 5}}),
+        (sparse_rows, {"ascending": "starts"}),
+    ],
+)
+def test_rows_on_a_gpu_start_with_the_schedule_of_analysis(make: Any, stated: Any) -> None:
+    knl = make(lp.CudaTarget())
+    space = lp.auto_space(knl, **stated)
+    assert str(space.schedule(**space.start)) == str(lp.find_schedule(knl, **stated))
+    assert {2, 32, 256} < {*space.tune_params["k_items"]}
+    assert ("k_balanced" in space.tune_params) == ("ascending" in stated)
+    assert pickle.loads(pickle.dumps(space)).tune_params == space.tune_params  # noqa: S301
+
+
+@pytest.mark.parametrize("stated", [Stated(), Stated(frozenset(["starts"]))])
+def test_work_items_that_share_rows_compute_the_same(stated: Stated) -> None:
+    cl = pytest.importorskip("pyopencl")
+    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    rng = np.random.default_rng(0)
+    starts = np.concatenate([[0], np.cumsum(rng.integers(0, 60, 203))]).astype(np.int32)
+    c = rng.integers(0, 203, starts[-1], np.int32)
+    v, x = rng.random(starts[-1], np.float32), rng.random(203, np.float32)
+    expected = [np.sum((v * x[c])[low:high]) for low, high in itertools.pairwise(starts)]
+    space = AutoSpace(sparse_rows(lp.PyOpenCLTarget()), Machine(kind=Execution.ITEMS), stated)
+    for config in (space.start, *points(space, 1)):
+        _, (y,) = space.build(**config)(queue, v=v, x=x, c=c, starts=starts, n=203)
+        np.testing.assert_allclose(y, expected, rtol=1e-4)
 
 
 def test_wrong_configurations_are_rejected() -> None:
