@@ -28,6 +28,8 @@ __all__ = ["Record", "Records"]
 _KEPT_CAUSES = frozenset({"launch", "result", "bounds", "crash", "timeout"})
 #: Errors of a full or failing disk, which may pass.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+#: The seconds after which a process of another host without a result is taken for dead.
+_LOST_S = 3600.0
 #: How the first line of a file of records begins, and how much of it is read.
 _HEAD, _LONGEST = b'{"event"', 1 << 20
 
@@ -82,6 +84,23 @@ class Record:
         return cls(**given)
 
 
+@dataclass(frozen=True)
+class _Start:
+    """The process that started a configuration, and when."""
+
+    host: str
+    pid: int
+    at: float
+
+    @property
+    def is_here(self) -> bool:
+        return self.host == socket.gethostname()
+
+    @property
+    def is_alive(self) -> bool:
+        return _is_alive(self.pid) if self.is_here else time.time() - self.at < _LOST_S
+
+
 def key_of(code: str, device: Mapping[str, str], problem: Problem) -> str:
     """Return everything that determines a time, as text."""
     return json.dumps([code, dict(device), asdict(problem)], sort_keys=True, default=plain)
@@ -103,7 +122,7 @@ class Records:
             raise unfit("argument 'records'", "the name of a file, or None", path)
         self.path = None if path is None else Path(path)
         self.found: dict[str, Record] = {}
-        self._started: dict[str, tuple[str, int]] = {}
+        self._started: dict[str, _Start] = {}
         self._position = 0
         self._pending: list[str] = []
         self._lock = threading.Lock()
@@ -157,14 +176,17 @@ class Records:
         return record
 
     def has_crashed(self, attempt: str) -> bool:
-        """Tell whether a process that no longer exists started a configuration without a result."""
-        host, pid = self._started.get(attempt, ("", 0))
-        return pid != 0 and not (host == socket.gethostname() and _is_alive(pid))
+        """Tell whether a process that no longer exists started a configuration without a result.
+
+        Processes of other hosts are taken for alive for an hour.
+        """
+        start = self._started.get(attempt)
+        return start is not None and not start.is_alive
 
     def is_running(self, attempt: str) -> bool:
-        """Tell whether another living process started a configuration, and has no result yet."""
-        _, pid = self._started.get(attempt, ("", 0))
-        return pid not in (0, os.getpid()) and not self.has_crashed(attempt)
+        """Tell whether another process of this host runs a configuration, without a result yet."""
+        start = self._started.get(attempt)
+        return start is not None and start.is_here and start.pid != os.getpid() and start.is_alive
 
     def start(self, attempt: str, configuration: Mapping[str, Any]) -> None:
         """Record that a configuration is about to run."""
@@ -205,7 +227,7 @@ class Records:
     def _read(self, line: Mapping[str, Any]) -> None:
         attempt = line.get("attempt", "")
         if line["event"] == "start":
-            self._started[attempt] = (line["host"], line["pid"])
+            self._started[attempt] = _Start(line["host"], line["pid"], line["at"])
             return
         self._started.pop(attempt, None)
         if line["event"] == "result":

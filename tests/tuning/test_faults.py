@@ -155,6 +155,16 @@ def test_what_another_process_runs_is_known(tmp_path: Path) -> None:
     assert not records.is_running("two")
 
 
+@pytest.mark.parametrize(("age", "is_dead"), [(10, False), (10**4, True)])
+def test_what_another_host_runs_has_not_crashed(tmp_path: Path, age: int, is_dead: bool) -> None:
+    file = tmp_path / "records"
+    Records(file).start("one", {})
+    line = json.loads(file.read_text())
+    file.write_text(json.dumps({**line, "host": "another", "at": line["at"] - age}) + "\n")
+    assert Records(file).has_crashed("one") == is_dead
+    assert not Records(file).is_running("one")
+
+
 INTERRUPTED = """
     import sys
     import kgen as lp
