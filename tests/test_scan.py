@@ -137,6 +137,15 @@ def test_the_schedule_of_gpus(opencl_queue: Any) -> None:
         np.testing.assert_array_equal(prev, expected[1])
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_results_in_separate_memory_on_gpus(alone: bool, opencl_queue: Any) -> None:
+    given: dict[str, Any] = {"group_size": 32, "items": 5, "turns": 2, "in_one_group": alone}
+    knl = SUM.build(lp.PyOpenCLTarget(), stores_results=True, **given)
+    x = integers(500)
+    _, (found,) = knl(opencl_queue, input_ary=x, output_ary=np.zeros_like(x))
+    np.testing.assert_array_equal(found, np.cumsum(x))
+
+
 def test_operations_in_order_on_gpus(opencl_queue: Any) -> None:
     x = integers(4607)
     given: dict[str, Any] = {"group_size": 16, "items": 3, "turns": 8}

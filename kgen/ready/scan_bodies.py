@@ -115,7 +115,7 @@ class ScanBody:
             dtypes = itertools.cycle(snippets.combination.dtypes)
             for name, dtype in zip(snippets.stored(), dtypes, strict=False):
                 self.results.append(GlobalArg(name, dtype, shape=self.step.sizes))
-                place = p.Variable(name)[tuple(map(p.Variable, self.step.inames))]
+                place = self.step.element(name)
                 yield Assignment(place, p.Variable(name.removeprefix("kgen_")), id=f"store_{name}")
             return
         program = snippets.output(snippets.with_results(self.scope), self.step.inames)
