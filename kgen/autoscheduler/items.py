@@ -12,7 +12,7 @@ from kgen.autoscheduler.choices import next_power
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
-from kgen.autoscheduler.products import product_on_items
+from kgen.autoscheduler.products import has_whole_tiles, product_on_items
 from kgen.autoscheduler.rows import balanced_rows, lanes_of_sums, terms_at_once
 from kgen.autoscheduler.steps import InVectors, Step, step
 from kgen.autoscheduler.tensors import product_on_tensor_cores
@@ -49,8 +49,6 @@ WARPS = 4
 WIDE = 512
 #: The sides of a tile of a matrix product.
 BLOCK = 16
-#: Those of the tile of a work-group whose work-items have many sums each.
-SIDE = 64
 
 
 class OnItems:
@@ -383,10 +381,11 @@ class OnItems:
         if found is None:
             return
         i, j, k, _ = found
-        are_whole = _has_whole_tiles(nest, *found)
-        for family in (product_on_tensor_cores, product_on_items):
-            are_wide = family is product_on_items and _are_wide(nest, i, j)
-            choices = family(self.machine, nest, *found) if are_whole or are_wide else None
+        families = [product_on_items] if _is_wide(nest, i, j) else []
+        if has_whole_tiles(nest, i, j, k):
+            families = [product_on_tensor_cores, product_on_items]
+        for family in families:
+            choices = family(self.machine, nest, *found)
             if choices is not None:
                 yield choices.steps(choices.first)
         steps = [
@@ -401,12 +400,7 @@ class OnItems:
         yield steps
 
 
-def _has_whole_tiles(nest: Nest, i: str, j: str, k: str, _: str) -> bool:
-    """Tell whether tiles of a matrix product are known to be whole."""
-    return nest.divides(SIDE, i) and nest.divides(SIDE, j) and nest.divides(BLOCK, k)
-
-
-def _are_wide(nest: Nest, i: str, j: str) -> bool:
+def _is_wide(nest: Nest, i: str, j: str) -> bool:
     """Tell whether a matrix product may have many tiles in both directions."""
     return all((nest.trips(name) or WIDE) >= WIDE for name in (i, j))
 

@@ -250,9 +250,8 @@ class _OnItems(_Iterations):
     @cached_property
     def sums(self) -> tuple[str, ...]:
         """Loops of sums that several work-items may share: an axis must be left for them."""
-        nest, inside = self.nest, self.nest.inside
-        is_sum = nest.reduced.issuperset(inside) and all(map(nest.is_free, inside))
-        return inside if is_sum and len(self.chosen) < AXES and not self.short else ()
+        is_free = self.nest.has_free_sums and len(self.chosen) < AXES and not self.short
+        return self.nest.inside if is_free else ()
 
     @property
     def lanes(self) -> str:

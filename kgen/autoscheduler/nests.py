@@ -124,6 +124,11 @@ class Nest:
             return None
         return int(found) if found is not None and is_constant(found) else None
 
+    @property
+    def has_free_sums(self) -> bool:
+        """Whether the loops inside the band are reductions whose terms have any order."""
+        return self.reduced.issuperset(self.inside) and all(map(self.is_free, self.inside))
+
     def begins_at_zero(self, iname: str) -> bool:
         """Tell whether the first value of a loop variable is always 0."""
         return is_zero(self.kernel.get_iname_bounds(iname).lower)

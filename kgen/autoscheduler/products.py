@@ -28,7 +28,7 @@ from kgen.transforms.storage.declarations import align_temporaries, tag_array_ax
 from kgen.transforms.storage.pipeline import pipeline
 from kgen.transforms.storage.prefetch import add_prefetch
 
-__all__ = ["product_on_items", "product_on_threads"]
+__all__ = ["has_whole_tiles", "product_on_items", "product_on_threads"]
 
 #: The maximum bytes of sums in registers; more would be spilled.
 _REGISTERS = 512
@@ -71,6 +71,11 @@ def product_on_threads(nest: Nest, i: str, j: str, k: str, panel: str) -> Choice
     return Choices(params, restrictions, steps, first)
 
 
+def has_whole_tiles(nest: Nest, i: str, j: str, k: str) -> bool:
+    """Tell whether the tiles of a matrix product are known to be whole."""
+    return nest.divides(64, i) and nest.divides(64, j) and nest.divides(16, k)
+
+
 def product_on_items(
     machine: Machine, nest: Nest, i: str, j: str, k: str, panel: str
 ) -> Choices | None:
@@ -89,7 +94,7 @@ def product_on_items(
     size = nest.itemsize()
     most = _VECTOR // size or 1
     lengths = [nest.trips(name) for name in (i, j, k)]
-    is_whole = all(nest.divides(64, name) for name in (i, j)) and nest.divides(16, k)
+    is_whole = has_whole_tiles(nest, i, j, k)
     is_even = all(nest.divides(most, name) for name in (i, j, k))
     params: dict[str, Values] = {
         f"{i}_items": (4, 8, 16, 32),

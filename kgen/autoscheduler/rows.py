@@ -55,7 +55,7 @@ def lanes_of_sums(machine: Machine, nest: Nest, loops: Sequence[str]) -> int:
     about eight terms. Several sums of known lengths are for groups.
     """
     sums = nest.inside
-    if not sums or not nest.reduced.issuperset(sums) or not all(map(nest.is_free, sums)):
+    if not sums or not nest.has_free_sums:
         return 0
     reads = [a for a in nest.accesses if not a.is_write]
     reads = [a for a in reads if any(not nest.is_uniform(a, k) for k in nest.inner)]
