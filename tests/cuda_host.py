@@ -30,6 +30,7 @@ _TENSOR_HELPER = re.compile(
 )
 _INCLUDED = re.compile(r"^#include <(?:cu\w+|cooperative_groups)\.h>\n", re.MULTILINE)
 _POWER = 'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((float) a));'
+_NOT = 'asm("not.b32 %0, %1;" : "=r"(before) : "r"((int) (0u - (unsigned int) a)));'
 _LANE = 'asm("mov.u32 %0, %%laneid;" : "=r"(lane));'
 _LOCAL_MEMORY = lp.CudaTarget.local_memory_of_launch
 
@@ -71,6 +72,7 @@ class HostCuda:
         code = code.replace(_LOCAL_MEMORY, "unsigned char *const kgen_shared = host::local();")
         code = code.replace(_LANE, "lane = host::group->running % 32;")
         code = code.replace(_POWER, "power = exp2f(a);")
+        code = code.replace(_NOT, "before = a - 1;")
         headers = [_HEADER]
         if "kgen_m" in code:
             headers, code = [*headers, _TENSOR_HEADER], _TENSOR_HELPER.sub("", code)

@@ -176,6 +176,7 @@ NO_EXAMPLES = {
     "index.md",
     "install.md",
     "pocl.md",
+    "ptxas.md",
     "random_tests.md",
 }
 

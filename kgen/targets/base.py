@@ -127,6 +127,10 @@ class CFamilyLanguage(Target):
     #: might.
     hidden_pointer: ClassVar[str | None] = None
     hidden_pointer_needs: ClassVar[tuple[Need, ...]] = ()
+    #: The pattern of a 32-bit integer that the compiler must not recognize as a negation, if it
+    #: might lose the sign; see ``kgen.targets.writers.negations``.
+    hidden_integer: ClassVar[str | None] = None
+    hidden_integer_needs: ClassVar[tuple[Need, ...]] = ()
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
     #: Functions such as ``as_int`` reinterpret the bits of one type as another.

@@ -34,6 +34,20 @@ _COMPLEX = (include("cuda/std/complex"),)
 #: The 16-bit types, which are classes.
 _HALVES: Final = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
 
+#: ptxas may lose the sign of a negated operand; see ``kgen.targets.writers.negations``.
+_SIGNED = Need(
+    Rank.HELPER,
+    "kgen_signed",
+    """\
+// ptxas drops minus signs in minima and maxima of three integers; it does not recognize this one
+static __device__ inline int kgen_signed(int a)
+{
+  int before;
+  asm("not.b32 %0, %1;" : "=r"(before) : "r"((int) (0u - (unsigned int) a)));
+  return (int) ((unsigned int) before + 1u);
+}""",
+)
+
 #: The bytes of constant memory that a program may have.
 _CONSTANT_MEMORY = 2**16
 
@@ -114,6 +128,8 @@ class CudaTarget(CFamilyTarget):
     masks_lanes: ClassVar[bool] = True
     is_compiled_by_nvcc: ClassVar[bool] = True
     hidden_pointer: ClassVar[str | None] = 'asm volatile("" :: "l"({}))'
+    hidden_integer: ClassVar[str | None] = "kgen_signed({})"
+    hidden_integer_needs: ClassVar[tuple[Need, ...]] = (_SIGNED,)
     async_copies: ClassVar[frozenset[str]] = frozenset(("cp.async",))
     looks_back: ClassVar[bool] = True
     has_tensor_cores: ClassVar[bool] = True

@@ -58,6 +58,23 @@ _HIDE = Need(
 #define kgen_hide(A) (void) (A)
 #endif""",
 )
+#: NVIDIA's compiler may lose the sign of a negated operand; see ``kgen.targets.writers.negations``.
+_SIGNED = Need(
+    Rank.HELPER,
+    "kgen_signed",
+    """\
+#ifdef __NV_CL_C_VERSION
+// ptxas drops minus signs in minima and maxima of three integers; it does not recognize this one
+inline int kgen_signed(int a)
+{
+  int before;
+  asm("not.b32 %0, %1;" : "=r"(before) : "r"((int) (0u - (uint) a)));
+  return (int) ((uint) before + 1u);
+}
+#else
+#define kgen_signed(A) (A)
+#endif""",
+)
 _FP16 = Need(Rank.PRAGMA, "fp16", f"#pragma OPENCL EXTENSION {HALF_EXTENSION}: enable")
 #: Complex types and functions, which pyopencl puts on the include path of its builds.
 _COMPLEX = include("pyopencl-complex.h")
@@ -166,6 +183,8 @@ class OpenCLTarget(CFamilyTarget):
     transaction: ClassVar[int] = 32
     hidden_pointer: ClassVar[str | None] = "kgen_hide({})"
     hidden_pointer_needs: ClassVar[tuple[Need, ...]] = (_HIDE,)
+    hidden_integer: ClassVar[str | None] = "kgen_signed({})"
+    hidden_integer_needs: ClassVar[tuple[Need, ...]] = (_SIGNED,)
     exchanged_kinds: ClassVar[str] = "iuf"
     reinterprets: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(

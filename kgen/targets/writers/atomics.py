@@ -21,7 +21,7 @@ from kgen.targets.atomic_functions import AtomicSite
 from kgen.targets.conversions import real_part
 from kgen.targets.definitions import constant
 from kgen.targets.writers.expressions import ExpressionWriter
-from kgen.targets.writers.indices import signed_terms
+from kgen.targets.writers.terms import signed_terms
 
 __all__ = ["atomic_statements", "is_atomic"]
 

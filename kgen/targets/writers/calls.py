@@ -41,6 +41,7 @@ from kgen.targets.writers.helpers import (
     reinterpretation,
 )
 from kgen.targets.writers.indices import parenthesized
+from kgen.targets.writers.negations import with_sign
 from kgen.targets.writers.overloads import overloaded
 from kgen.targets.writers.random123 import RandomWriter
 from kgen.targets.writers.user_calls import UserCallWriter, assign_returned
@@ -332,10 +333,16 @@ class CallWriter:
         """Write the smallest or largest of any number of operands."""
         wide = self._computed_in(dtype)
         texts = [self._overloaded(operand, wide) for operand in operands]
+        if wide == INT32:
+            texts = list(map(self.with_sign, operands, texts))
         result = texts[0]
         for text in texts[1:]:
             result = self.named(name, (result, text), wide)
         return result if wide == dtype else self.writer.cast_text(result, wide, dtype)
+
+    def with_sign(self, operand: Expr, text: str) -> str:
+        """Return the text of a 32-bit operand of a minimum such that compilers keep its sign."""
+        return with_sign(self.target, self.writer.preamble, self.writer.kernel, operand, text)
 
     def named(
         self, name: str, texts: Sequence[str], dtype: NumpyType, prec: int = PREC_CALL

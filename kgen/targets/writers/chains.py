@@ -22,7 +22,8 @@ from kgen.targets.base import ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.writers.complex import call_operation, stem
 from kgen.targets.writers.context import WriterContext
-from kgen.targets.writers.indices import negated, parenthesized
+from kgen.targets.writers.indices import parenthesized
+from kgen.targets.writers.terms import negated
 
 __all__ = ["chain_text", "truncated"]
 

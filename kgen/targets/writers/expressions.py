@@ -56,9 +56,11 @@ from kgen.targets.writers.chains import chain_text, truncated
 from kgen.targets.writers.complex import cast_complex, stem
 from kgen.targets.writers.constants import decided, evaluated, integer_constant
 from kgen.targets.writers.index_parts import IndexParts
-from kgen.targets.writers.indices import IntegerWriter, parenthesized, signed_terms
+from kgen.targets.writers.indices import IntegerWriter, parenthesized
 from kgen.targets.writers.literals import digits_type, literal, typed_integer
+from kgen.targets.writers.negations import is_extremum_of_branches
 from kgen.targets.writers.site import EmissionSite, HardwareIndices
+from kgen.targets.writers.terms import signed_terms
 
 __all__ = ["ExpressionWriter"]
 
@@ -665,6 +667,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             types, write = [result, result], self.exact
         then = write(expr.then, types[0], PREC_LOGICAL_OR)
         other = write(expr.else_, types[1], PREC_IF)
+        if result == INT32 and is_extremum_of_branches(expr):
+            then, other = map(self.calls.with_sign, branches, (then, other))
         return parenthesized(f"{condition} ? {then} : {other}", PREC_IF, enclosing_prec)
 
     # -- calls ----------------------------------------------------------------------------

@@ -32,15 +32,18 @@ from kgen.ir.expr import (
     TruncRemainder,
     TypeCast,
     is_constant,
+    variable_names,
 )
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.helpers import helper_name, helper_need
 from kgen.targets.writers.literals import integer_text
+from kgen.targets.writers.negations import hidden, with_sign
 from kgen.targets.writers.site import EmissionSite
+from kgen.targets.writers.terms import negated, signed_terms
 
-__all__ = ["IntegerWriter", "negated", "parenthesized", "signed_terms"]
+__all__ = ["IntegerWriter", "parenthesized"]
 
 #: Writes expressions other than integer arithmetic, such as array elements and calls, given
 #: the expression and the precedence of the enclosing operator.
@@ -52,42 +55,10 @@ def parenthesized(text: str, own: int, enclosing: int) -> str:
     return f"({text})" if enclosing > own else text
 
 
-def negated(text: str) -> str:
-    """Put a minus sign in front of a factor."""
-    return f"-({text})" if text.startswith("-") else "-" + text
-
-
 _INTEGERS = (int, np.integer)
-_NUMBERS = (int, float)
 
 #: Subscripts without arithmetic, which keep the width of their type.
 _VALUES = (p.Variable, p.Subscript, GroupHardwareAxisIndex, LocalHardwareAxisIndex)
-
-
-def signed_terms(children: tuple[Expr, ...]) -> list[tuple[bool, Expr]]:
-    """Split off the signs of the terms of a sum: pairs ``(is negative, unsigned term)``."""
-    terms = []
-    for child in children:
-        if isinstance(child, p.Product):
-            terms.append(_signed_product(child))
-        elif isinstance(child, _NUMBERS) and child < 0:
-            terms.append((True, -child))
-        else:
-            terms.append((False, child))
-    return terms
-
-
-def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
-    """Split off the sign of a product, and a factor 1 that has no type of its own."""
-    first, *rest = expr.children
-    if not isinstance(first, _NUMBERS) or not (first < 0 or (first == 1 and rest)):
-        return False, expr
-    if type(first) is not int or abs(first) != 1 or not rest:
-        return (True, p.Product((-first, *rest))) if first < 0 else (False, expr)
-    if len(rest) > 1:
-        rest = [p.Product(tuple(rest))]
-    ((is_negative, factor),) = signed_terms((rest[0],))
-    return is_negative != bool(first < 0), factor
 
 
 def _is_number(expr: Expr) -> bool:
@@ -95,6 +66,14 @@ def _is_number(expr: Expr) -> bool:
     if isinstance(expr, p.Sum | p.Product):
         return all(map(_is_number, expr.children))
     return isinstance(expr, _INTEGERS)
+
+
+def _operands(expr: p.Min | p.Max) -> list[Expr]:
+    """Return the operands of a minimum, and of minima among them."""
+    operands: list[Expr] = []
+    for child in expr.children:
+        operands += _operands(child) if type(child) is type(expr) else [child]
+    return operands
 
 
 def _has_split_group(index: Expr) -> bool:
@@ -332,7 +311,21 @@ class IntegerWriter:
         dtype = self._type_of(expr, wide)
         if name not in self.target.functions.integer:
             return self._help(name, expr.children, wide)
-        return self._nested(name, [self._of_type(child, dtype) for child in expr.children])
+        operands = _operands(expr)
+        texts = [self._of_type(operand, dtype) for operand in operands]
+        if dtype == INT32 and (len(operands) > 2 or any(map(self._is_computed, operands))):
+            texts = list(map(self._with_sign, operands, texts))
+        return self._nested(name, texts)
+
+    def _is_computed(self, expr: Expr) -> bool:
+        """Tell whether *expr* uses a variable that may itself be a minimum, or a negated value."""
+        temporaries = self.ranges.kernel.temporary_variables
+        return any(name in temporaries for name in variable_names(expr))
+
+    def _with_sign(self, operand: Expr, text: str) -> str:
+        if self._is_computed(operand):
+            return hidden(self.target, self.preamble, text)
+        return with_sign(self.target, self.preamble, self.ranges.kernel, operand, text)
 
     def _nested(self, name: str, texts: list[str]) -> str:
         result = texts[0]

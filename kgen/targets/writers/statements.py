@@ -35,9 +35,10 @@ from kgen.targets.writers.async_copies import (
 from kgen.targets.writers.atomics import atomic_statements, is_atomic
 from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.expressions import ExpressionWriter
-from kgen.targets.writers.indices import signed_terms
 from kgen.targets.writers.look_back import emit_publication
 from kgen.targets.writers.losses import warn_of_losses
+from kgen.targets.writers.negations import hidden, is_stored_negation
+from kgen.targets.writers.terms import signed_terms
 from kgen.targets.writers.trace import trace
 
 __all__ = ["declare_and_assign", "statements_of"]
@@ -125,7 +126,7 @@ def declare_and_assign(
     if is_statement(writer, insn.expression):
         declaration = cgen.Value(type_name, name)
         return [declaration, *_assign(builder, writer, insn), *trace(writer, insn)]
-    value = writer.assigned(insn.expression, dtype)
+    value = _value(writer, insn, dtype)
     initializer = builder.emit_initializer(type_name, name, value, is_const=is_only)
     return [initializer, *trace(writer, insn)]
 
@@ -160,14 +161,26 @@ def _assign(
         if streamed is not None:
             return [cgen.Statement(streamed)]
     update = _update(writer, insn, dtype)
-    if update is not None:
+    if update is not None and not _is_hidden(writer, insn, dtype):
         operator, operand = update
         own = writer.own_type(operand, dtype)
         fits = writer.target.conversions.mixes(own, dtype)
         value = writer.cast(operand, own, own if fits else dtype, PREC_NONE)
         return [builder.emit_update(insn, place, operator, value)]
-    value = writer.assigned(insn.expression, dtype)
+    value = _value(writer, insn, dtype)
     return [builder.emit_assignment(insn, place, value)]
+
+
+def _value(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> str:
+    value = writer.assigned(insn.expression, dtype)
+    return (
+        hidden(writer.target, writer.preamble, value) if _is_hidden(writer, insn, dtype) else value
+    )
+
+
+def _is_hidden(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> bool:
+    is_relevant = writer.target.hidden_integer is not None and dtype == INT32
+    return is_relevant and is_stored_negation(writer.kernel, insn)
 
 
 def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:
