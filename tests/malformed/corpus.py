@@ -134,17 +134,16 @@ _SETTINGS = ("assumptions", "seq_dependencies", "lang_version", "loop_priority",
 @cache
 def calls() -> tuple[Call, ...]:
     """Return all calls of public functions whose arguments beside the kernel are written out."""
+    public = {n for n in {*lp.__all__} - LEFT_OUT if inspect.isfunction(getattr(lp, n))}
     found: dict[str, Call] = {}
     for name, node in calls_in_suite():
-        function = getattr(lp, name, None)
-        if inspect.isfunction(function) and name in lp.__all__ and name not in LEFT_OUT:
+        if name in public:
             try:
                 args, kwargs = _values(node, 1)
             except (ValueError, TypeError, lp.KgenError):
                 continue
             call = Call(name, args, kwargs)
             found.setdefault(str(call), call)
-    for name in sorted(set(lp.__all__) - LEFT_OUT):
-        if inspect.isfunction(getattr(lp, name)):
-            found.setdefault(name, Call(name))
+    for name in sorted(public):
+        found.setdefault(name, Call(name))
     return tuple(found.values())
