@@ -176,7 +176,7 @@ NO_EXAMPLES = {
     "index.md",
     "install.md",
     "pocl.md",
-    "ptxas.md",
+    "nvcc.md",
     "random_tests.md",
 }
 

@@ -131,6 +131,8 @@ class CFamilyLanguage(Target):
     #: might lose the sign; see ``kgen.targets.writers.negations``.
     hidden_integer: ClassVar[str | None] = None
     hidden_integer_needs: ClassVar[tuple[Need, ...]] = ()
+    #: The compiler mistakes which elements have 32-bit subscripts with negative multiples.
+    mistakes_reversed: ClassVar[bool] = False
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()
     #: Functions such as ``as_int`` reinterpret the bits of one type as another.

@@ -130,6 +130,7 @@ class CudaTarget(CFamilyTarget):
     hidden_pointer: ClassVar[str | None] = 'asm volatile("" :: "l"({}))'
     hidden_integer: ClassVar[str | None] = "kgen_signed({})"
     hidden_integer_needs: ClassVar[tuple[Need, ...]] = (_SIGNED,)
+    mistakes_reversed: ClassVar[bool] = True
     async_copies: ClassVar[frozenset[str]] = frozenset(("cp.async",))
     looks_back: ClassVar[bool] = True
     has_tensor_cores: ClassVar[bool] = True

@@ -185,6 +185,7 @@ class OpenCLTarget(CFamilyTarget):
     hidden_pointer_needs: ClassVar[tuple[Need, ...]] = (_HIDE,)
     hidden_integer: ClassVar[str | None] = "kgen_signed({})"
     hidden_integer_needs: ClassVar[tuple[Need, ...]] = (_SIGNED,)
+    mistakes_reversed: ClassVar[bool] = True
     exchanged_kinds: ClassVar[str] = "iuf"
     reinterprets: ClassVar[bool] = True
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(

@@ -99,7 +99,7 @@ class ISPCExpressionWriter(ExpressionWriter):
             return None
         memory = text.partition("[")[0]
         fits = index_type(self.kernel, assignee_name(place)) != INT64
-        base = f"&{memory}[{self.integers.subscript(first, fits=fits)}]"
+        base = f"&{memory}[{self.integers.subscript(first, fits=fits, is_updated=False)}]"
         return f"streaming_store({base}, {self.operand_of_atomic(value, dtype)})"
 
     def operand_of_atomic(self, expr: Expr, dtype: NumpyType) -> str:

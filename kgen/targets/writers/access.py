@@ -105,7 +105,9 @@ class AccessWriter:
         #: The bytes to which arrays must be aligned, if the code relies on that.
         self.alignments: dict[str, int] = {}
         #: For one site, by id of the index.
-        self._index_texts: dict[tuple[int, bool], str] = {}
+        self._index_texts: dict[tuple[int, bool, bool], str] = {}
+        #: The arrays that the kernel writes and reads.
+        self._updated = kernel.writers.keys() & kernel.readers.keys()
 
     def at(self, site: EmissionSite, integers: IntegerWriter) -> AccessWriter:
         """Return the writer for another site, which shares cached facts of accesses."""
@@ -141,16 +143,16 @@ class AccessWriter:
         array = known.array
         if array.name in self.separate:
             return self._element_of_piece(known)
-        text = self._index_text(known.index, known.is_wide)
+        text = self._index_text(known)
         return f"{within_storage(array, array.name)}[{text}]"
 
     def _element_of_piece(self, element: _Element) -> str:
         """Write an access to one of the separate arrays of an array."""
-        memory, index = self._memory(element.array.name, element.access), element.index
+        memory = self._memory(element.array.name, element.access)
         if memory in self.offsets:
-            index = simplify(p.Sum((index, p.Variable(self.offsets[memory]))))
-            index = self._indices.setdefault(index, index)
-        text = self._index_text(index, element.is_wide)
+            index = simplify(p.Sum((element.index, p.Variable(self.offsets[memory]))))
+            element = element._replace(index=self._indices.setdefault(index, index))
+        text = self._index_text(element)
         return f"{within_storage(element.array, memory)}[{text}]"
 
     def _survey(self, access: p.Subscript | LinearSubscript) -> _Element:
@@ -229,17 +231,22 @@ class AccessWriter:
     def numbered(self, name: str, number: Expr) -> str:
         """Write the element that is stored at a linear index."""
         array = self.kernel.array_vars[name]
-        text = self.integers.subscript(number, fits=not self._wide(name))
+        text = self._subscript(name, number, self._wide(name))
         return f"{within_storage(array, name)}[{text}]"
 
-    def _index_text(self, index: Expr, wide: bool) -> str:
-        key = id(index), wide
+    def _index_text(self, element: _Element) -> str:
+        name, index = element.array.name, element.index
+        key = id(index), element.is_wide, name in self._updated
         text = self._index_texts.get(key)
         if text is None:
             values = self.site.values
             valued = simplify(index, values, self._bounds()) if values else index
-            text = self._index_texts[key] = self.integers.subscript(valued, fits=not wide)
+            text = self._index_texts[key] = self._subscript(name, valued, element.is_wide)
         return text
+
+    def _subscript(self, name: str, index: Expr, wide: bool) -> str:
+        is_updated = name in self._updated
+        return self.integers.subscript(index, fits=not wide, is_updated=is_updated)
 
     def _read_image(self, image: ImageArg, access: p.Subscript | LinearSubscript) -> str:
         """Write the element of an image, whose axes are coordinates."""

@@ -68,6 +68,12 @@ def _is_number(expr: Expr) -> bool:
     return isinstance(expr, _INTEGERS)
 
 
+def _is_reversed(index: Expr) -> bool:
+    """Tell whether a term of *index* is a negative multiple of a variable."""
+    terms = signed_terms(index.children if isinstance(index, p.Sum) else (index,))
+    return any(is_negative and isinstance(term, p.Product) for is_negative, term in terms)
+
+
 def _operands(expr: p.Min | p.Max) -> list[Expr]:
     """Return the operands of a minimum, and of minima among them."""
     operands: list[Expr] = []
@@ -194,9 +200,15 @@ class IntegerWriter:
             )
         return casts
 
-    def subscript(self, index: Expr, *, fits: bool) -> str:
-        """Write the linear index of an element; *fits* means that all indices fit in 32 bits."""
-        return self.text(index, wide=self._is_wide(index, fits))
+    def subscript(self, index: Expr, *, fits: bool, is_updated: bool) -> str:
+        """Write the linear index of an element; *fits* means that all indices fit in 32 bits.
+
+        *is_updated* means that the kernel writes and reads the array. nvcc 13.0 mistakes elements
+        with 32-bit subscripts such as ``2 - 2*i`` for others than those with constant subscripts,
+        on GPUs older than Blackwell; see ``docs/nvcc.md``.
+        """
+        is_mistaken = is_updated and self.target.mistakes_reversed and _is_reversed(index)
+        return self.text(index, wide=is_mistaken or self._is_wide(index, fits))
 
     def _is_wide(self, index: Expr, fits: bool) -> bool:
         """Tell whether a subscript or an intermediate result may exceed 32 bits.

@@ -1,11 +1,11 @@
 """Negated integers, hidden from ptxas where it would lose the sign.
 
-ptxas joins two 32-bit minima, or two maxima, to one instruction (``VIMNMX3``) on GPUs of compute
-capability 9.0 and later. If an operand of the inner one is a negated value, the instruction gets
+On GPUs of compute capability 9.0 and later, ptxas joins two 32-bit minima, or two maxima, to one
+instruction (``VIMNMX3``). If an operand of the inner one is a negated value, the instruction gets
 the value itself: ``min(min(a, -b), c)`` is computed as ``min(min(a, b), c)``. Versions 12.9 to 13.5
-have this fault; NVIDIA's OpenCL compiles with the same ptxas. Also ``-4*b`` and ``-b - c`` are
-negated values. The target's ``hidden_integer`` computes an operand in a way that ptxas does not
-recognize as a negation, and needs one more instruction.
+have this fault, see ``docs/nvcc.md``; NVIDIA's OpenCL compiles with the same ptxas. Also ``-4*b``
+and ``-b - c`` are negated values. The target's ``hidden_integer`` computes an operand in a way that
+ptxas does not recognize as a negation, and needs one more instruction.
 
 Compilers follow values through private variables, but not through memory of the arguments.
 """
@@ -15,10 +15,12 @@ from __future__ import annotations
 import numpy as np
 import pymbolic.primitives as p
 
+from kgen.analysis.typing import ExpressionTyper
 from kgen.ir.data import ArrayArg
 from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, TypeCast, is_constant
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.promotion import common, settle
 from kgen.ir.types import AddressSpace
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.preamble import Preamble
@@ -26,7 +28,6 @@ from kgen.targets.writers.terms import signed_terms
 
 __all__ = ["hidden", "is_extremum_of_branches", "is_negation", "is_stored_negation", "with_sign"]
 
-_COMPARED = (p.Min, p.Max, p.Comparison)
 _QUOTIENTS = (p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)
 _SHIFTS = (p.LeftShift, p.RightShift)
 #: Functions whose results are not negations, if their operands are hidden.
@@ -98,14 +99,23 @@ def _is_read(kernel: LoopKernel, expr: Expr) -> bool:
     return isinstance(kernel.arg_dict.get(name), ArrayArg) and name not in kernel.writers
 
 
-def is_stored_negation(kernel: LoopKernel, insn: Assignment) -> bool:
+def is_stored_negation(kernel: LoopKernel, insn: Assignment, typer: ExpressionTyper) -> bool:
     """Tell whether a private variable, of which a minimum may be taken, is set to a negation."""
     variable = kernel.temporary_variables.get(insn.assignee_name)
     if variable is None or variable.address_space != AddressSpace.PRIVATE:
         return False
     return is_negation(kernel, insn.expression) and any(
-        other.reads.functions or other.reads.has(*_COMPARED) for other in kernel.instructions
+        other.reads.functions or any(_is_comparison(node, typer) for node in other.reads.nodes)
+        for other in kernel.instructions
     )
+
+
+def _is_comparison(expr: Expr, typer: ExpressionTyper) -> bool:
+    """Tell whether *expr* compares integers."""
+    if isinstance(expr, p.Comparison):
+        sides = common(typer.operand(expr.left), typer.operand(expr.right))
+        return settle(sides).is_integral()
+    return isinstance(expr, p.Min | p.Max)
 
 
 def is_extremum_of_branches(expr: p.If) -> bool:

@@ -180,7 +180,7 @@ def _value(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> str:
 
 def _is_hidden(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> bool:
     is_relevant = writer.target.hidden_integer is not None and dtype == INT32
-    return is_relevant and is_stored_negation(writer.kernel, insn)
+    return is_relevant and is_stored_negation(writer.kernel, insn, writer.typer)
 
 
 def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:

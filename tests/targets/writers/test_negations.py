@@ -67,3 +67,9 @@ def test_bounds_are_hidden_that_are_the_largest_of_three(bound: str, count: int)
 def test_nvcc_does_not_see_the_negation(nvcc: str, tmp_path: Path) -> None:
     compile_cuda(text_of("out[i] = min(min(a[i], -b[i]), c[i])", TARGETS[0]), tmp_path, nvcc)
     assert "neg.s32" not in (tmp_path / "code.ptx").read_text()
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("int32", 1), ("float32", 0)])
+def test_variables_are_hidden_if_integers_are_compared(dtype: str, count: int) -> None:
+    code = "<> t = -n {id=t}\nout[i] = a[i] + t if a[i] < b[i] else c[i]"
+    assert text_of(code, TARGETS[0], dtype).count("= kgen_signed(-n)") == count
