@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -158,7 +158,8 @@ class HostProgram:
     3. Arrays have the shape, strides and alignment of their :class:`ArgumentInfo`, and no two
        of ``restricted_pairs`` overlap.
     4. ``optional_arrays`` that are not passed and ``buffers`` are allocated.
-    5. ``steps`` run: launches, in loops and conditions of the host.
+    5. ``steps`` run: launches, in loops and conditions of the host. Empty launches are left
+       out.
     6. Recorded ``faults`` are an error.
 
     The wrapper in Python and the exported launchers in C are generated from this. ``typed_by_call``
@@ -195,7 +196,7 @@ class HostProgram:
         return cls(
             kernel=module.name,
             arguments=module.arguments,
-            steps=module.steps,
+            steps=tuple(_nonempty(module.steps)),
             typed_by_call=frozenset(typed_by_call),
             parameters=frozenset((*domain_parameters, *variable_names(*exprs))),
             conditions=module.conditions,
@@ -382,6 +383,16 @@ def has_no_gaps(arg: ArgumentInfo) -> bool:
         else:
             return True
     return False
+
+
+def _nonempty(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the steps without empty launches, and without loops around nothing else."""
+    for step in steps:
+        if isinstance(step, Launch):
+            if not step.is_empty:
+                yield step
+        elif inside := tuple(_nonempty(step.steps)):
+            yield replace(step, steps=inside)
 
 
 def variable_extents(launch: Launch) -> tuple[Expr, ...]:

@@ -32,6 +32,7 @@ __all__ = [
 #: ``CUlaunchConfig``: grid, block, shared memory, stream, attributes and their number.
 _CONFIG: Final = "7I4xPPI4x"
 _CONFIG_SIZE: Final = Struct(_CONFIG).size
+_SIZES: Final = Struct("7I")
 _POINTER_SIZE: Final = 8
 #: ``CUfunction_attribute`` and ``CUlaunchAttributeID``
 _MAX_WORK_ITEMS: Final = 0
@@ -43,6 +44,24 @@ _MULTIPROCESSORS: Final = 16
 _RELAXED: Final = 2
 #: Errors of calls that are not allowed while a stream is captured.
 _OF_CAPTURE: Final = range(900, 909)
+_HINT_OF_STREAMS: Final = "the stream must be one of the current context, and still exist"
+_HINT_OF_CAPTURE: Final = (
+    "a stream is being captured: launch in that stream, stream=..., call executor.prepare or the "
+    "kernel once before, and pass arrays for all outputs"
+)
+_HINT_OF_LOST_CONTEXTS: Final = (
+    "code on the device failed, and its context is lost: find accesses out of bounds in a new "
+    "process, with set_options(knl, guard_accesses=True)"
+)
+#: What to do about errors, by ``CUresult``.
+_HINTS: Final = {
+    2: "free arrays of the device that are no longer needed",
+    **dict.fromkeys((201, 400, 709), _HINT_OF_STREAMS),  # invalid context or handle
+    **dict.fromkeys((700, *range(714, 720)), _HINT_OF_LOST_CONTEXTS),  # addresses, instructions
+    701: "make the work-groups smaller, or let work-items have fewer private values",
+    **dict.fromkeys(_OF_CAPTURE, _HINT_OF_CAPTURE),
+}
+_OTHER_HINT: Final = "please report this as a bug in kgen, with the kernel and its arguments"
 
 
 #: A function of the driver, its four arguments, and the owner of the memory that they point to.
@@ -72,12 +91,7 @@ def check(driver: Any, function: str, error: int, **labels: Any) -> None:
     text = ctypes.c_char_p()
     driver.cuGetErrorString(error, ctypes.byref(text))
     reason = f", {text.value.decode()}" if text.value else ""
-    hint = "the stream must be one of the current context, and still exist"
-    if error in _OF_CAPTURE:
-        hint = (
-            "a stream is being captured: launch in that stream, stream=..., call executor.prepare "
-            "or the kernel once before, and pass arrays for all outputs"
-        )
+    hint = _HINTS.get(error, _OTHER_HINT)
     raise InvocationError(
         f"{function} failed with error {error} of CUDA{reason}", **{"hint": hint, **labels}
     )
@@ -92,10 +106,25 @@ def is_capturing(driver: Any, stream: int) -> bool:
 
 def enqueue_all(driver: Any, calls: Iterable[PackedCall], kernel: str) -> None:
     """Make launches that are packed."""
-    for enqueue, one, two, three, four, _ in calls:
+    for packed in calls:
+        enqueue, one, two, three, four, _ = packed
         error = enqueue(one, two, three, four)
         if error:
-            check(driver, enqueue.__name__, error, kernel=kernel)
+            _reject(driver, packed, error, kernel)
+
+
+def _reject(driver: Any, call: PackedCall, error: int, kernel: str) -> None:
+    """Raise the error of a packed launch, which includes its sizes."""
+    enqueue, *_, memory = call
+    labels = {"kernel": kernel}
+    if isinstance(memory, ctypes.Array):
+        *sizes, n_bytes = _SIZES.unpack_from(memory)
+        groups, items = ("x".join(map(str, sizes[at : at + 3])) for at in (0, 3))
+        labels["because"] = (
+            f"the launch has {groups} work-groups of {items} work-items, and requests {n_bytes} "
+            "bytes of local memory"
+        )
+    check(driver, enqueue.__name__, error, **labels)
 
 
 class LoadedProgram:
@@ -211,10 +240,11 @@ class LoadedFunction:
         """Launch the function."""
         if max(grid) > self._most:
             self.check_grid(grid)
-        enqueue, one, two, three, four, _memory = self.pack(grid, stream, *parameters)
+        packed = self.pack(grid, stream, *parameters)
+        enqueue, one, two, three, four, _memory = packed
         error = enqueue(one, two, three, four)
         if error:
-            check(self.program.driver, "cuLaunchKernelEx", error, kernel=self.launch.function)
+            _reject(self.program.driver, packed, error, self.launch.function)
 
     def check_grid(self, grid: Sequence[int]) -> None:
         """Reject grids beyond the limit of an axis, or of concurrent groups if groups wait."""

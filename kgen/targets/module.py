@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import cgen
 import numpy as np
 
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, is_constant
 from kgen.ir.types import AddressSpace
 from kgen.transforms.guards import GuardTag
 
@@ -68,6 +68,11 @@ class Launch:
     local_memory: int = 0
     is_cooperative: bool = False
     zeroed: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no work-groups for any sizes: CUDA and OpenCL reject such launches."""
+        return any(size <= 0 for size in self.groups if is_constant(size))
 
 
 @dataclass(frozen=True)

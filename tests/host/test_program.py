@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from pymbolic import parse
 from pymbolic.mapper.evaluator import evaluate
 
+import kgen as lp
 from kgen.errors import InvocationError
 from kgen.host.program import HostProgram, solve_for, strides_fit
+from kgen.lowering import generate_module
 from kgen.runtime.refusals import CallChecker
 from tests.runtime.handmade import array, module, value
 
@@ -122,3 +124,21 @@ def test_strides_fit_where_an_axis_has_a_second_entry(shape: list[int], data: An
     assert strides_fit(made.shape, other, made.strides)
     if made.size > 1:
         assert not strides_fit(made.shape, tuple(2 * s for s in made.strides), made.strides)
+
+
+def test_grids_that_are_always_empty_are_not_launched() -> None:
+    code = """
+    b[i] = i {id=first}
+    ... gbarrier {id=wait, dep=first}
+    out[j] = j {id=second, dep=wait}
+    ... gbarrier {id=again, inames=t, dep=second}
+    out[k] = out[k] + b[k] {id=third, dep=again, inames=t:k}
+    """
+    domain = "{ [i, j, k, t]: 3 <= i, k < n - 2 and 0 <= j < n and 0 <= t < 2 }"
+    args = [lp.GlobalArg("b, out", np.float32, shape="n"), "..."]
+    knl = lp.make_kernel(domain, code, args, target=lp.CudaTarget())
+    knl = lp.tag_inames(knl, "i:g.0, j:g.0, k:g.0")
+    for n, expected in ((2, 1), (5, 1), (6, 3)):  # extents of -3, 0 and 1
+        program = HostProgram.of(generate_module(lp.fix_parameters(knl, n=n)))
+        assert len(program.launches) == expected
+        assert len(program.host_variables) == (expected == 3)

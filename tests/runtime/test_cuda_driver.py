@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from kgen.errors import InvocationError
-from kgen.runtime.cuda_driver import LoadedFunction, LoadedProgram, Zeroing, check, is_capturing
+from kgen.runtime.cuda_driver import (
+    LoadedFunction,
+    LoadedProgram,
+    Zeroing,
+    check,
+    enqueue_all,
+    is_capturing,
+)
 from kgen.targets.module import Launch
 from tests.runtime.fake_cuda import FakeDriver, FakeLaunches
 
@@ -96,6 +103,17 @@ def test_errors_name_the_kernel_and_what_to_do() -> None:
     with pytest.raises(InvocationError, match=r"executor\.prepare"):
         function(FakeDriver(cuModuleLoadData=900))
     check(FakeDriver(), "cuInit", 0)
+
+
+def test_launches_that_are_rejected_state_their_sizes() -> None:
+    launched = function(FakeLaunches(cuLaunchKernelEx=1), [], local_memory=48)
+    message = r"(?s)0x1x1 work-groups of 64x1x1 .* 48 bytes.*hint: please report"
+    with pytest.raises(InvocationError, match=message):
+        launched((0, 1, 1), 0)
+    with pytest.raises(InvocationError, match=message):
+        enqueue_all(launched.program.driver, [launched.pack((0, 1, 1), 0)], "scale")
+    with pytest.raises(InvocationError, match=r"guard_accesses=True"):
+        check(FakeDriver(), "cuStreamSynchronize", 700)
 
 
 @pytest.mark.parametrize(

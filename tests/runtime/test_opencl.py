@@ -148,6 +148,16 @@ def test_empty_arrays_launch_nothing(knl: Any, opencl_queue: Any) -> None:
     assert out.shape == (0,)
 
 
+def test_a_kernel_without_launches_makes_an_event(opencl_queue: Any) -> None:
+    args = [lp.GlobalArg("out", F32, shape="n + 1"), "..."]
+    knl = lp.make_kernel("{ [i]: 3 <= i < n }", "out[i] = 1", args, target=lp.PyOpenCLTarget())
+    knl = lp.fix_parameters(lp.tag_inames(knl, "i:g.0"), n=2)
+    out = cla.zeros(opencl_queue, 3, F32)
+    knl(opencl_queue, out=out)[0].wait()
+    knl.executor(opencl_queue).bind(opencl_queue, out=out)().wait()
+    assert not out.get().any()
+
+
 def test_return_dict(opencl_queue: Any, a: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     knl = program(DeviceTarget(), twice({"a": F32}), monkeypatch, return_dict=True)
     for given in (a, A):
