@@ -70,9 +70,8 @@ class Emitted:
 
 @dataclass(frozen=True)
 class GroupScan:
-    """A scan of an instruction across groups, and the barriers at which its launches end."""
+    """A scan across groups: the barriers at which its launches end."""
 
-    insn_id: str
     barriers: tuple[str, str]
 
 

@@ -140,10 +140,9 @@ def _replace(
     instructions = [_wait_for_all(insn, realizer.parts) for insn in instructions]
     temporaries = {**kernel.temporary_variables, **builder.temporaries}
     result = kernel.copy(
-        instructions=share_launches(kernel, instructions, builder.scans),
-        temporary_variables=temporaries,
-        **builder.loops.changes(),
+        instructions=instructions, temporary_variables=temporaries, **builder.loops.changes()
     )
+    result = share_launches(result, builder.scans)
     turned = _find_interchanged(kernel, result) if builder.loops.has_orders else None
     if turned is None:
         return result

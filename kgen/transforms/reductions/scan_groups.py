@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 import pymbolic.primitives as p
 
@@ -11,7 +11,6 @@ from kgen.analysis.domains import AffineRow, drop_dims, replace_dims
 from kgen.analysis.prefixes import domain_at, domain_inside, lane_domain
 from kgen.ir.closure import closure
 from kgen.ir.expr import Expr
-from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, rename_dims
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
@@ -27,60 +26,64 @@ from kgen.transforms.reductions.warps import Lanes
 __all__ = ["share_launches", "totals_before"]
 
 
-def share_launches(
-    kernel: LoopKernel, instructions: Sequence[InstructionBase], scans: Sequence[GroupScan]
-) -> list[InstructionBase]:
-    """End the launches of independent scans together.
+def share_launches(kernel: LoopKernel, scans: Sequence[GroupScan]) -> LoopKernel:
+    """End the launches of scans together, unless a launch needs the result of another scan.
 
-    *kernel* is the original kernel, *instructions* are those that replace its scans.
+    Otherwise, scans that store in the same loop would begin in different launches, and the private
+    values with which they begin do not outlive a launch.
     """
-    by_id = {str(insn.id): insn for insn in instructions}
-    shared: list[list[GroupScan]] = []
+    renamed: dict[str, str] = {}
+    dependencies = _dependencies(kernel, renamed)
+    alone: list[GroupScan] = []
     for scan in scans:
-        loops = by_id[scan.barriers[0]].within_inames
-        for together in shared:
-            if by_id[together[0].barriers[0]].within_inames == loops and all(
-                _are_independent(kernel, scan.insn_id, other.insn_id, loops) for other in together
-            ):
-                together.append(scan)
+        loops = kernel.id_to_insn[scan.barriers[0]].within_inames
+        for first in alone:
+            if kernel.id_to_insn[first.barriers[0]].within_inames != loops:
+                continue
+            together = renamed | dict(zip(scan.barriers, first.barriers, strict=True))
+            needed = _dependencies(kernel, together)
+            if not any(_waits_for_itself(kernel, name, loops, needed) for name in first.barriers):
+                renamed, dependencies = together, needed
                 break
         else:
-            shared.append([scan])
-    renamed: dict[str, str] = {}
-    for first, *others in shared:
-        for other in others:
-            renamed.update(zip(other.barriers, first.barriers, strict=True))
-    waits = {new: by_id[new].depends_on for new in renamed.values()}
-    for old, new in renamed.items():
-        waits[new] |= by_id[old].depends_on
-    result = []
-    for insn in instructions:
-        if insn.id not in renamed:
-            depends_on = waits.get(str(insn.id), insn.depends_on)
-            depends_on = frozenset(renamed.get(name, name) for name in depends_on)
-            result.append(insn.copy(depends_on=depends_on - {insn.id}))
-    return result
-
-
-def _are_independent(kernel: LoopKernel, one: str, other: str, loops: frozenset[str]) -> bool:
-    """Tell whether neither instruction waits for the other, inside the *loops* of both."""
-    if one == other:
-        return True
-    return one not in _waits_for(kernel, other, loops) and other not in _waits_for(
-        kernel, one, loops
+            alone.append(scan)
+    if not renamed:
+        return kernel
+    return kernel.copy(
+        instructions=[
+            insn.copy(depends_on=dependencies[str(insn.id)])
+            for insn in kernel.instructions
+            if insn.id not in renamed
+        ]
     )
 
 
-def _waits_for(kernel: LoopKernel, insn_id: str, loops: frozenset[str]) -> set[str]:
-    """Return all dependencies of an instruction; those on a plain loop include its whole body."""
+def _dependencies(kernel: LoopKernel, renamed: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Return the dependencies of each instruction if some instructions are merged with others."""
+    found: dict[str, frozenset[str]] = {}
+    for insn in kernel.instructions:
+        name = renamed.get(str(insn.id), str(insn.id))
+        needed = frozenset(renamed.get(other, other) for other in insn.depends_on)
+        found[name] = found.get(name, frozenset()) | needed
+    return found
+
+
+def _waits_for_itself(
+    kernel: LoopKernel, barrier: str, loops: frozenset[str], dependencies: Mapping[str, Set[str]]
+) -> bool:
+    """Tell whether a barrier inside *loops* depends on itself; a loop ends before what needs it."""
+    inside = {
+        name: insns
+        for name, insns in kernel.iname_to_insns().items()
+        if name not in loops and not kernel.has_tag(name, AxisTag)
+    }
 
     def before(name: str) -> Iterator[str]:
-        insn = kernel.id_to_insn[name]
-        yield from insn.depends_on
-        plain = {n for n in insn.within_inames - loops if not kernel.has_tag(n, AxisTag)}
-        yield from (str(i.id) for i in kernel.instructions if i.within_inames & plain)
+        yield from dependencies[name]
+        for iname in kernel.id_to_insn[name].within_inames & inside.keys():
+            yield from inside[iname]
 
-    return set(closure(kernel.id_to_insn[insn_id].depends_on, before))
+    return barrier in closure(dependencies[barrier], before)
 
 
 def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
@@ -127,7 +130,7 @@ def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
     alone = [builder.loops.lane(tag, 1) for tag in tags.values()]
     done = _scan_parts(steps, second.inside([*alone, *parts.idle]), parts)
     barrier = end_launch(builder, steps.reduction, second, done)
-    builder.scans.append(GroupScan(str(site.insn.id), (parts.barrier, barrier)))
+    builder.scans.append(GroupScan((parts.barrier, barrier)))
     behind = site.after([barrier])
     before = parts.at(_indices(steps, {}))
     return behind, tuple(before)

@@ -348,6 +348,17 @@ def test_scans_share_launches(device: Any) -> None:
     np.testing.assert_allclose(found, expected * np.maximum.accumulate(A))
 
 
+def test_scans_share_launches_if_one_overwrites_the_result_of_another() -> None:
+    results = ["out[i] = min(j, a[j]) {id=lo}", "out[i] = max(j, a[j]) {dep=lo}"]
+    knl = kernel(["s[i] = sum(j, a[j])", *results], target=lp.ExecutableCTarget(threads=2))
+    knl = scanned(lp.split_iname(knl, "i", 8, outer_tag="g.0"))
+    _, (out, s) = knl(a=A)
+    np.testing.assert_array_equal(out, np.maximum.accumulate(A))
+    np.testing.assert_allclose(s, np.cumsum(A))
+    on_device = knl.copy(target=lp.OpenCLTarget())
+    assert lp.generate_code_v2(on_device).device_code().count("__kernel") == 3
+
+
 def test_a_scan_that_waits_for_another_has_launches_of_its_own(device: Any) -> None:
     text = [
         "s[i] = sum(j, a[j])     {id=s}",
