@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -41,9 +44,10 @@ def realize_reduction(
         the enclosing loops: each step adds its values to the result of the previous step
     :arg force_scan: the same, and reject those whose range does not only grow
     :arg force_outer_iname_for_scan: the loop along which a scan runs; by default all loops
-        that bound the reduction. Along ``l.N``, work-items share the work; along ``g.N``, two
-        launches first compute the total of the groups before each one (``force_scan`` only).
-        On CUDA there is one launch, in which groups look back at the totals of preceding groups
+        that bound the reduction, and a loop that another scan needs inside or around one of these.
+        Along ``l.N``, work-items share the work; along ``g.N``, two launches first compute the
+        total of the groups before each one (``force_scan`` only). On CUDA there is one launch, in
+        which groups look back at the totals of preceding groups
 
     ::
 
@@ -146,9 +150,13 @@ def _replace(
     turned = _find_interchanged(kernel, result) if builder.loops.has_orders else None
     if turned is None:
         return result
+    again = partial(_replace, kernel, work, nested=nested, makes_arrays=makes_arrays)
+    if wishes.together is None and wishes.outer_iname is None:
+        with contextlib.suppress(TransformError):
+            return again(wishes=dataclasses.replace(wishes, together=turned))
     if wishes.forced:
         raise _other_order(result, *turned)
-    return _replace(kernel, work, nested=nested, wishes=ScanPolicy(), makes_arrays=makes_arrays)
+    return again(wishes=ScanPolicy())
 
 
 def _find_interchanged(before: LoopKernel, after: LoopKernel) -> tuple[str, str] | None:

@@ -29,11 +29,15 @@ __all__ = ["Scan", "ScanPolicy", "plan_scan"]
 
 @dataclass(frozen=True)
 class ScanPolicy:
-    """Which reductions become scans: all that can (*automatic*), or all (*forced*), with errors."""
+    """Which reductions become scans: all that can (*automatic*), or all (*forced*), with errors.
+
+    Scans along one of the loops *together* also run along the other one, the second, inner one.
+    """
 
     automatic: bool = False
     forced: bool = False
     outer_iname: str | None = None
+    together: tuple[str, str] | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -169,6 +173,8 @@ def _sweep(
         found: tuple[str, ...] = (wanted,)
     else:
         found = bounding_loops(kernel, site.within, reduction.inames)
+        if wishes.together is not None and site.within.issuperset(wishes.together):
+            found = _with_both(found, *wishes.together)
     if not found:
         raise _not_a_scan(
             reduction,
@@ -187,6 +193,12 @@ def _sweep(
                     "force_outer_iname_for_scan='...'",
                 )
     return found
+
+
+def _with_both(names: tuple[str, ...], outer: str, inner: str) -> tuple[str, ...]:
+    """Return loops, of which one is *outer* or *inner*, with the other one next to it."""
+    both = {outer: (outer, inner), inner: ()} if outer in names else {inner: (outer, inner)}
+    return tuple(new for name in names for new in both.get(name, (name,)))
 
 
 def _lane(

@@ -482,26 +482,33 @@ def test_the_loop_along_which_a_scan_runs(device: Any) -> None:
         scanned(kernel(), force_outer_iname_for_scan="j")
 
 
-def test_scans_that_need_loops_in_other_orders_are_refused() -> None:
-    # every second value: nothing is new along i_inner, which is around i_outer for that scan
+@pytest.mark.parametrize("option", ["force_scan", "automagic_scans_ok"])
+def test_a_scan_also_runs_along_the_inner_loop_of_another(option: str) -> None:
+    # every second value: nothing is new along i_inner, which would be around i_outer otherwise
     domains = ["{[i, j]: 0 <= j <= i < n}", "[i] -> {[k]: 0 <= k <= i and k mod 2 = 0}"]
-    text = ["all[i] = sum(j, a[j])     {id=all, inames=i}", "even[i] = sum(k, a[k])  {inames=i}"]
+    text = ["all[i] = sum(j, a[j])     {inames=i}", "even[i] = sum(k, a[k])  {inames=i}"]
     knl = lp.split_iname(kernel(text, domains), "i", 2)
-    with pytest.raises(lp.TransformError, match="'i_outer' around 'i_inner', and another one"):
-        scanned(knl)
-    knl = scanned(lp.duplicate_inames(knl, "i_outer,i_inner", within="id:all"))
+    knl = lp.realize_reduction(knl, **{option: True})
+    check(knl, n=9)
+    assert "for (int k" not in lp.generate_body(knl.copy(target=lp.CTarget()))
     found = run(knl, a=A)
     np.testing.assert_allclose(found["all"], np.cumsum(A))
     np.testing.assert_allclose(found["even"], np.cumsum(A * (np.arange(50) % 2 == 0)))
 
 
-def test_automatic_scans_that_need_other_orders_stay_sums() -> None:
-    domains = ["{[i, j]: 0 <= j <= i < n}", "[i] -> {[k]: 0 <= k <= i and k mod 2 = 0}"]
-    text = ["all[i] = sum(j, a[j])     {inames=i}", "even[i] = sum(k, a[k])  {inames=i}"]
-    knl = lp.split_iname(kernel(text, domains), "i", 2)
-    found = run(lp.realize_reduction(knl, automagic_scans_ok=True), a=A)
-    np.testing.assert_allclose(found["all"], np.cumsum(A))
-    np.testing.assert_allclose(found["even"], np.cumsum(A * (np.arange(50) % 2 == 0)))
+def test_scans_that_need_loops_in_other_orders_are_refused() -> None:
+    domains = ["{[o, i, j]: 0 <= o < n and 0 <= i < 2 and 0 <= j <= 2*o + i}"]
+    domains += ["[o] -> {[k]: 0 <= k <= o}"]
+    text = ["all[o, i] = sum(j, a[j]) {id=all, inames=o:i}", "b[o, i] = sum(k, (i + 1)*a[k])"]
+    knl = kernel(text, domains)
+    with pytest.raises(lp.TransformError, match="'o' around 'i', and another one"):
+        scanned(knl)
+    found = run(lp.realize_reduction(knl, automagic_scans_ok=True), a=A, n=25)
+    np.testing.assert_allclose(found["all"].ravel(), np.cumsum(A))
+    knl = scanned(lp.duplicate_inames(knl, "o,i", within="id:all"))
+    found = run(knl, a=A, n=25)
+    np.testing.assert_allclose(found["all"].ravel(), np.cumsum(A))
+    np.testing.assert_allclose(found["b"], np.outer(np.cumsum(A[:25]), [1, 2]))
 
 
 # -- lanes of warps ---------------------------------------------------------------------------
