@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 import kgen as lp
+from tests.random.choices import Draw
+from tests.random.program import ArrayDecl, Program, Step
+from tests.random.steps import _Attempts
 from tests.reference import Reference
 from tools.fuzz.record import Record
 from tools.fuzz.trial import Outcome, Task, try_program
@@ -88,6 +91,32 @@ def test_programs_are_tried_and_their_mutants() -> None:
     outcomes = [outcome for outcome in tried if outcome.run != "died"]
     assert {outcome.run for outcome in outcomes if not outcome.mutation} == {"right"}
     assert any(o.mutation and "violated" in (o.verify, o.run) for o in outcomes)
+
+
+def test_kernels_of_other_names_have_the_same_loops() -> None:
+    """Steps name loops; the names of those that save values include the kernel's."""
+    lines = ("<> t = i {id=set}", "... gbarrier {id=wait, dep=set}", "a[i] = t {dep=wait}")
+    steps = (Step("tag_inames", ("i:g.0",)), Step("save_and_reload_temporaries"))
+    array = ArrayDecl("a", "int32", ("4",))
+    program = Program(("{ [i]: 0 <= i < 4 }",), lines, (array,), steps=steps, target="CudaTarget")
+    kernel = program.transformed("k1").default_entrypoint
+    assert kernel.name == "k1"
+    assert "t_save_hw_dim_0_k" in kernel.inames
+
+
+def test_programs_name_loops_that_all_targets_have() -> None:
+    arrays = (ArrayDecl("a", "int32", ("n", "8")), ArrayDecl("b", "int32", ("8", "n")))
+    line = "b[i, k] = a[k, i]"
+    program = Program(("{ [k, i]: 0 <= k < n and 0 <= i < 8 }",), (line,), arrays)
+    attempts = _Attempts(Draw("any"), replace(program, target="CudaTarget"))
+    attempts.make(Step("tag_inames", ("i:l.0",)))
+    attempts.make(Step("add_prefetch", ("a", ("i",)), (("default_tag", "l.auto"),)))
+    attempts.make(Step("pipeline", ("k",)))
+    assert "k_load_prologue" in attempts.kernel.inames
+    attempts.make(Step("rename_iname", ("k_load_prologue", "first")))
+    assert len(attempts.accepted) == 3
+    attempts.make(Step("rename_iname", ("k_prologue", "first")))
+    assert len(attempts.accepted) == 4
 
 
 def test_reads_out_of_bounds_count_where_something_uses_their_values() -> None:

@@ -43,7 +43,8 @@ def save_and_reload_temporaries(kernel: LoopKernel, entrypoint: str | None = Non
     write it, and reloaded in those that need it; a launch that overwrites only a part of
     the slot reloads the rest first. Launches in a host loop are followed by those of the
     next iteration. The kernel is prepared first, as for scheduling; types that calls determine
-    stay open, unless it has reductions of them.
+    stay open, unless it has reductions of them. New loops on hardware axes save and reload; where
+    these axes are plain loops, the loops that compute a value do.
 
     ::
 

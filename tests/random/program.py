@@ -131,11 +131,15 @@ class Program:
     def transformed(self, name: str = "k", target: Any = None) -> lp.TranslationUnit:
         """Make what the transformations that were accepted make of the kernel.
 
-        One that copies as only CUDA does is for the *target* afterwards.
+        Loops that save values have the kernel's name in theirs, so its *name* is set afterwards. So
+        is the *target* of one that copies as only CUDA does.
         """
-        if target is not None and any(step.function == "async_copy" for step in self.steps):
-            return self.transform(self.make(name)).copy(target=target)
-        return self.transform(self.make(name, target))
+        is_copied = any(step.function == "async_copy" for step in self.steps)
+        unit = self.transform(self.make(target=None if is_copied else target))
+        if is_copied and target is not None:
+            unit = unit.copy(target=target)
+        own = unit.default_entrypoint.name
+        return unit if own == name else lp.rename_callable(unit, own, name)
 
     def transform(self, unit: lp.TranslationUnit) -> lp.TranslationUnit:
         """Apply the transformations that were accepted."""

@@ -92,6 +92,9 @@ _CHANGED = r".*(which (may )?change results|dependent iterations may be reordere
 #: Transformations that store values ahead.
 STORING = frozenset(("add_prefetch", "precompute", "buffer_array", "pipeline", "async_copy"))
 
+#: Transformations whose new loops depend on the target.
+_WITH_OTHER_NAMES = frozenset(("realize_reduction", "pipeline", "save_and_reload_temporaries"))
+
 _SLABS = choices.sampled_from(((0, 0), (0, 0), (0, 1), (1, 0), (1, 1)))
 #: Where values are stored that work-items share, and those that each computes for itself.
 _SHARED = choices.sampled_from((None,) * 7 + (AddressSpace.LOCAL,) * 3 + tuple(AddressSpace))
@@ -784,9 +787,10 @@ class _Attempts:
     def _is_named_everywhere(self, step: Step) -> bool:
         """Tell whether what a step names exists on the other targets that programs run on.
 
-        Reductions become other loops there.
+        Reductions become other loops there, pipelines load to registers only on devices, and values
+        are saved in the loops that compute them where work-items are loops.
         """
-        if not any(each.function == "realize_reduction" for each in self.accepted):
+        if not any(each.function in _WITH_OTHER_NAMES for each in self.accepted):
             return True
         return all(self._is_named_on(target, step) for target in _OTHERS)
 

@@ -84,7 +84,7 @@ def pipeline(
 
     The loops that fetch are assigned to axes of work-items now, depending on the tags of other
     loops: tag those first. New names end in ``_prologue`` and ``_load``; the registers are
-    called ``<temporary>_ahead``.
+    called ``<temporary>_ahead``. There are loads and registers only on targets with work-items.
 
     Raises :class:`TransformError` for a loop that is parallel or has gaps, for a temporary that is
     also written elsewhere, or read outside the loop or before it is filled, and, with two
