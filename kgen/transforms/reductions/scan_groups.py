@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import pymbolic.primitives as p
 
 from kgen.analysis.domains import AffineRow, drop_dims, replace_dims
 from kgen.analysis.prefixes import domain_at, domain_inside, lane_domain
 from kgen.ir.closure import closure
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, variable_names
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, rename_dims
-from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
+from kgen.ir.tags import GroupInameTag, LocalInameTag
+from kgen.ir.types import AddressSpace
 from kgen.transforms.reductions.builder import GroupScan
 from kgen.transforms.reductions.groups import Parts, end_launch, store_partial_results
 from kgen.transforms.reductions.look_back import look_back, looks_back
@@ -23,67 +25,7 @@ from kgen.transforms.reductions.site import Site, counted_from_zero
 from kgen.transforms.reductions.tree import combine_lanes
 from kgen.transforms.reductions.warps import Lanes
 
-__all__ = ["share_launches", "totals_before"]
-
-
-def share_launches(kernel: LoopKernel, scans: Sequence[GroupScan]) -> LoopKernel:
-    """End the launches of scans together, unless a launch needs the result of another scan.
-
-    Otherwise, scans that store in the same loop would begin in different launches, and the private
-    values with which they begin do not outlive a launch.
-    """
-    renamed: dict[str, str] = {}
-    dependencies = _dependencies(kernel, renamed)
-    alone: list[GroupScan] = []
-    for scan in scans:
-        loops = kernel.id_to_insn[scan.barriers[0]].within_inames
-        for first in alone:
-            if kernel.id_to_insn[first.barriers[0]].within_inames != loops:
-                continue
-            together = renamed | dict(zip(scan.barriers, first.barriers, strict=True))
-            needed = _dependencies(kernel, together)
-            if not any(_waits_for_itself(kernel, name, loops, needed) for name in first.barriers):
-                renamed, dependencies = together, needed
-                break
-        else:
-            alone.append(scan)
-    if not renamed:
-        return kernel
-    return kernel.copy(
-        instructions=[
-            insn.copy(depends_on=dependencies[str(insn.id)])
-            for insn in kernel.instructions
-            if insn.id not in renamed
-        ]
-    )
-
-
-def _dependencies(kernel: LoopKernel, renamed: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """Return the dependencies of each instruction if some instructions are merged with others."""
-    found: dict[str, frozenset[str]] = {}
-    for insn in kernel.instructions:
-        name = renamed.get(str(insn.id), str(insn.id))
-        needed = frozenset(renamed.get(other, other) for other in insn.depends_on)
-        found[name] = found.get(name, frozenset()) | needed
-    return found
-
-
-def _waits_for_itself(
-    kernel: LoopKernel, barrier: str, loops: frozenset[str], dependencies: Mapping[str, Set[str]]
-) -> bool:
-    """Tell whether a barrier inside *loops* depends on itself; a loop ends before what needs it."""
-    inside = {
-        name: insns
-        for name, insns in kernel.iname_to_insns().items()
-        if name not in loops and not kernel.has_tag(name, AxisTag)
-    }
-
-    def before(name: str) -> Iterator[str]:
-        yield from dependencies[name]
-        for iname in kernel.id_to_insn[name].within_inames & inside.keys():
-            yield from inside[iname]
-
-    return barrier in closure(dependencies[barrier], before)
+__all__ = ["totals_before"]
 
 
 def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
@@ -139,21 +81,37 @@ def totals_before(steps: Steps, site: Site) -> tuple[Site, tuple[Expr, ...]]:
 def _waiting_for_outside(steps: Steps, site: Site) -> Site:
     """Remove dependencies of an earlier launch on instructions in the plain loops of the scan.
 
-    It depends on what those depend on outside these loops: operands are not stored inside.
+    It depends on what those depend on outside these loops: operands are not stored inside. Private
+    values of other scans, which begin in a later launch, are left out as well.
     """
     kernel = steps.builder.kernel
     loops = {*steps.scan.turns, *steps.scan.items}
+    rules = (rule.expression for rule in kernel.substitutions.values())
+    used = site.insn.read_dependency_names().union(kernel.bounding_names, variable_names(*rules))
 
-    def is_inside(name: str) -> bool:
+    def is_left_out(name: str) -> bool:
         insn = kernel.id_to_insn.get(name)
-        return insn is not None and not loops.isdisjoint(insn.within_inames)
+        if insn is None:
+            return False
+        return not loops.isdisjoint(insn.within_inames) or _sets_others(kernel, insn, used)
 
     def before(name: str) -> Iterable[str]:
-        return kernel.id_to_insn[name].depends_on if is_inside(name) else ()
+        return kernel.id_to_insn[name].depends_on if is_left_out(name) else ()
 
     found = closure(site.depends_on, before)
-    outside = frozenset(name for name in found if not is_inside(name))
+    outside = frozenset(name for name in found if not is_left_out(name))
     return dataclasses.replace(site, depends_on=outside)
+
+
+def _sets_others(kernel: LoopKernel, insn: InstructionBase, used: Set[str]) -> bool:
+    """Tell whether an instruction only sets private values that are not *used*."""
+    names = insn.assignee_var_names()
+    private = (kernel.temporary_variables.get(name) for name in names)
+    return (
+        used.isdisjoint(names)
+        and bool(names)
+        and all(one is not None and one.address_space == AddressSpace.PRIVATE for one in private)
+    )
 
 
 def _lanes(steps: Steps) -> Lanes | None:

@@ -348,15 +348,21 @@ def test_scans_share_launches(device: Any) -> None:
     np.testing.assert_allclose(found, expected * np.maximum.accumulate(A))
 
 
-def test_scans_share_launches_if_one_overwrites_the_result_of_another() -> None:
-    results = ["out[i] = min(j, a[j]) {id=lo}", "out[i] = max(j, a[j]) {dep=lo}"]
-    knl = kernel(["s[i] = sum(j, a[j])", *results], target=lp.ExecutableCTarget(threads=2))
-    knl = scanned(lp.split_iname(knl, "i", 8, outer_tag="g.0"))
+@pytest.mark.parametrize(
+    ("calls", "launches"), [("s,lo,hi", 3), ("s,lo hi", 5), ("hi lo,s", 5), ("lo s hi", 7)]
+)
+def test_scans_store_in_one_loop(calls: str, launches: int) -> None:
+    text = ["s[i] = sum(j, a[j]) {id=s}", "out[i] = min(j, a[j]) {id=lo}"]
+    text.append("out[i] = max(j, a[j]) {id=hi, dep=lo}")
+    knl = kernel(text, target=lp.ExecutableCTarget(threads=2))
+    knl = lp.split_iname(knl, "i", 8, outer_tag="g.0")
+    for names in calls.split():
+        knl = scanned(knl, insn_id_filter=names)
     _, (out, s) = knl(a=A)
     np.testing.assert_array_equal(out, np.maximum.accumulate(A))
     np.testing.assert_allclose(s, np.cumsum(A))
     on_device = knl.copy(target=lp.OpenCLTarget())
-    assert lp.generate_code_v2(on_device).device_code().count("__kernel") == 3
+    assert lp.generate_code_v2(on_device).device_code().count("__kernel") == launches
 
 
 def test_a_scan_that_waits_for_another_has_launches_of_its_own(device: Any) -> None:
@@ -487,8 +493,8 @@ def test_a_scan_also_runs_along_the_inner_loop_of_another(option: str) -> None:
     # every second value: nothing is new along i_inner, which would be around i_outer otherwise
     domains = ["{[i, j]: 0 <= j <= i < n}", "[i] -> {[k]: 0 <= k <= i and k mod 2 = 0}"]
     text = ["all[i] = sum(j, a[j])     {inames=i}", "even[i] = sum(k, a[k])  {inames=i}"]
-    knl = lp.split_iname(kernel(text, domains), "i", 2)
-    knl = lp.realize_reduction(knl, **{option: True})
+    wanted: Any = {option: True}
+    knl = lp.realize_reduction(lp.split_iname(kernel(text, domains), "i", 2), **wanted)
     check(knl, n=9)
     assert "for (int k" not in lp.generate_body(knl.copy(target=lp.CTarget()))
     found = run(knl, a=A)
