@@ -15,10 +15,11 @@ from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run
 from kgen.errors import CodegenError, naming_place
 from kgen.ir.expr import Expr, to_text
 from kgen.ir.tree import Barrier, children_of
-from kgen.ir.types import INT64, NumpyType
+from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
+from kgen.targets.writers.negations import hidden, is_reversed
 from kgen.targets.writers.pragmas import loop_pragmas
 from kgen.targets.writers.site import EmissionSite
 
@@ -100,6 +101,8 @@ class BodyEmitter:
         dtype = self._type_of(node)
         type_name = writer.declared_type(node.name, dtype)
         value = self._value(writer, node.value, dtype)
+        if writer.target.mistakes_reversed and dtype == INT32 and is_reversed(node.value):
+            value = hidden(writer.target, writer.preamble, value)  # it may be a subscript
         return self.builder.emit_initializer(type_name, node.name, value, is_const=True)
 
     def _block(self, nodes: tuple[Node, ...], writer: ExpressionWriter) -> list[cgen.Generable]:

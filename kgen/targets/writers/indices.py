@@ -39,7 +39,7 @@ from kgen.targets.base import CFamilyLanguage
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.helpers import helper_name, helper_need
 from kgen.targets.writers.literals import integer_text
-from kgen.targets.writers.negations import hidden, with_sign
+from kgen.targets.writers.negations import hidden, is_reversed, with_sign
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.terms import negated, signed_terms
 
@@ -66,12 +66,6 @@ def _is_number(expr: Expr) -> bool:
     if isinstance(expr, p.Sum | p.Product):
         return all(map(_is_number, expr.children))
     return isinstance(expr, _INTEGERS)
-
-
-def _is_reversed(index: Expr) -> bool:
-    """Tell whether a term of *index* is a negative multiple of a variable."""
-    terms = signed_terms(index.children if isinstance(index, p.Sum) else (index,))
-    return any(is_negative and isinstance(term, p.Product) for is_negative, term in terms)
 
 
 def _operands(expr: p.Min | p.Max) -> list[Expr]:
@@ -207,7 +201,7 @@ class IntegerWriter:
         with 32-bit subscripts such as ``2 - 2*i`` for others than those with constant subscripts,
         on GPUs older than Blackwell; see ``docs/nvcc.md``.
         """
-        is_mistaken = is_updated and self.target.mistakes_reversed and _is_reversed(index)
+        is_mistaken = is_updated and self.target.mistakes_reversed and is_reversed(index)
         return self.text(index, wide=is_mistaken or self._is_wide(index, fits))
 
     def _is_wide(self, index: Expr, fits: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Negated integers, hidden from ptxas where it would lose the sign.
+"""Negated integers, hidden from NVIDIA's compilers where these would lose the sign.
 
 On GPUs of compute capability 9.0 and later, ptxas joins two 32-bit minima, or two maxima, to one
 instruction (``VIMNMX3``). If an operand of the inner one is a negated value, the instruction gets
@@ -17,7 +17,15 @@ import pymbolic.primitives as p
 
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ir.data import ArrayArg
-from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, TypeCast, is_constant
+from kgen.ir.expr import (
+    Expr,
+    TruncQuotient,
+    TruncRemainder,
+    TypeCast,
+    is_constant,
+    variable_names,
+    walk,
+)
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import common, settle
@@ -26,7 +34,15 @@ from kgen.targets.base import CFamilyLanguage
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.terms import signed_terms
 
-__all__ = ["hidden", "is_extremum_of_branches", "is_negation", "is_stored_negation", "with_sign"]
+__all__ = [
+    "hidden",
+    "is_extremum_of_branches",
+    "is_negation",
+    "is_reversed",
+    "is_stored_negation",
+    "is_stored_subscript",
+    "with_sign",
+]
 
 _QUOTIENTS = (p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)
 _SHIFTS = (p.LeftShift, p.RightShift)
@@ -76,6 +92,12 @@ def is_negation(kernel: LoopKernel, expr: Expr) -> bool:
     return isinstance(expr, _SHIFTS) and is_negation(kernel, expr.shiftee)
 
 
+def is_reversed(index: Expr) -> bool:
+    """Tell whether a term of *index* is a negative multiple of a variable."""
+    terms = signed_terms(index.children if isinstance(index, p.Sum) else (index,))
+    return any(is_negative and isinstance(term, p.Product) for is_negative, term in terms)
+
+
 def _is_negative(expr: Expr) -> bool:
     return isinstance(expr, int | np.integer) and bool(expr < 0)
 
@@ -107,6 +129,16 @@ def is_stored_negation(kernel: LoopKernel, insn: Assignment, typer: ExpressionTy
     return is_negation(kernel, insn.expression) and any(
         other.reads.functions or any(_is_comparison(node, typer) for node in other.reads.nodes)
         for other in kernel.instructions
+    )
+
+
+def is_stored_subscript(kernel: LoopKernel, insn: Assignment) -> bool:
+    """Tell whether a variable for subscripts is set to a negative multiple (``docs/nvcc.md``)."""
+    return is_reversed(insn.expression) and any(
+        insn.assignee_name in variable_names(*access.index_tuple)
+        for other in kernel.instructions
+        for access in walk(*other.assignees, *other.read_exprs())
+        if isinstance(access, p.Subscript)
     )
 
 

@@ -37,7 +37,7 @@ from kgen.targets.writers.calls import is_statement
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.look_back import emit_publication
 from kgen.targets.writers.losses import warn_of_losses
-from kgen.targets.writers.negations import hidden, is_stored_negation
+from kgen.targets.writers.negations import hidden, is_stored_negation, is_stored_subscript
 from kgen.targets.writers.terms import signed_terms
 from kgen.targets.writers.trace import trace
 
@@ -179,8 +179,12 @@ def _value(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> str:
 
 
 def _is_hidden(writer: ExpressionWriter, insn: Assignment, dtype: NumpyType) -> bool:
-    is_relevant = writer.target.hidden_integer is not None and dtype == INT32
-    return is_relevant and is_stored_negation(writer.kernel, insn, writer.typer)
+    """Tell whether a compiler must not find that a value is negated."""
+    if writer.target.hidden_integer is None or dtype != INT32:
+        return False
+    return is_stored_negation(writer.kernel, insn, writer.typer) or is_stored_subscript(
+        writer.kernel, insn
+    )
 
 
 def _type_of_place(writer: ExpressionWriter, insn: Assignment) -> NumpyType:

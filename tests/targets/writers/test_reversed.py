@@ -70,3 +70,10 @@ def test_arrays_that_are_only_read_keep_32_bits() -> None:
     unit = lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = a[6 - 2*i]", target=TARGETS[0])
     unit = lp.add_dtypes(unit, {"a": "float32"})
     assert "long" not in lp.generate_code_v2(unit).device_code()
+
+
+def test_variables_for_subscripts_are_hidden() -> None:
+    code = "<> m = 6 - 2*i\na[m] = i\nout[i] = a[m] {dep=insn_0}"
+    unit = lp.make_kernel("{ [i]: 0 <= i < 4 }", code, target=TARGETS[0])
+    unit = lp.add_dtypes(unit, {"a": "float32", "out": "float32"})
+    assert "m = kgen_signed(" in lp.generate_code_v2(unit).device_code()
