@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kgen.analysis.access import Access, collect_accesses_to
 from kgen.analysis.loop_bounds import reads_in_bounds
 from kgen.errors import KgenWarning, MissingDefinitionError, is_silenced, warn
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.expr import variable_names
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import ConcurrentTag
+from kgen.ir.tags import ConcurrentTag, LocalInameTagBase
+from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import Schedule
 from kgen.schedule.undefined import Undefined, find_undefined
 
@@ -77,6 +81,9 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
     elif found.foreign:
         because = f"each work-item has its own '{name}', and another one writes {element}"
         hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
+    elif writers and _is_distributed(kernel, found.read):
+        because = f"each work-item has its own '{name}', of which it writes other elements"
+        hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
     elif writers:
         because = f"its writers ({', '.join(writers[:4])}) run later, or write other elements"
         hint = _later_hint(kernel, found.read.insn_id, writers[0], element)
@@ -95,6 +102,18 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
         because=because,
         hint=hint,
     )
+
+
+def _is_distributed(kernel: PreparedKernel, read: Access) -> bool:
+    """Tell whether work-items write different elements of a private array before it is read."""
+    variable = kernel.temporary_variables.get(read.array)
+    if variable is None or variable.address_space != AddressSpace.PRIVATE:
+        return False
+    earlier = ancestors(kernel, kernel.id_to_insn[read.insn_id])
+    accesses = collect_accesses_to(kernel, read.array)
+    writes = [access for access in accesses if access.is_write and access.insn_id in earlier]
+    loops = variable_names(*(index for write in writes for index in write.index or ()))
+    return any(kernel.has_tag(loop, LocalInameTagBase) for loop in loops)
 
 
 def _later_hint(kernel: PreparedKernel, reader: str, writer: str, element: str) -> str:

@@ -52,6 +52,18 @@ def test_a_read_before_any_write_is_refused(text: str, point: str) -> None:
         code(text)
 
 
+def test_an_error_says_that_work_items_do_not_share_private_memory() -> None:
+    data = [lp.GlobalArg("a", "float32", shape=4), lp.GlobalArg("b, out", "float32", shape="n")]
+    domain = "{ [i, k]: 0 <= i < n and 0 <= k < 4 }"
+    text = "out[i] = sum(k, a[k]*b[i])"
+    unit = lp.make_kernel(domain, text, [*data, ...], target=lp.OpenCLTarget())
+    unit = lp.split_iname(unit, "i", 8, outer_tag="g.0", inner_tag="l.0")
+    private = lp.AddressSpace.PRIVATE
+    unit = lp.add_prefetch(unit, "a", "k", default_tag="l.0", temporary_address_space=private)
+    with pytest.raises(lp.MissingDefinitionError, match=r"space\(kernel, 'a_fetch', 'local'\)"):
+        lp.generate_code_v2(unit)
+
+
 def test_a_private_value_of_another_work_item_is_not_there() -> None:
     text = "t[0] = a[i] {id=w, if=i >= 4}\nout[j] = t[0] {dep=w, inames=j}"
     with pytest.raises(lp.MissingDefinitionError, match="in work-item lid0 = 0"):
