@@ -39,6 +39,7 @@ from kgen.ir.promotion import (
     common,
     integer_literal,
     literal_type,
+    modular,
     plain,
     settle,
     without_opaque,
@@ -171,7 +172,11 @@ class ExpressionTyper:
     def _combined(
         self, combine: Callable[..., Operand], expr: Expr, operands: tuple[Expr, ...]
     ) -> Operand:
-        types = [self.operand(operand) for operand in operands]
+        types: Sequence[Operand] = [self.operand(operand) for operand in operands]
+        if isinstance(expr, p.Sum):
+            types = modular(types)
+        elif isinstance(expr, p.Product):  # in -200*u, the number is subtracted, not in u*(-200)
+            types = [*modular(types)[:1], *types[1:]]
         if not types:
             raise self.failure(f"'{type(expr).__name__}' has no operands: {expr!r}")
         if combine is arithmetic and isinstance(expr, _OF_VECTORS):

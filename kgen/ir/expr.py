@@ -48,11 +48,13 @@ __all__ = [
     "TruncRemainder",
     "TypedLiteral",
     "WalkMapper",
+    "as_term",
     "contains_reduction",
     "flatten",
     "flatten_product",
     "flatten_sum",
     "is_constant",
+    "is_negation",
     "is_zero",
     "minus",
     "names_in",
@@ -126,6 +128,14 @@ class IdentityMapper(_NodesOfKgen, pm.IdentityMapper):  # type: ignore[type-arg]
 
     Unchanged parts stay the same objects, and so keep their cached facts.
     """
+
+    def map_sum(self, expr: p.Sum, *args: Any, **kwargs: Any) -> Expr:
+        result: Expr = super().map_sum(expr, *args, **kwargs)
+        if result is expr or not any(map(is_negation, result.children)):
+            return result
+        pairs = list(zip(result.children, expr.children, strict=True))
+        added = (new if is_negation(old) else as_term(new) for new, old in pairs[1:])
+        return p.Sum((pairs[0][0], *added))
 
 
 @lru_cache(maxsize=8192)
@@ -405,6 +415,27 @@ def minus(value: Expr, other: Expr) -> Expr:
     i + (-1)*j
     """
     return p.Sum((value, p.Product((-1, other))))
+
+
+def is_negation(expr: Expr) -> bool:
+    """Tell whether *expr* is ``-x`` or ``-2*x``, which is subtracted if it is a term of a sum."""
+    if not isinstance(expr, p.Product) or len(expr.children) < 2:
+        return False
+    first = expr.children[0]
+    return type(first) is int and first < 0
+
+
+def as_term(expr: Expr) -> Expr:
+    """Return *expr* as a term that is added to others.
+
+    A negation becomes a sum of its own: ``x + (-u)`` is not ``x - u`` if ``u`` is unsigned and
+    ``x`` is wider, since ``-u`` wraps in the type of ``u``.
+
+    >>> u = p.Variable("u")
+    >>> print(to_text(p.Sum((1, as_term(-u)))), "and", to_text(p.Sum((1, -u))))
+    1 + (-u) and 1 - u
+    """
+    return p.Sum((expr,)) if is_negation(expr) else expr
 
 
 def contains_reduction(expr: Expr) -> bool:

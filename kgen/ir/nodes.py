@@ -269,8 +269,9 @@ class StringifyMapper(_StringifyMapper[[]]):
         )
 
     def _factor(self, expr: Any, in_parentheses: tuple[type[Any], ...]) -> str:
-        text = str(self.rec(expr, PREC_PRODUCT))
-        return f"({text})" if isinstance(expr, in_parentheses) else text
+        if isinstance(expr, in_parentheses):
+            return f"({self.rec(expr, PREC_NONE)})"
+        return str(self.rec(expr, PREC_PRODUCT))
 
     def map_trunc_quotient(self, expr: TruncQuotient, enclosing_prec: int) -> str:
         return str(self.rec(p.FloorDiv(expr.numerator, expr.denominator), enclosing_prec))

@@ -32,6 +32,7 @@ __all__ = [
     "common",
     "integer_literal",
     "literal_type",
+    "modular",
     "plain",
     "settle",
     "without_opaque",
@@ -60,6 +61,7 @@ class Literal:
 UNDECIDED: Final = Literal("?", INT32)
 
 _MINUS_ONE: Final = Literal("i", INT32, -1)
+_NEGATED_BOOL: Final = Literal("i", INT32)
 
 #: The type of an operand: known, or adapting.
 Operand: TypeAlias = NumpyType | Literal
@@ -212,10 +214,31 @@ def _common_literal(literals: list[Literal]) -> Literal:
     return result
 
 
+def modular(operands: Sequence[Operand]) -> Sequence[Operand]:
+    """Return the operands of a sum or product, in which unsigned integers wrap.
+
+    Beside unsigned integers, a negative number counts as its opposite: ``uint8 - 200``, which is
+    ``uint8 + (-200)``, has the type of ``uint8 + 200``.
+
+    >>> UINT8 = NumpyType(np.dtype(np.uint8))
+    >>> [common(*modular((UINT8, literal_type(number)))) for number in (200, -200, -300)]
+    [np:dtype('uint8'), np:dtype('uint8'), np:dtype('int32')]
+    """
+    kinds = {operand.kind for operand in operands if isinstance(operand, NumpyType)}
+    return [*map(_opposite, operands)] if "u" in kinds and kinds <= {"u", "b"} else operands
+
+
+def _opposite(operand: Operand) -> Operand:
+    """Return the type of the opposite of a negative Python integer; other types as they are."""
+    if not isinstance(operand, Literal) or operand.kind != "i" or (operand.value or 0) >= 0:
+        return operand
+    return integer_literal(-int(operand.value or 0))
+
+
 def arithmetic(*operands: Operand) -> Operand:
     """Return the type of a sum or product; booleans count as int32.
 
-    A negated boolean is 0 or -1, and adapts as -1 does: ``x - b`` has the type of ``x + b``.
+    A negated boolean is 0 or -1, and adapts to any type: ``x - b`` has the type of ``x + b``.
 
     >>> settle(arithmetic(INT64, literal_type(1))), settle(arithmetic(BOOL8, BOOL8))
     (np:dtype('int64'), np:dtype('int32'))
@@ -223,6 +246,6 @@ def arithmetic(*operands: Operand) -> Operand:
     np:dtype('uint64')
     """
     if len(operands) == 2 and BOOL8 in operands and _MINUS_ONE in operands:
-        return _MINUS_ONE
+        return _NEGATED_BOOL
     result = common(*operands)
     return INT32 if result == BOOL8 else result

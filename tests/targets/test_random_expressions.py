@@ -57,6 +57,14 @@ class Maker:
         wide = {"int": np.int64, "narrow": np.int64, "real": np.float64, "complex": np.complex128}
         return Value(f"a_{name}[i]", self.arrays[name].astype(wide[kind]))
 
+    def narrow(self) -> Value:
+        """Return an element or its negation, which wraps if it is unsigned, in its own type."""
+        name = self.rng.choice(NAMES["narrow"])
+        array = self.arrays[name]
+        if self.rng.randrange(2):
+            return Value(f"a_{name}[i]", array)
+        return Value(f"(-a_{name}[i])", np.negative(array))
+
     def make(self, kind: str, depth: int) -> Value:
         """Return an expression that is an ``int``, ``real``, ``complex`` or ``truth``."""
         if depth == 0 and kind != "truth":
@@ -116,8 +124,9 @@ class Maker:
             case 2:
                 return Value(f"abs({a.text})", abs(a.array))
             case 3:
-                narrow = self.leaf("narrow")
-                return Value(f"(cast(int32, {narrow.text}) - {a.text})", narrow.array - a.array)
+                narrow = self.narrow()
+                whole = narrow.array.astype(np.int32).astype(np.int64)
+                return Value(f"(cast(int32, {narrow.text}) - {a.text})", whole - a.array)
             case 4:
                 real = self.leaf("real")
                 return Value(f"cast(int64, {real.text})", np.trunc(real.array).astype(np.int64))
@@ -164,8 +173,8 @@ class Maker:
             case 3:
                 return Value(f"cast(float32, {a.text})", a.array)
             case 4:
-                narrow = self.leaf("narrow")
-                return self.binary(a, narrow)
+                narrow = self.narrow()
+                return self.binary(a, narrow._replace(array=narrow.array.astype(np.float64)))
             case 5:
                 one, other = self.both("int", "int", depth)
                 array = one.array / (abs(other.array) + 1)

@@ -26,6 +26,7 @@ from kgen.ir.expr import (
     TaggedVariable,
     TypeCast,
     TypedLiteral,
+    as_term,
     is_constant,
     walk,
 )
@@ -65,16 +66,29 @@ class _Names(tuple[Expr, ...]):
 
 
 def negated(expr: Expr) -> Expr:
-    """Return ``-expr``; integers 0 keep the sign apart: ``x - 0`` is -0.0 if ``x`` is."""
+    """Return the term of a sum that subtracts *expr*, a negative number or product.
+
+    Integers 0 keep the sign apart: ``x - 0`` is -0.0 if ``x`` is. So do negations: in ``x - (-u)``,
+    ``-u`` wraps if it is unsigned.
+    """
     if is_constant(expr) and not _is_integer_zero(expr):
         return -expr
     if isinstance(expr, TypedLiteral) and expr.type.kind != "u" and expr.value:
         return TypedLiteral(-expr.value, expr.type)
     if isinstance(expr, p.Product):
         first, *others = expr.children
-        if isinstance(first, int | float) and not _is_integer_zero(first):
+        if isinstance(first, int | float) and first > 0:
             return p.Product((-first, *others))
     return p.Product((-1, expr))
+
+
+def _opposite(expr: Expr) -> Expr:
+    """Return ``-expr`` as a value of its own: of several factors, the whole product is negated."""
+    if _is_integer_zero(expr):
+        return expr
+    if isinstance(expr, p.Product) and len(expr.children) > 2:
+        return p.Product((-1, expr))
+    return negated(expr)
 
 
 def _is_integer_zero(expr: Expr) -> bool:
@@ -231,7 +245,7 @@ class ExpressionParser:
         while (sign := self.token.text) == "+" or sign == "-":
             self.advance()
             term = self._operators(_PRODUCT)
-            terms.append(term if sign == "+" else negated(term))
+            terms.append(as_term(term) if sign == "+" else negated(term))
         return p.Sum(tuple(terms))
 
     def _product(self, left: Expr) -> Expr:
@@ -307,7 +321,7 @@ class ExpressionParser:
             return p.LogicalNot(self._operators(_COMPARISON))
         operand = self._value()
         if sign == "-":
-            return operand if _is_integer_zero(operand) else negated(operand)
+            return _opposite(operand)
         return p.BitwiseNot(operand) if sign == "~" else operand
 
     def _name(self, text: str, at: int) -> Expr:

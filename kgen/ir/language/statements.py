@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 from kgen.errors import KernelError, KgenError
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import SubstitutionRule
-from kgen.ir.expr import Expr, Reduction
+from kgen.ir.expr import Expr, Reduction, as_term
 from kgen.ir.language.expressions import ExpressionParser, negated, parse_type
 from kgen.ir.language.options import parse_options
 from kgen.ir.language.tokens import NotParsable
@@ -213,7 +213,7 @@ def _assignment(text: str) -> Statement:
 
 
 _INCREMENTS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
-    "+=": lambda a, b: p.Sum((a, b)),
+    "+=": lambda a, b: p.Sum((a, as_term(b))),
     "-=": lambda a, b: p.Sum((a, negated(b))),
     "*=": lambda a, b: p.Product((a, b)),
     "/=": p.Quotient,

@@ -14,7 +14,7 @@ from pymbolic.mapper.stringifier import (
     PREC_UNARY,
 )
 
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder
 from kgen.ir.promotion import arithmetic, settle
 from kgen.ir.types import NumpyType
 from kgen.ir.vector_values import numbers_of
@@ -30,6 +30,7 @@ __all__ = ["chain_text", "truncated"]
 #: The precedence that operands after an operator need; others bind tightest. A sum that is a
 #: term keeps its parentheses, to preserve the written order of evaluation.
 _INNER_PRECEDENCE: Final = {"+": PREC_PRODUCT, "-": PREC_PRODUCT}
+_FRACTIONS: Final = (p.Quotient, p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)
 
 
 class Operand(NamedTuple):
@@ -134,7 +135,17 @@ def _first(writer: WriterContext, first: Operand, own_prec: int) -> str:
         return _operand(writer, first, first.wanted, own_prec)
     if first.wanted.kind == "u":  # -(a / b) is not (-a) / b
         return negated(writer.exact(first.expr, first.wanted, PREC_UNARY))
-    return negated(_operand(writer, first, first.wanted, PREC_PRODUCT))
+    prec = PREC_UNARY if _begins_narrower(writer, first) else PREC_PRODUCT
+    return negated(_operand(writer, first, first.wanted, prec))
+
+
+def _begins_narrower(writer: WriterContext, operand: Operand) -> bool:
+    """Tell whether the text of a product begins with an integer of another type than its own."""
+    expr = operand.expr
+    while isinstance(expr, (p.Product, *_FRACTIONS)):
+        expr = expr.children[0] if isinstance(expr, p.Product) else expr.numerator
+    own = writer.own_type(expr, operand.wanted)
+    return own.is_integral() and own != operand.wanted
 
 
 def _operand(writer: WriterContext, operand: Operand, wanted: NumpyType, prec: int) -> str:

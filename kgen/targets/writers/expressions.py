@@ -203,12 +203,14 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
             return self.cast(expr, own, dtype, PREC_NONE)
         if dtype.kind == "b" and own not in (dtype, BOOL8):
             return f"{self.rec(expr, PREC_BITWISE_OR, own)} != 0"
-        is_cut = (
-            is_promoted_to_int(own)
-            and dtype.itemsize > own.itemsize
-            and isinstance(expr, _CHANGING)
-        )
-        return self.rec(expr, PREC_UNARY if is_cut else PREC_NONE, dtype)
+        return self.rec(expr, PREC_UNARY if self.is_cut(expr, own, dtype) else PREC_NONE, dtype)
+
+    def is_cut(self, expr: Expr, own: NumpyType, dtype: NumpyType) -> bool:
+        """Tell whether *expr* must be truncated to its type before it is converted to *dtype*."""
+        while isinstance(expr, TypeCast):
+            expr = expr.child
+        is_wider = is_promoted_to_int(own) and dtype.itemsize > own.itemsize
+        return is_wider and isinstance(expr, _CHANGING)
 
     def _vector_of(self, number: Any, dtype: NumpyType) -> str:
         """Write a vector whose components all equal *number*."""
@@ -436,7 +438,9 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         if text is not None:
             return text
         ((is_negative, positive),) = signed_terms((expr,))
-        first, *rest = positive.children if isinstance(positive, p.Product) else (positive,)
+        is_whole = is_negative and expr.children[0] == -1 and len(expr.children) == 2
+        is_chain = isinstance(positive, p.Product) and not is_whole  # -(a*b) is not (-a)*b
+        first, *rest = positive.children if is_chain else (positive,)
         parts = [("-" if is_negative else "", first), *(("*", factor) for factor in rest)]
         if len(rest) == 1 and isinstance(first, float) and first == 1:
             parts, rest = [("", rest[0])], []

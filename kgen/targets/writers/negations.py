@@ -37,7 +37,7 @@ from kgen.targets.writers.terms import signed_terms
 __all__ = [
     "hidden",
     "is_extremum_of_branches",
-    "is_negation",
+    "may_be_negated",
     "is_reversed",
     "is_stored_negation",
     "is_stored_subscript",
@@ -54,7 +54,7 @@ def with_sign(
     target: CFamilyLanguage, preamble: Preamble, kernel: LoopKernel, operand: Expr, text: str
 ) -> str:
     """Return *text*, that of a 32-bit operand of a minimum, hidden if it may be a negation."""
-    if target.hidden_integer is None or not is_negation(kernel, operand):
+    if target.hidden_integer is None or not may_be_negated(kernel, operand):
         return text
     return hidden(target, preamble, text)
 
@@ -67,29 +67,31 @@ def hidden(target: CFamilyLanguage, preamble: Preamble, text: str) -> str:
     return target.hidden_integer.format(text)
 
 
-def is_negation(kernel: LoopKernel, expr: Expr) -> bool:
+def may_be_negated(kernel: LoopKernel, expr: Expr) -> bool:
     """Tell whether a compiler may find that *expr* is a negated value.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = a[i]").default_entrypoint
     >>> a, i = p.Variable("a"), p.Variable("i")
-    >>> is_negation(knl, i - 4), is_negation(knl, a[i] - i), is_negation(knl, 4 - 4*i)
+    >>> may_be_negated(knl, i - 4), may_be_negated(knl, a[i] - i), may_be_negated(knl, 4 - 4*i)
     (False, False, True)
     """
     match expr:
         case p.Sum():
             return _is_difference(kernel, expr)
         case p.Product():
-            return any(_is_negative(child) or is_negation(kernel, child) for child in expr.children)
+            return any(
+                _is_negative(child) or may_be_negated(kernel, child) for child in expr.children
+            )
         case p.If() if not is_extremum_of_branches(expr):
-            return is_negation(kernel, expr.then) or is_negation(kernel, expr.else_)
+            return may_be_negated(kernel, expr.then) or may_be_negated(kernel, expr.else_)
         case TypeCast():
-            return is_negation(kernel, expr.child)
+            return may_be_negated(kernel, expr.child)
         case p.Call(function=p.Variable(name)) if name not in _EXTREMA:
-            return any(is_negation(kernel, operand) for operand in expr.parameters)
+            return any(may_be_negated(kernel, operand) for operand in expr.parameters)
     if isinstance(expr, _QUOTIENTS):
-        return is_negation(kernel, expr.numerator)
-    return isinstance(expr, _SHIFTS) and is_negation(kernel, expr.shiftee)
+        return may_be_negated(kernel, expr.numerator)
+    return isinstance(expr, _SHIFTS) and may_be_negated(kernel, expr.shiftee)
 
 
 def is_reversed(index: Expr) -> bool:
@@ -108,7 +110,7 @@ def _is_difference(kernel: LoopKernel, expr: p.Sum) -> bool:
     if any(not is_negative and _is_read(kernel, term) for is_negative, term in terms):
         return False
     return any(
-        (is_negative and not is_constant(term)) or is_negation(kernel, term)
+        (is_negative and not is_constant(term)) or may_be_negated(kernel, term)
         for is_negative, term in terms
     )
 
@@ -126,7 +128,7 @@ def is_stored_negation(kernel: LoopKernel, insn: Assignment, typer: ExpressionTy
     variable = kernel.temporary_variables.get(insn.assignee_name)
     if variable is None or variable.address_space != AddressSpace.PRIVATE:
         return False
-    return is_negation(kernel, insn.expression) and any(
+    return may_be_negated(kernel, insn.expression) and any(
         other.reads.functions or any(_is_comparison(node, typer) for node in other.reads.nodes)
         for other in kernel.instructions
     )

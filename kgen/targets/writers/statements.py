@@ -7,7 +7,7 @@ from typing import Final
 
 import cgen
 import pymbolic.primitives as p
-from pymbolic.mapper.stringifier import PREC_NONE
+from pymbolic.mapper.stringifier import PREC_NONE, PREC_UNARY
 
 from kgen.errors import CodegenError
 from kgen.ir.assignee import assignee_name
@@ -165,7 +165,8 @@ def _assign(
         operator, operand = update
         own = writer.own_type(operand, dtype)
         fits = writer.target.conversions.mixes(own, dtype)
-        value = writer.cast(operand, own, own if fits else dtype, PREC_NONE)
+        prec = PREC_UNARY if writer.is_cut(operand, own, dtype) else PREC_NONE
+        value = writer.cast(operand, own, own if fits else dtype, prec)
         return [builder.emit_update(insn, place, operator, value)]
     value = _value(writer, insn, dtype)
     return [builder.emit_assignment(insn, place, value)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pymbolic.primitives as p
 
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, is_negation
 
 __all__ = ["negated", "signed_terms"]
 
@@ -38,5 +38,7 @@ def _signed_product(expr: p.Product) -> tuple[bool, Expr]:
         return (True, p.Product((-first, *rest))) if first < 0 else (False, expr)
     if len(rest) > 1:
         rest = [p.Product(tuple(rest))]
+    if is_negation(rest[0]):  # x - (-u) is not x + u if -u wraps
+        return first < 0, rest[0]
     ((is_negative, factor),) = signed_terms((rest[0],))
     return is_negative != bool(first < 0), factor

@@ -24,6 +24,7 @@ from kgen.ir.expr import (
     flatten_product,
     flatten_sum,
     is_constant,
+    is_negation,
     is_zero,
     substitute,
     to_text,
@@ -122,7 +123,7 @@ class _ConstantFolder(IdentityMapper):
         if not self.is_free:
             children = self._without_zeros(expr, children)
             return self._with_first_numbers(p.Sum, children, operator.add)
-        parts = flatten_sum(p.Sum(children))
+        parts = [term for child in children for term in _terms(child)]
         numbers, others = _split_constants(parts)
         total: Any = sum(numbers)
         if not others:
@@ -171,7 +172,7 @@ class _ConstantFolder(IdentityMapper):
         while rest and (combined := self._computed(combine, total, rest[0])) is not None:
             total = combined
             rest.pop(0)
-        return kind((total, *rest)) if rest else total
+        return kind((total, *rest)) if rest or is_negation(total) else total
 
     def map_quotient(self, expr: p.Quotient) -> Expr:
         return self._divided(expr, operator.truediv)
@@ -213,6 +214,12 @@ class _ConstantFolder(IdentityMapper):
         except (ArithmeticError, TypeError, ValueError):  # too large, complex, or infinite
             return None
         return result if is_same else None
+
+
+def _terms(expr: Expr) -> tuple[Expr, ...]:
+    """Return the terms of a sum; a negation that is added, ``x + (-u)``, stays one."""
+    is_added = isinstance(expr, p.Sum) and len(expr.children) == 1
+    return (expr,) if is_added else flatten_sum(expr)
 
 
 def _has_bits(number: Any, precision: int) -> bool:

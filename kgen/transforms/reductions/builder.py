@@ -229,9 +229,10 @@ class AccumulatorBuilder:
         """Append one step, for operands of *types*; return the writers of the accumulators."""
         prefix = f"{site.insn.id}_{'_'.join(reduction.inames)}"
         if len(accumulators) == 1:
-            (value,) = reduction.operation.combine(
-                accumulators, operands, self.accumulator_types(accumulators)
-            )
+            wide = self.accumulator_types(accumulators)
+            typed = zip(operands, types, strict=True)
+            kept = [_as_operand(operand, dtype, wide[0]) for operand, dtype in typed]
+            (value,) = reduction.operation.combine(accumulators, kept, wide)
             writers = self.assign(site, accumulators, [value], (), f"{prefix}_update", step)
         else:
             writers = self._update_together(
@@ -325,6 +326,15 @@ class AccumulatorBuilder:
         rename = LoopRenamer({old: p.Variable(new) for old, new in renamed.items()})
         changed = before.with_transformed_expressions(rename)
         self.moved[str(insn.id)] = changed.copy(within_inames=within)
+
+
+def _as_operand(operand: Expr, dtype: NumpyType, wide: NumpyType) -> Expr:
+    """Return an operand that is computed as a *dtype* before it meets an accumulator.
+
+    Integers wrap in their own type, and the operation may merge sums: in ``acc + (x + y)``.
+    """
+    wraps = isinstance(operand, p.Sum | p.Product) and dtype.is_integral() and dtype != wide
+    return TypeCast(dtype, operand) if wraps else operand
 
 
 def _choice(values: Sequence[Expr], old: Sequence[Expr]) -> Expr | None:
