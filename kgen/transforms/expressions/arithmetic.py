@@ -6,7 +6,6 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
-from math import prod
 from typing import Any, Final
 
 import pymbolic.primitives as p
@@ -21,6 +20,7 @@ from kgen.ir.expr import (
     IdentityMapper,
     TypeCast,
     TypedLiteral,
+    flatten,
     flatten_product,
     flatten_sum,
     is_constant,
@@ -33,7 +33,8 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import Assignment, CInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.types import NumpyType
+from kgen.ir.promotion import Literal, Operand, arithmetic, literal_type
+from kgen.ir.types import FLOAT64, INT32, NumpyType
 from kgen.ir.updates import update_of
 from kgen.transforms.select import NoSuchNameError, split_names, transform
 
@@ -53,7 +54,9 @@ def fold_constants(kernel: LoopKernel, fast_math: bool = False) -> LoopKernel:
     unless the sum is an integer. So is ``1/2``, which is a float64 where 0.5 is a float32.
 
     With *fast_math*, all numbers are combined, wherever they stand, which changes rounding; in
-    subscripts they always are. Numbers with a type are left.
+    subscripts they always are. Numbers with a type are left, and so is what would have another
+    type, or wrap in another one: ``(1/2)*i``, ``0.1*5*i``, and sums of integers of several types of
+    which one is unsigned.
 
     ::
 
@@ -97,6 +100,8 @@ def _least_precision(kernel: LoopKernel) -> int | None:
     return min((_MANTISSAS.get(size, _MANTISSAS[2]) for size in sizes), default=None)
 
 
+#: The size of the narrowest integers that C computes with.
+_WIDTH_OF_INT: Final = 4
 #: The bits of mantissas, by the size of a real type; those of bfloat16 for 2 bytes.
 _MANTISSAS: Final = {2: 8, 4: 24, 8: 53}
 
@@ -113,24 +118,66 @@ class _ConstantFolder(IdentityMapper):
         self.is_free, self.precision, self.typer = is_free, precision, typer
 
     def map_subscript(self, expr: p.Subscript) -> Expr:
-        around, self.is_free = self.is_free, True
+        around = self.is_free, self.typer
+        self.is_free, self.typer = True, None  # indices are integers of any size
         result = super().map_subscript(expr)
-        self.is_free = around
+        self.is_free, self.typer = around
         return result
 
     def map_sum(self, expr: p.Sum) -> Expr:
         children = tuple(map(self.rec, expr.children))
-        if not self.is_free:
-            children = self._without_zeros(expr, children)
-            return self._with_first_numbers(p.Sum, children, operator.add)
-        parts = [term for child in children for term in _terms(child)]
-        numbers, others = _split_constants(parts)
-        total: Any = sum(numbers)
+        if self._is_ordered(expr):
+            kept = self._without_zeros(expr, children)
+            folded = self._with_first_numbers(p.Sum, kept, operator.add)
+        else:
+            folded = self._sum([term for child in children for term in _terms(child)])
+        return folded if self._has_type_of(folded, expr) else p.Sum(children)
+
+    def _sum(self, terms: list[Expr]) -> Expr:
+        """Return a sum whose numbers are added, and stand last."""
+        numbers, others = _split_constants(terms)
+        total = self._of_all(operator.add, numbers)
+        if total is None:
+            return p.Sum(tuple(terms))
+        if total == 0 and not isinstance(total, float) and others:
+            return others[0] if len(others) == 1 else p.Sum(tuple(others))
         if not others:
             return total
-        if total == 0 and not isinstance(total, float):
-            return others[0] if len(others) == 1 else p.Sum(tuple(others))
-        return p.Sum((*others, total)) if len(numbers) > 1 else p.Sum(tuple(parts))
+        return p.Sum((*others, total)) if len(numbers) > 1 else p.Sum(tuple(terms))
+
+    def _of_all(self, compute: Callable[[Any, Any], Any], numbers: Sequence[Expr]) -> Any:
+        """Return the sum or product of numbers, ``None`` if there is none of the same type."""
+        total, *rest = numbers or (None,)
+        for number in rest:
+            total = None if total is None else self._computed(compute, total, number)
+        return total
+
+    def _is_ordered(self, expr: p.Sum | p.Product) -> bool:
+        """Tell whether the order of operands matters.
+
+        It does for real numbers, and if partial results wrap in types of their own: ``u + 1 + x``.
+        """
+        if not self.is_free:
+            return True
+        parts = (expr, *flatten(type(expr), expr))
+        wrapping = [
+            dtype for dtype in map(self._type, parts) if dtype is not None and _wraps(dtype)
+        ]
+        return any(dtype != self._type(expr) for dtype in wrapping)
+
+    def _type(self, expr: Expr) -> Operand | None:
+        """Return the type of an operand; ``None`` if it is not known."""
+        if self.typer is None:
+            return None
+        try:
+            return self.typer.operand(expr)
+        except TypeInferenceFailure:
+            return None
+
+    def _has_type_of(self, folded: Expr, expr: Expr) -> bool:
+        """Tell whether *folded* has the type of *expr*, as far as it is known."""
+        new, old = self._type(folded), self._type(expr)
+        return new is None or old is None or _is_same_type(new, old)
 
     def _without_zeros(self, expr: p.Sum, children: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Return terms without integers 0 that do not matter: ``x + 0`` is 0.0 for -0.0."""
@@ -146,23 +193,19 @@ class _ConstantFolder(IdentityMapper):
 
     def _is_integer(self, expr: p.Sum) -> bool:
         """Tell whether a sum certainly is an integer."""
-        if self.typer is None:
-            return False
-        try:
-            result = self.typer.operand(expr)
-        except TypeInferenceFailure:
-            return False
-        return result.kind in "iu"
+        result = self._type(expr)
+        return result is not None and result.kind in "iu"
 
     def map_product(self, expr: p.Product) -> Expr:
         children = tuple(map(self.rec, expr.children))
-        if not self.is_free:
+        if self._is_ordered(expr):
             return self._with_first_numbers(p.Product, children, operator.mul)
         parts = flatten_product(p.Product(children))
         numbers, others = _split_constants(parts)
-        if not others:
-            return prod(numbers)
-        return p.Product((prod(numbers), *others)) if len(numbers) > 1 else p.Product(parts)
+        total = self._of_all(operator.mul, numbers)
+        if total is None or (others and len(numbers) < 2):
+            return p.Product(parts)
+        return p.Product((total, *others)) if others else total
 
     def _with_first_numbers(
         self, kind: type[Any], children: tuple[Expr, ...], combine: Callable[[Any, Any], Any]
@@ -186,9 +229,6 @@ class _ConstantFolder(IdentityMapper):
     def _divided(self, expr: Any, compute: Callable[[Any, Any], Any]) -> Expr:
         top, bottom = self.rec(expr.numerator), self.rec(expr.denominator)
         number = self._computed(compute, top, bottom)
-        if isinstance(number, float) and isinstance(top, int) and isinstance(bottom, int):
-            # beside integers, 1/2 is a float64, and 0.5 a float32
-            number = number if self.is_free else None
         return type(expr)(top, bottom) if number is None else number
 
     def map_power(self, expr: p.Power) -> Expr:
@@ -205,15 +245,38 @@ class _ConstantFolder(IdentityMapper):
             return None
         try:
             result = compute(first, second)
+            if not _is_same_type(literal_type(result), _type_of(compute, first, second)):
+                return None
             if self.is_free or self.precision is None:
                 return result
             exact = compute(Fraction(first), Fraction(second))
             is_same = all(_has_bits(number, self.precision) for number in (first, second)) and (
                 exact == Fraction(result) or (self.precision == 53 and compute is not operator.pow)
             )
-        except (ArithmeticError, TypeError, ValueError):  # too large, complex, or infinite
-            return None
+        except (ArithmeticError, TypeError, ValueError, TypeInferenceFailure):
+            return None  # too large, complex, or infinite
         return result if is_same else None
+
+
+def _type_of(compute: Callable[[Any, Any], Any], first: Any, second: Any) -> Operand:
+    """Return the type of an operation on two numbers: beside integers, 1/2 is a float64."""
+    if type(first) is type(second) is int:
+        return Literal("f", FLOAT64) if compute is operator.truediv else Literal("i", INT32)
+    return arithmetic(literal_type(first), literal_type(second))
+
+
+def _wraps(dtype: Operand | None) -> bool:
+    """Tell whether a type is one of integers that wrap: unsigned ones, and narrow ones."""
+    if not isinstance(dtype, NumpyType):
+        return False
+    return dtype.kind == "u" or (dtype.kind == "i" and dtype.itemsize < _WIDTH_OF_INT)
+
+
+def _is_same_type(one: Operand, other: Operand) -> bool:
+    """Tell whether two types are the same, and adapt in the same way; values do not matter."""
+    if isinstance(one, Literal) and isinstance(other, Literal):
+        return one.kind == other.kind and (one.kind == "i" or one.alone == other.alone)
+    return one == other
 
 
 def _terms(expr: Expr) -> tuple[Expr, ...]:

@@ -22,7 +22,9 @@ from tests.transforms.helpers import assert_same_results, instructions
         ("a[i] + 1 - 1", "a[i]"),
         ("7 // 2 + 7 % 4", "6"),
         ("(-7) // 2", "-4"),
-        ("4/2*a[i]", "2.0*a[i]"),
+        ("4/2*a[i]", "(4 / 2)*a[i]"),  # a float64 beside integers
+        ("0.1*5*a[i] + 3.0/7.0", "0.1*5*a[i] + 3.0 / 7.0"),
+        ("a[i]*0.3*2", "0.6*a[i]"),
         ("a[i + 2*3]", "a[i + 6]"),
         ("2**10*a[i]", "1024*a[i]"),
         ("sqrt(2*2)", "sqrt(4)"),
@@ -106,13 +108,28 @@ def test_every_bit_of_real_results_stays(dtype: Any, prepare: Any) -> None:
     assert (np.signbit(out) == np.signbit(again)).all()
 
 
-@pytest.mark.parametrize("text", ["a[i]*(1/2)", "4/2 + a[i]", "(1/2)*i", "a[i]*0.5", "7//2*0.5"])
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32])
-def test_the_type_of_results_stays(text: str, dtype: Any) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a[i]*(1/2)", "4/2 + a[i]", "(1/2)*i", "a[i]*0.5", "7//2*0.5", "0.1*5*i", "i*0.1*5"),
+        *("3.0/7.0*i", "0.3//0.1 + i", "0 + (a[i] > 0)", "(a[i] > 0) + 1 - 1", "a[i] + 300 - 300"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("fast_math", [False, True])
+def test_the_type_of_results_stays(text: str, dtype: Any, fast_math: bool) -> None:
     knl = lp.make_kernel("{ [i]: 0<=i<4 }", f"out[i] = {text}", [lp.GlobalArg("a", dtype), ...])
-    found = [lp.infer_unknown_types(k) for k in (knl, lp.fold_constants(knl))]
+    found = [lp.infer_unknown_types(k) for k in (knl, lp.fold_constants(knl, fast_math))]
     one, other = (k.default_entrypoint.arg_dict["out"].dtype for k in found)
     assert one == other
+
+
+@pytest.mark.parametrize("text", ["3 - u[i] + x[i] + 4", "x[i] + (u[i] + 5) + 2", "2*u[i]*x[i]*3"])
+def test_integers_wrap_where_they_did(text: str) -> None:
+    data = [lp.GlobalArg("u", np.uint8, shape=2), lp.GlobalArg("x", np.int64, shape=2), ...]
+    knl = lp.make_kernel("{ [i]: 0<=i<2 }", f"out[i] = {text}", data)
+    u, x = np.array([254, 7], np.uint8), np.array([-1, 300])
+    assert_same_results(knl, lp.fold_constants(knl, fast_math=True), {"u": u, "x": x})
 
 
 def test_zero_is_subtracted_as_in_numpy() -> None:
