@@ -176,8 +176,8 @@ def get_dependencies(expr: Expr) -> frozenset[str]:
 def resolve_reductions(expr: Expr, inames: Iterable[str]) -> Expr:
     """Turn calls such as ``max(i, a[i])`` into reductions if *i* is one of *inames*.
 
-    A call is a reduction if nothing outside it depends on *i*; otherwise, ``max`` and
-    ``min`` are functions of two values.
+    A call is a reduction if nothing outside it depends on *i*, and no reduction around it runs
+    over *i*; otherwise, ``max`` and ``min`` are functions of two values.
     """
     candidates = frozenset(inames)
     if not candidates:
@@ -204,9 +204,9 @@ class _ReductionResolver(IdentityMapper):
         )
         if operation is not None and len(operands) == operation.arg_count + 1:
             names = self._names(operands[0])
-            parts = tuple(self.rec(part) for part in operands[1:])
             if names:
                 self.found = True
+                parts = tuple(map(_ReductionResolver(self.inames - set(names)), operands[1:]))
                 return Reduction(operation, names, parts if len(parts) > 1 else parts[0])
         return p.Call(expr.function, tuple(self.rec(part) for part in operands))
 

@@ -16,7 +16,7 @@ from kgen.ir.construction.declare import (
     read_kernel_data,
 )
 from kgen.ir.construction.dependencies import in_sequence, make_ids, resolve_dependencies
-from kgen.ir.construction.nesting import find_within_inames
+from kgen.ir.construction.nesting import check_loops_of_rules, find_within_inames
 from kgen.ir.construction.slices import check_slices, passes_slices, realize_slices
 from kgen.ir.construction.subexpressions import realize_subexpressions
 from kgen.ir.data import Declaration, Iname, SubstitutionRule, TemporaryVariable
@@ -117,6 +117,7 @@ def make_loop_kernel(
             args=complete_arguments(shell, declared, mentions, order=order, offset=offset),
         )
         check_uses(kernel, mentions)
+        check_loops_of_rules(kernel)
         _check_slabs(kernel)
         return realize_subexpressions(resolve_dependencies(kernel))
 

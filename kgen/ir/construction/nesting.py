@@ -6,16 +6,20 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pymbolic.primitives as p
+
 from kgen.errors import KernelError, near_names
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import where
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.expr import Expr, Reduction, WalkMapper, to_text, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.mentions import Mentions, mentions_of
 
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
 
-__all__ = ["find_within_inames"]
+__all__ = ["check_loops_of_rules", "find_within_inames"]
 
 
 def find_within_inames(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> list[frozenset[str]]:
@@ -133,3 +137,73 @@ def _check_bound(
                     because=f"its loops are {', '.join(sorted(within))}",
                     hint="use another loop variable for one of them, declared in the domain",
                 )
+
+
+# -- reductions in rules ------------------------------------------------------------------
+
+
+def check_loops_of_rules(kernel: LoopKernel) -> None:
+    """Reject uses of rules inside a reduction over a loop over which the rule reduces, too.
+
+    The arguments of such a use must not depend on the loop. ``max(j, y)`` in the rule, which may be
+    meant as a function of the ``j`` around, is always rejected.
+    """
+    if not kernel.substitutions:
+        return
+    for insn in kernel.instructions:
+        check = _LoopsOfRules(kernel.substitutions, where(insn))
+        for expr in insn.expressions():
+            check(expr, frozenset())
+    for rule in kernel.substitutions.values():
+        _LoopsOfRules(kernel.substitutions, str(rule))(rule.expression, frozenset())
+
+
+class _LoopsOfRules(WalkMapper):
+    """Visits expressions with the loop variables of the reductions around."""
+
+    def __init__(self, rules: Mapping[str, SubstitutionRule], where: str) -> None:
+        super().__init__()
+        self.rules, self.where = rules, where
+
+    def map_reduction(self, expr: Reduction, around: frozenset[str]) -> None:
+        for part in expr.exprs:
+            self.rec(part, around.union(expr.inames))
+
+    def map_variable(self, expr: p.Variable, around: frozenset[str]) -> None:
+        if around and expr.name in self.rules:
+            self._check(expr.name, (), around)
+
+    def map_call(self, expr: p.Call, around: frozenset[str]) -> None:
+        if around and isinstance(expr.function, p.Variable) and expr.function.name in self.rules:
+            self._check(expr.function.name, expr.parameters, around)
+        for part in expr.parameters:
+            self.rec(part, around)
+
+    def _check(self, name: str, operands: tuple[Expr, ...], around: frozenset[str]) -> None:
+        given = variable_names(*operands)
+        for reduction in self._reductions(name, ()):
+            is_function = reduction.operation.name in ("min", "max")
+            for iname in sorted(around.intersection(reduction.inames)):
+                if iname in given or is_function:
+                    raise self._failure(name, reduction, iname)
+
+    def _failure(self, name: str, reduction: Reduction, iname: str) -> KernelError:
+        return KernelError(
+            f"rule '{name}' reduces over '{iname}' and is used inside a reduction over '{iname}'",
+            where=self.where,
+            because=f"the rule has {to_text(reduction)}",
+            hint="use another loop variable in the rule, declared in the domain; or make "
+            f"'{iname}' an argument of the rule, if it is that of the reduction around",
+        )
+
+    def _reductions(self, name: str, stack: tuple[str, ...]) -> list[Reduction]:
+        """Return the reductions in a rule and in those that it uses."""
+        found: list[Reduction] = []
+        for node in walk(self.rules[name].expression):
+            if isinstance(node, Reduction):
+                found.append(node)
+            used = node.function if isinstance(node, p.Call) else node
+            other = used.name if isinstance(used, p.Variable) else name
+            if other in self.rules and other not in (name, *stack):
+                found += self._reductions(other, (*stack, name))
+        return found

@@ -268,6 +268,8 @@ def resolved(text: str, *inames: str) -> str:
         ("max(k, 3)", "reduce(max, [k], 3)"),
         ("max(k, a[k]) + k", "max(k, a[k]) + k"),
         ("sum(k, max(k, a[k]))", "reduce(sum, [k], max(k, a[k]))"),
+        ("max(k, a[k]*min(k, 3))", "reduce(max, [k], a[k]*min(k, 3))"),
+        ("max(j, max(k, a[max(j, k)]))", "reduce(max, [j], reduce(max, [k], a[max(j, k)]))"),
     ],
 )
 def test_max_is_a_reduction_over_a_loop_variable_of_its_own(text: str, meaning: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pymbolic import evaluate, parse
 
 import kgen as lp
+from kgen.errors import KgenError
 from tests.transforms.helpers import instructions, kernel_of
 
 
@@ -167,6 +168,18 @@ def test_random_rules_with_colliding_names_mean_the_same(seed: int) -> None:
         (done,) = kernel_of(lp.expand_subst(lp.expand_subst(knl, within))).instructions
         assert isinstance(done, lp.Assignment)
         assert evaluate(done.expression, loops) == want
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["f(y) := max(j, y)\nout = sum(j, b[j]*f(2))", "f(y) := sum(j, y)\nout = sum(j, f(b[j]))"],
+)
+def test_rules_do_not_reduce_over_the_loop_of_a_reduction_around(text: str) -> None:
+    domain = "{[j]: 0 <= j < 4}"
+    with pytest.raises(KgenError, match="rule 'f' reduces over 'j' and is used inside a reduction"):
+        lp.make_kernel(domain, text)
+    knl = lp.make_kernel(domain, ["f(j, y) := max(j, y)", "out = sum(j, f(j, b[j]))"])
+    assert instructions(lp.expand_subst(knl)) == [": out = reduce(sum, [j], max(j, b[j]))"]
 
 
 def test_a_list_is_no_operand_of_a_rule() -> None:
