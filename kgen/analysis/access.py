@@ -52,7 +52,7 @@ class Access:
     """One access to an array in an instruction; immutable by convention.
 
     ``index`` is ``None`` if elements are not subscripted by axis: in C code, or by a *linear* index
-    in memory, ``a[[k]]``.
+    in memory, ``a[[k]]``. ``fields`` are ``("v", "x")`` in ``a[i].v.x``, a part of an element.
 
     >>> print(Access("insn", "a", (p.Variable("i"), 0), is_write=False, place=Place(("i",))))
     a[i, 0]
@@ -65,8 +65,12 @@ class Access:
     place: Place
     tags: frozenset[Tag] = frozenset()  # of the variable in this access: a$tag[i]
     linear: Expr = None
+    fields: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return ".".join((self._element(), *self.fields))
+
+    def _element(self) -> str:
         if self.linear is not None:
             return f"{self.array}[[{to_text(self.linear)}]]"
         if self.index is None:
@@ -123,6 +127,10 @@ def collect_accesses_to(kernel: LoopKernel, array: str) -> tuple[Access, ...]:
     """
     collector = _CollectorOfOne(kernel, array)
     return tuple(access for insn in kernel.instructions for access in collector.accesses_of(insn))
+
+
+#: Expressions that are elements, or parts of elements.
+_PARTS_OF_ARRAYS = (p.Variable, p.Subscript, LinearSubscript, p.Lookup)
 
 
 class PlaceMapper(WalkMapper):
@@ -192,6 +200,7 @@ class _Collector(PlaceMapper):
         self.expander = RuleExpander(kernel.substitutions) if kernel.substitutions else None
         self.inside: tuple[str, ...] = ()  # the rules that are being expanded
         self.kept: tuple[str, ...] = ()  # those that subscripts may use
+        self.fields: tuple[str, ...] = ()  # the part of the element that is being visited
 
     def accesses_of(self, insn: InstructionBase) -> tuple[Access, ...]:
         """Return the accesses of an instruction, cached for kernels that agree on them."""
@@ -231,8 +240,8 @@ class _Collector(PlaceMapper):
     ) -> None:
         if variable.name in self.arrays:
             name, tags = variable.name, tags_of(variable)
-            access = Access(self.insn_id, name, index, self.is_write, place, tags, linear)
-            self.found.append(access)
+            how = self.is_write, place, tags, linear, self.fields
+            self.found.append(Access(self.insn_id, name, index, *how))
 
     def rec(self, expr: Expr, place: Place) -> None:
         """Visit an expression; constants, sums and products take a fast path."""
@@ -244,9 +253,17 @@ class _Collector(PlaceMapper):
             super().rec(expr, place)
 
     def _read(self, expr: Expr, place: Place) -> None:
-        was_write, self.is_write = self.is_write, False
+        before = self.is_write, self.fields
+        self.is_write, self.fields = False, ()
         self.rec(expr, place)
-        self.is_write = was_write
+        self.is_write, self.fields = before
+
+    def map_lookup(self, expr: p.Lookup, place: Place) -> None:
+        around = self.fields
+        is_element = isinstance(expr.aggregate, _PARTS_OF_ARRAYS)
+        self.fields = (expr.name, *around) if is_element else ()
+        self.rec(expr.aggregate, place)
+        self.fields = around
 
     def map_variable(self, expr: p.Variable, place: Place) -> None:
         if not self._looked_into(expr.name, (), place):
@@ -285,9 +302,10 @@ class _Collector(PlaceMapper):
         rule = self.kernel.substitutions.get(name)
         if rule is None or name in self.inside or name in self.kept:
             return False
-        around, self.inside = self.inside, (*self.inside, name)
+        around = self.inside, self.fields
+        self.inside, self.fields = (*self.inside, name), ()
         self.rec(rule.expand(operands), place)
-        self.inside = around
+        self.inside, self.fields = around
         return True
 
 

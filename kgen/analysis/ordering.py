@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from pytools.graph import compute_sccs
 
 from kgen.analysis.access import Access
+from kgen.analysis.fields import are_apart
 from kgen.analysis.footprints import Footprints
 from kgen.analysis.instances import Instances, axis_name, in_same_iteration
 from kgen.analysis.points import describe_pair, example
@@ -184,7 +185,7 @@ def _meeting(
         return None
     for write in writes:
         for access in accesses:
-            found = _meet(instances, write, access)
+            found = None if are_apart(kernel, write, access) else _meet(instances, write, access)
             if found is not None:
                 return found
     return None

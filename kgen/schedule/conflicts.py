@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place, PlaceMapper
+from kgen.analysis.fields import are_apart
 from kgen.analysis.footprints import Footprints, split_constant
 from kgen.analysis.held import is_held
 from kgen.analysis.instances import (
@@ -181,7 +182,12 @@ class Conflicts:
         return union
 
     def may_pass(self, one: Access, other: Access) -> bool:
-        """Tell whether two accesses need no order: declared so, or both are atomic updates."""
+        """Tell whether two accesses need no order.
+
+        It is declared so, both are atomic updates, or they are to different fields of elements.
+        """
+        if are_apart(self.kernel, one, other):
+            return True
         if self._is_exempt(one.insn_id, other.insn_id) or self._is_awaited(one, other):
             return True
         return self._is_atomic_update(one) and self._is_atomic_update(other)
@@ -211,12 +217,13 @@ class Conflicts:
         return found
 
     def view(self, access: Access, loops: tuple[str, ...]) -> tuple[str, int]:
-        """Return the array of an access, and a number for its footprint per iteration of *loops*.
+        """Return what an access is to, and a number for its footprint per iteration of *loops*.
 
         Accesses with equal results have the same conflicts, with regard to shared loops.
         """
         around = Around(loops, None, self._is_local(access.array))
-        return access.array, self._accessed(access, Side.FIRST, around)[1]
+        name = ".".join((access.array, *access.fields))
+        return name, self._accessed(access, Side.FIRST, around)[1]
 
     def never_meet(
         self, one: Access, other: Access, equal: tuple[str, ...], ascending: str | None
@@ -319,7 +326,7 @@ class Conflicts:
         return bool(self.kernel.array_vars[array].address_space == AddressSpace.LOCAL)
 
     def _shape(self, access: Access) -> object:
-        return access.place, access.index, is_factor(self.kernel, access)
+        return access.place, access.index, access.fields, is_factor(self.kernel, access)
 
     def _is_exempt(self, first: str, second: str) -> bool:
         """Tell whether ``no_sync_with`` states that no barrier is needed."""
