@@ -48,6 +48,7 @@ from kgen.ir.sets.dims import (
     without_params,
 )
 from kgen.ir.sets.domain import PwAff
+from kgen.ir.sets.existential import drop_implied_in_pieces
 from kgen.ir.sets.facts import DomainFacts
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.text import parse_assumptions
@@ -735,6 +736,7 @@ class LoopKernel(Digested, Taggable):
             named = part if named is None else named.intersect(part)
         if named is None:
             return parse_assumptions(None)
+        named = drop_implied_in_pieces(named)
         result = from_named(named, [*inames, *sorted(needed - set(inames))])
         return outer_dims(result, len(inames)) if len(needed) > len(inames) else result
 
