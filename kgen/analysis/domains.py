@@ -52,6 +52,8 @@ from kgen.ir.sets.text import reason_of
 __all__ = [
     "AffineRow",
     "Inverse",
+    "copies_beside",
+    "copies_by_home",
     "set_where",
     "copy_dims",
     "difference",
@@ -235,6 +237,21 @@ def copy_dims(domain: BasicSet, copies: Mapping[str, str]) -> tuple[BasicSet, Ba
     pairs = ((name, copies[name]) if name in copies else (name,) for name in dim_names(domain))
     names = [name for pair in pairs for name in pair]
     return in_order(domain, names).intersect(in_order(rename_dims(domain, copies), names)), None
+
+
+def copies_beside(
+    domain: BasicSet, extended: BasicSet, copies: Mapping[str, str], renamed: Mapping[str, str]
+) -> BasicSet:
+    """Add copies of dimensions of *domain* to *extended*, with the same constraints.
+
+    *extended* is *domain*, perhaps with earlier copies. *renamed* are all copies that replace
+    dimensions for the new ones: ``{ [i, j] : i + j < 4 }`` with copies of ``i``, then of ``j``
+    becomes ``{ [i, i', j, j'] : i + j < 4 and i' + j < 4 and i' + j' < 4 }``.
+    """
+    pairs = ((name, copies[name]) if name in copies else (name,) for name in dim_names(extended))
+    names = [name for pair in pairs for name in pair]
+    there = {old: renamed[old] for old in dim_names(domain) if renamed.get(old) in names}
+    return in_order(extended, names).intersect(in_order(rename_dims(domain, there), names))
 
 
 def domain_of_copies(

@@ -8,6 +8,7 @@ import islpy as isl
 
 from kgen.analysis.domains import (
     AffineRow,
+    copies_beside,
     copy_dims,
     difference,
     domain_of_copies,
@@ -64,6 +65,13 @@ def test_copies_bound_by_others_stay_beside_them() -> None:
     joint, own = copy_dims(TRIANGLE, {"i": "z"})
     assert own is None
     assert same(drop_dims(joint, ["i"]), "[n] -> {[z, j]: 0 <= z < n and 0 <= j < z}")
+
+
+def test_copies_of_copies_are_bounded_like_the_dimensions() -> None:
+    once = copies_beside(TRIANGLE, TRIANGLE, {"i": "z"}, {"i": "z"})
+    twice = copies_beside(TRIANGLE, once, {"j": "y"}, {"i": "z", "j": "y"})
+    assert same(drop_dims(twice, ["i", "j"]), "[n] -> {[z, y]: 0 <= z < n and 0 <= y < z}")
+    assert same(drop_dims(twice, ["z", "y"]), "[n] -> {[i, j]: 0 <= i < n and 0 <= j < i}")
 
 
 def test_copies_for_given_values_of_others() -> None:

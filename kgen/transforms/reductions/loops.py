@@ -10,11 +10,17 @@ import pymbolic.primitives as p
 from pytools.tag import Tag
 
 from kgen.analysis.access import Access, collect_accesses
-from kgen.analysis.domains import domains_of_copies, rename_params
+from kgen.analysis.domains import (
+    copies_beside,
+    copies_by_home,
+    coupled_dims,
+    domains_of_copies,
+    rename_params,
+)
 from kgen.errors import TransformError
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import Iname
-from kgen.ir.expr import Reduction, variable_names
+from kgen.ir.expr import Reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, dim_names, rename_dims
@@ -60,6 +66,8 @@ class ReductionLoops:
         self._owner: dict[str, Hashable] = dict.fromkeys(sorted(loops), "an ordinary loop")
         self._copied: dict[Hashable, dict[str, str]] = {}
         self._domains: list[BasicSet] = []
+        #: the domains of the kernel to which copies were added, by their numbers
+        self._extended: dict[int, BasicSet] = {}
         self._priority: list[tuple[str, ...]] = []
         self._ranges: dict[str, Iname] = {}
         self._lanes: dict[tuple[AxisTag, int], str] = {}
@@ -85,6 +93,7 @@ class ReductionLoops:
         self._reject_bounds_from_inside(reduction, place, insn_id)
         shared = self.loops_shared(reduction, insn_id)
         self._reject_other_iterations(shared, insn_id)
+        self._reject_copied_bounds(shared, place, reduction, insn_id)
         place = place.inside(tuple(shared), {})
         inames = tuple(name for name in inames if name not in shared)
         key = (sharers, frozenset(inames), shared)
@@ -95,18 +104,23 @@ class ReductionLoops:
             self._owner.update(dict.fromkeys(inames, key))
             return {}
         copies = self._copied[key] = self._new_copies(inames)
-        self._copy_domains(copies, place)
+        self._copy_domains(copies, place, self._loops_shared_inside(reduction, insn_id))
         return copies
 
-    def loops_kept(self, reduction: Reduction, place: Place) -> dict[str, str]:
+    def loops_kept(self, reduction: Reduction, place: Place, insn_id: str) -> dict[str, str]:
         """Return the copies that a reduction uses which stays inside one that is replaced.
 
-        It keeps its inames unless their bounds may involve a loop that was replaced by a copy.
+        It keeps its inames unless their bounds may involve a loop that was replaced by a copy, or
+        the loop stores what the reduction reads.
         """
-        if not self._depends_on_copies(reduction.inames, place):
+        shared = self.loops_shared(reduction, insn_id)
+        self._reject_copied_bounds(shared, place, reduction, insn_id)
+        place = place.inside(tuple(shared), {})
+        inames = tuple(name for name in reduction.inames if name not in shared)
+        if not self._depends_on_copies(inames, place):
             return {}
-        copies = self._new_copies(reduction.inames)
-        self._copy_domains(copies, place)
+        copies = self._new_copies(inames)
+        self._copy_domains(copies, place, self._loops_shared_inside(reduction, insn_id))
         return copies
 
     def add(self, inames: tuple[str, ...], domain: BasicSet) -> dict[str, str]:
@@ -182,6 +196,11 @@ class ReductionLoops:
         names = frozenset(variable_names(*reduction.exprs))
         return loops_filling(self.kernel, insn, frozenset(reduction.inames), names)
 
+    def _loops_shared_inside(self, reduction: Reduction, insn_id: str) -> frozenset[str]:
+        """Return the loops that reductions inside another one share; see :meth:`loops_shared`."""
+        inner = (node for node in walk(*reduction.exprs) if isinstance(node, Reduction))
+        return frozenset[str]().union(*(self.loops_shared(node, insn_id) for node in inner))
+
     def _reject_other_iterations(self, shared: frozenset[str], insn_id: str) -> None:
         """Reject a shared loop in which the reduction would read what later iterations write."""
         kernel = self.kernel
@@ -227,10 +246,45 @@ class ReductionLoops:
         involved = {name for home in homes for name in dim_names(kernel.domains[home])}
         return not involved.isdisjoint(place.renamed)
 
-    def _copy_domains(self, copies: Mapping[str, str], place: Place) -> None:
+    def _reject_copied_bounds(
+        self, shared: frozenset[str], place: Place, reduction: Reduction, insn_id: str
+    ) -> None:
+        """Reject a shared loop that is bounded by a loop of which *reduction* is in a copy."""
+        bounding = self.kernel.with_outer_inames(shared) - shared
+        for name in self.kernel.in_order(bounding.intersection(place.renamed)):
+            raise TransformError(
+                f"the reduction '{reduction}' is in a copy of the loop '{name}', and shares the "
+                f"loop '{min(shared)}', whose bounds depend on '{name}' itself",
+                where=f"instruction '{insn_id}'",
+                because=f"each iteration of '{min(shared)}' stores what the reduction reads in it",
+                hint=f"subscript what is stored by '{min(shared)}', too",
+            )
+
+    def _copy_domains(
+        self, copies: Mapping[str, str], place: Place, shared: frozenset[str]
+    ) -> None:
+        """Add the domains of copies, inside of which reductions use loops of *shared*.
+
+        A constraint between a copy and such a loop is kept by a copy in the same domain.
+        """
         outer = {**place.renamed, **copies}
-        for domain in domains_of_copies(self.kernel, copies, place.inames):
+        beside = self._coupled(copies, shared)
+        for home, own in copies_by_home(self.kernel, beside).items():
+            domain = self.kernel.domains[home]
+            extended = self._extended.get(home, domain)
+            self._extended[home] = copies_beside(domain, extended, own, outer)
+        apart = {old: new for old, new in copies.items() if old not in beside}
+        for domain in domains_of_copies(self.kernel, apart, place.inames):
             self._domains.append(rename_params(domain, outer))
+
+    def _coupled(self, copies: Mapping[str, str], shared: frozenset[str]) -> dict[str, str]:
+        """Return the *copies* of loops that constraints connect to loops of *shared*."""
+        if not shared:
+            return {}
+        homes = {self.kernel.home_domain[name] for name in shared}
+        groups = [group for home in homes for group in coupled_dims(self.kernel.domains[home])]
+        tied = {name for group in groups if not shared.isdisjoint(group) for name in group}
+        return {old: new for old, new in copies.items() if old in tied}
 
     def changes(self) -> dict[str, Any]:
         """Return the fields of the kernel that the copies change."""
@@ -249,7 +303,10 @@ class ReductionLoops:
                 if old in names:
                     priority[tuple(new if name == old else name for name in names)] = None
         return {
-            "domains": (*kernel.domains, *self._domains),
+            "domains": (
+                *(self._extended.get(k, domain) for k, domain in enumerate(kernel.domains)),
+                *self._domains,
+            ),
             "inames": {**inames, **self._plain(inames)},
             "iname_slab_increments": slabs,
             "loop_priority": tuple(priority),

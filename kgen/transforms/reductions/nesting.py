@@ -147,8 +147,9 @@ class _UniqueMaker(IdentityMapper):
 
     def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
         place, insn_id = args
-        copies: dict[str, str] = {}
-        if not self.names.isdisjoint(expr.inames):
+        if self.names.isdisjoint(expr.inames):
+            copies = self.loops.loops_kept(expr, place, insn_id)
+        else:
             self.count += 1
             sharers = "simul_reduce" if expr.allow_simultaneous else self.count
             copies = self.loops.loops_for(expr, place, sharers, insn_id)

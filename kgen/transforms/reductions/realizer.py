@@ -133,7 +133,7 @@ class Realizer:
     ) -> tuple[tuple[Expr, ...], Site]:
         """Replace the reductions in the operands of another one."""
         if not self.nested:
-            kept = _Kept(self.builder.loops, site.place)
+            kept = _Kept(self.builder.loops, site.place, str(site.insn.id))
             return tuple(map(kept.rec, operands)), site
         site, operands = self._only_where_it_counts(reduction, operands, site)
         inner = _Operands(self, site)
@@ -161,15 +161,16 @@ class Realizer:
 class _Kept(IdentityMapper):
     """Gives loops to the reductions that stay inside one that is replaced."""
 
-    def __init__(self, loops: ReductionLoops, place: Place) -> None:
+    def __init__(self, loops: ReductionLoops, place: Place, insn_id: str) -> None:
         super().__init__()
         self.loops = loops
         self.place = place
+        self.insn_id = insn_id
 
     def map_reduction(self, expr: Reduction) -> Expr:
-        copies = self.loops.loops_kept(expr, self.place)
+        copies = self.loops.loops_kept(expr, self.place, self.insn_id)
         rename = LoopRenamer({old: p.Variable(new) for old, new in copies.items()})
-        inner = _Kept(self.loops, self.place.inside(expr.inames, copies))
+        inner = _Kept(self.loops, self.place.inside(expr.inames, copies), self.insn_id)
         inames = tuple(copies.get(name, name) for name in expr.inames)
         return expr.over(inames, tuple(inner.rec(rename(part)) for part in expr.exprs))
 
