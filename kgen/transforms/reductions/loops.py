@@ -19,16 +19,18 @@ from kgen.analysis.domains import (
 )
 from kgen.errors import TransformError
 from kgen.ir.assignee import assignee_name, index_of
-from kgen.ir.data import Iname
-from kgen.ir.expr import Reduction, variable_names, walk
+from kgen.ir.data import Iname, SubstitutionRule
+from kgen.ir.expr import Reduction, contains_reduction, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, dim_names, rename_dims
 from kgen.ir.sets.text import parse_domain
 from kgen.ir.tags import AxisTag, GroupInameTag, HardwareConcurrentTag, LocalInameTagBase
 from kgen.ir.types import NumpyType
+from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.select import new_names, require_inames
 from kgen.transforms.storage.filling import is_cyclic, loops_filling
+from kgen.transforms.uses import called_rules
 
 __all__ = ["Place", "ReductionLoops"]
 
@@ -75,6 +77,19 @@ class ReductionLoops:
         self.copies: dict[str, str] = {}
         #: the types of the new loop variables
         self.types: dict[str, NumpyType] = {}
+
+    def expanded(self, reduction: Reduction) -> Reduction:
+        """Expand the rules in a reduction if they depend on loops, which copies may replace."""
+        rules = self.kernel.substitutions
+        if not any(self._has_loops(rules[name]) for name in called_rules(rules, reduction.exprs)):
+            return reduction
+        operands = (expand_expression(self.kernel, operand) for operand in reduction.exprs)
+        return reduction.over(reduction.inames, tuple(operands))
+
+    def _has_loops(self, rule: SubstitutionRule) -> bool:
+        """Tell whether a rule uses loop variables, temporaries that loops fill, or reductions."""
+        names = (*self.kernel.inames, *self.kernel.temporary_variables)
+        return not rule.free_names.isdisjoint(names) or contains_reduction(rule.expression)
 
     def loops_for(
         self, reduction: Reduction, place: Place, sharers: Hashable, insn_id: str

@@ -104,7 +104,8 @@ def make_reduction_inames_unique(
     """Give each reduction its own loops: copies of those that are used elsewhere.
 
     Realizing reductions does this where necessary; call this function first to tag or split the
-    loops separately. ``simul_reduce`` reductions keep sharing theirs.
+    loops separately. ``simul_reduce`` reductions keep sharing theirs. Rules that depend on loops
+    are expanded in reductions.
 
     :arg inames: only for reductions over one of them
 
@@ -147,6 +148,7 @@ class _UniqueMaker(IdentityMapper):
 
     def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
         place, insn_id = args
+        expr = self.loops.expanded(expr)
         if self.names.isdisjoint(expr.inames):
             copies = self.loops.loops_kept(expr, place, insn_id)
         else:

@@ -36,6 +36,7 @@ def realize_reduction(
 
     Reductions get their own loops: copies of their inames if these are used elsewhere. Reductions
     of one instruction over the same inames share a loop, and so do ``simul_reduce`` reductions.
+    Rules that depend on loops are expanded in reductions.
 
     :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
     :arg unknown_types_ok: leave instructions whose operands have unknown types to

@@ -81,6 +81,7 @@ class Realizer:
     def accumulate(self, reduction: Reduction, site: Site) -> Accumulated:
         """Append the instructions that compute *reduction*, as its loops require."""
         builder = self.builder
+        reduction = builder.loops.expanded(reduction)
         if not reduction.inames:
             operands, site = self._realize_operands(reduction, reduction.exprs, site)
             return Accumulated(operands, tuple(sorted(site.depends_on)))

@@ -105,14 +105,15 @@ def test_a_loop_that_stores_cannot_be_bounded_by_a_copied_one() -> None:
         make_reduction_inames_unique(knl)
 
 
+@pytest.mark.parametrize("text", ["c[i] = sum(j, sum(k, a[i, j, k]))", "c[i] = sum(j, f(i))"])
 @pytest.mark.parametrize(
     "change", [lp.realize_reduction, lambda knl: make_reduction_inames_unique(knl, "j")]
 )
-def test_inner_loops_follow_a_copy(change: Any) -> None:
-    text = "c[i] = sum(j, sum(k, a[i, j, k]))"
+def test_inner_loops_follow_a_copy_also_in_rules(change: Any, text: str) -> None:
+    rule = "f(x) := sum(k, a[x, j, k])"
     data = [lp.GlobalArg("a", "float64", shape=(4, 4, 4)), lp.GlobalArg("b", "float64", shape=(4,))]
     domain = "{[i, j, k]: 0 <= i, j < 4 and 0 <= k <= j}"
-    knl = lp.make_kernel(domain, ["d = sum(j, b[j])", text], [*data, ...])
+    knl = lp.make_kernel(domain, [rule, "d = sum(j, b[j])", text], [*data, ...])
     report = lp.verify(change(knl))
     assert not (report.violated)
     assert not (report.unknown)
