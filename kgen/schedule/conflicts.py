@@ -200,7 +200,19 @@ class Conflicts:
         _, second = self._accessed(other, Side.SECOND, around)
         return first, second, one.array == other.array, ascending
 
-    def is_accepted(self, found: Conflict) -> bool:
+    def is_race_of_one(self, found: Conflict) -> bool:
+        """Tell whether an instruction may conflict with itself, at data-dependent elements.
+
+        It may then do so in one iteration as well, for which there is a warning. The same applies
+        if the user has stated that its work-items may write one element.
+        """
+        if self._is_accepted(found):
+            return True
+        both = (found.first, found.second)
+        unknown = any(self.footprints.relation(access) is None for access in both)
+        return found.first.insn_id == found.second.insn_id and unknown
+
+    def _is_accepted(self, found: Conflict) -> bool:
         """Tell whether the conflict is a race of one instruction between groups, and silenced."""
         insn_id = found.first.insn_id
         if found.reach is not Reach.DEVICE or found.second.insn_id != insn_id:

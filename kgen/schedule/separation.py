@@ -161,7 +161,7 @@ def _of_pair(
     for loops, carried in cases:
         equal, ascending = _agreed((loops, carried))
         found = conflicts.between(one, other, equal, ascending)
-        if found is None or conflicts.is_accepted(found):
+        if found is None or conflicts.is_race_of_one(found):
             continue
         is_kept = order.separates(one.insn_id, other.insn_id, memory, loops, carried)
         if not is_kept and ascending is not None and order.has_barrier(memory, loops):

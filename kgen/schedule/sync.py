@@ -167,7 +167,7 @@ class _Inserter:
                 found = self.conflicts.between(one.access, other.access, equal, ascending)
                 if found is None and none_conflict():
                     break
-                if found is None or self._is_race_of_one(found):
+                if found is None or self.conflicts.is_race_of_one(found):
                     self._note_apart(one, other, equal, ascending, apart)
                     continue
                 if found.reach is Reach.DEVICE:
@@ -206,18 +206,6 @@ class _Inserter:
         accesses = [visit.access for visit in visits]
         is_one = all(access.array == accesses[0].array for access in accesses)
         return is_one and self.conflicts.none_conflict(accesses, equal, ascending)
-
-    def _is_race_of_one(self, found: Conflict) -> bool:
-        """Tell whether an instruction may conflict with itself, at data-dependent elements.
-
-        It may then do so in one iteration as well, for which there is a warning. The same applies
-        if the user has stated that its work-items may write one element.
-        """
-        if self.conflicts.is_accepted(found):
-            return True
-        both = (found.first, found.second)
-        unknown = any(self.conflicts.footprints.relation(access) is None for access in both)
-        return found.first.insn_id == found.second.insn_id and unknown
 
     def _span(self, conflict: Conflict, i: int, j: int, count: int, loop: str | None) -> Span:
         first, second = conflict.first, conflict.second

@@ -249,6 +249,12 @@ def test_the_code_tree_does_it_in_reverse() -> None:
     assert memory["out"] == dict(np.ndenumerate(expected))
 
 
+def test_verify_accepts_rows_of_a_single_group() -> None:
+    unit = rows("out[row] = out[row] + values[k] {id=add}", target=lp.CudaTarget())
+    unit = lp.balance(unit, "row, k", items=3, group_size=8, entries="entries")
+    lp.verify(lp.fix_parameters(unit, n=4, entries=12)).raise_if_violated()
+
+
 def test_verify_proves_what_no_data_decide() -> None:
     knl = lp.balance(rows(target=lp.CudaTarget()), "row, k", items=3, group_size=32)
     status = {finding.check: finding.status.value for finding in lp.verify(knl).findings}
