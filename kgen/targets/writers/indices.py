@@ -33,6 +33,7 @@ from kgen.ir.expr import (
     TypeCast,
     is_constant,
     variable_names,
+    walk,
 )
 from kgen.ir.types import INT32, INT64, NumpyType
 from kgen.targets.base import CFamilyLanguage
@@ -201,8 +202,24 @@ class IntegerWriter:
         with 32-bit subscripts such as ``2 - 2*i`` for others than those with constant subscripts,
         on GPUs older than Blackwell; see ``docs/nvcc.md``.
         """
-        is_mistaken = is_updated and self.target.mistakes_reversed and is_reversed(index)
+        is_mistaken = is_updated and self.target.mistakes_reversed and self._is_mistaken(index)
         return self.text(index, wide=is_mistaken or self._is_wide(index, fits))
+
+    def _is_mistaken(self, index: Expr) -> bool:
+        """Tell whether the compiler may reduce a subscript to a multiple and a constant.
+
+        It may do so when it unrolls loops, but not if an index of the launch, or a size, is added.
+        """
+        if not is_reversed(index):
+            return False
+        terms = signed_terms(index.children if isinstance(index, p.Sum) else (index,))
+        added = walk(*(term for is_negative, term in terms if not is_negative))
+        sizes = self.ranges.kernel.all_params()
+        return not any(
+            isinstance(node, GroupHardwareAxisIndex | LocalHardwareAxisIndex)
+            or (isinstance(node, p.Variable) and node.name in sizes)
+            for node in added
+        )
 
     def _is_wide(self, index: Expr, fits: bool) -> bool:
         """Tell whether a subscript or an intermediate result may exceed 32 bits.

@@ -55,14 +55,15 @@ def test_devices_read_what_is_written(first: int, device: Backend) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    ("index", "is_wide"), [("6 - 2*i", True), ("3 - i", False), ("2*i", False)]
+    ("index", "is_wide"), [("6 - 2*i", True), ("n - 2*i", False), ("3 - i", False), ("2*i", False)]
 )
 def test_multiples_have_64_bits_if_they_are_negative(
     index: str, is_wide: bool, target: lp.TargetBase
 ) -> None:
     text = f"a[{index}] = i\nout[i] = a[{index}] {{dep=insn}}"
-    unit = lp.make_kernel("{ [i]: 0 <= i < 4 }", text, target=target)
-    unit = lp.add_dtypes(unit, {"a": "float32", "out": "float32"})
+    data = [lp.GlobalArg("a, out", "float32", shape=lp.auto), ...]
+    domain = "{ [i]: 0 <= i < 4 and 0 <= 2*i <= n }"
+    unit = lp.make_kernel(domain, text, data, target=target, assumptions="6 <= n < 1000")
     assert ("long" in lp.generate_code_v2(unit).device_code()) == is_wide
 
 
