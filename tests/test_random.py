@@ -79,7 +79,7 @@ from tests.random.steps import (
     window_programs,
 )
 
-COUNT = int(os.environ.get("KGEN_RANDOM_KERNELS", "60"))
+COUNT = int(os.environ.get("KGEN_RANDOM_KERNELS", "40"))
 SEED = int(os.environ.get("KGEN_RANDOM_SEED", "1"))
 _BATCH = 200
 
@@ -248,11 +248,11 @@ def test_what_is_fetched_ahead_is_there(record_property: Any) -> None:
 
 
 def test_copies_are_complete_when_they_are_read(record_property: Any) -> None:
-    judge(draw(copy_programs, COUNT // 25), "copies", check_work_items, record_property)
+    judge(draw(copy_programs, COUNT // 20), "copies", check_work_items, record_property)
 
 
 def test_warps_multiply_matrices(record_property: Any) -> None:
-    judge(draw(tensor_programs, COUNT // 30), "tensors", check_work_items, record_property)
+    judge(draw(tensor_programs, COUNT // 20), "tensors", check_work_items, record_property)
 
 
 def test_what_windows_keep_is_what_is_read(record_property: Any) -> None:
@@ -339,7 +339,7 @@ def test_threads_run_work_items(
 def test_code_for_cuda_computes_what_kernels_mean(
     kind: Callable[[Draw], Program], record_property: Any
 ) -> None:
-    judge(draw(kind, COUNT // 60), "CUDA on the host", check_emulated, record_property)
+    judge(draw(kind, COUNT // 40), "CUDA on the host", check_emulated, record_property)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_powers_of_integers_on_a_device(dtype: Any, device: Any) -> None:
     np.testing.assert_array_equal(found["out"], expected(data["a"], data["b"]))
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", [np.int16, np.int64, np.uint32])
 def test_powers_of_integers_in_code_for_cuda(dtype: Any, tmp_path: Path) -> None:
     data = operands(dtype)
     HostCuda(powers(dtype, lp.CudaTarget()), tmp_path)({**data, "n": len(data["a"])})
