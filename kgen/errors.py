@@ -171,6 +171,28 @@ def naming_kernel(kernel: str) -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def writing(file: object) -> Iterator[None]:
+    """Turn failures to write *file* into an error that names it.
+
+    >>> with writing("no/folder/a.html"):
+    ...     open("no/folder/a.html", "w")
+    Traceback (most recent call last):
+    ...
+    kgen.errors.KgenError: 'no/folder/a.html' cannot be written: No such file or directory
+      hint: pass the path of a file in a folder that exists
+    """
+    try:
+        yield
+    except OSError as error:
+        raise KgenError(
+            f"'{file}' cannot be written: {error.strerror or error}",
+            hint="pass the path of a file in a folder that exists",
+        ) from error
+    except ValueError as error:  # matplotlib has no format of that name
+        raise KgenError(f"'{file}' cannot be written: {error}") from error
+
+
 class KgenSyntaxError(KgenError):
     """A text (domain, instruction, match expression) that does not parse.
 

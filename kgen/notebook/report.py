@@ -17,7 +17,7 @@ from constantdict import constantdict
 from kgen.draw.graphs import schedule
 from kgen.draw.picture import Picture
 from kgen.draw.roofs import Roof
-from kgen.errors import KgenError
+from kgen.errors import KgenError, writing
 from kgen.host.program import HostProgram
 from kgen.html import page, table
 from kgen.ir.checked import checked
@@ -76,7 +76,8 @@ class KernelReport:
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write the page to a file."""
-        Path(file).write_text(self.html, encoding="utf-8")
+        with writing(file):
+            Path(file).write_text(self.html, encoding="utf-8")
 
 
 @checked

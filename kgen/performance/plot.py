@@ -8,6 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from kgen.errors import writing
 from kgen.performance.device import Device
 from kgen.performance.model import Roofline
 
@@ -24,7 +25,9 @@ def plot(found: Roofline | Iterable[Roofline], file: str | Path) -> None:
     The format of the file follows from its name: ``roofline.png``, ``roofline.svg``... All kernels
     are on the device of the first one.
     """
-    figure_of([found] if isinstance(found, Roofline) else list(found)).savefig(file)
+    figure = figure_of([found] if isinstance(found, Roofline) else list(found))
+    with writing(file):
+        figure.savefig(file)
 
 
 def figure_of(rooflines: Sequence[Roofline]) -> Figure:

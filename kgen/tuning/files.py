@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kgen.errors import KgenError, near_names
+from kgen.errors import KgenError, near_names, writing
 from kgen.tuning.cachefile import cachefile_text, is_cachefile, parse_cachefile
 from kgen.tuning.recording import Recording
 from kgen.tuning.t4 import is_t4, parse_t4, t4_text
@@ -52,12 +52,15 @@ def write_recording(recording: Recording, path: str | Path, form: str = "cache")
     """Write a file of results, gzipped if its name ends in ``.gz``.
 
     :arg form: ``"cache"``, a cache file of Kernel Tuner, or ``"t4"``
-    :raises KgenError: there is no such form
+    :raises KgenError: there is no such form, or the file cannot be written
     """
     if form not in _TEXTS:
         raise KgenError(f"there is no format '{form}' of results", hint=near_names(form, _TEXTS))
     data = _TEXTS[form](recording).encode()
-    Path(path).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
+    if Path(path).suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    with writing(path):
+        Path(path).write_bytes(data)
 
 
 def _text_of(path: str | Path) -> str:

@@ -10,6 +10,7 @@ from math import ceil
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from kgen.errors import writing
 from kgen.performance.plot import draw_roof
 from kgen.tuning.records import Record
 from kgen.tuning.result import SearchResult, TuneResult
@@ -34,7 +35,8 @@ def plot(result: TuneResult, file: str | os.PathLike[str] | None = None) -> Figu
         grid = part.subplots(ceil(count / _COLUMNS), _COLUMNS, squeeze=False).flat
         _draw(search, list(grid))
     if file is not None:
-        figure.savefig(file)
+        with writing(file):
+            figure.savefig(file)
     return figure
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import KgenError, assigned, near_names
+from kgen.errors import KgenError, assigned, near_names, writing
 from kgen.ir.optional import load
 from kgen.ir.unit import TranslationUnit
 from kgen.performance.device import Device
@@ -292,7 +292,9 @@ class TuneResult:
 
     def report(self, file: str | os.PathLike[str]) -> None:
         """Write all of this as one file of HTML."""
-        Path(file).write_text(load("kgen.tuning.report", "tune").render(self), encoding="utf-8")
+        text = load("kgen.tuning.report", "tune").render(self)
+        with writing(file):
+            Path(file).write_text(text, encoding="utf-8")
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame with a row for each record."""

@@ -128,6 +128,13 @@ def test_report_is_one_file_of_html(tmp_path: Path) -> None:
     assert "src=" not in text
 
 
+@pytest.mark.parametrize("name", ["missing/results.html", "missing/results.json"])
+def test_a_file_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> None:
+    write = ONE.to_t4 if name.endswith("json") else ONE.report
+    with pytest.raises(lp.KgenError, match=f"{name}' cannot be written: No such file"):
+        write(tmp_path / name)
+
+
 def test_plot_has_a_panel_for_each_parameter(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     work = Work(flops={"float32": 10**6}, bytes=10**6, times_s={"memory": 1e-4})
@@ -138,6 +145,8 @@ def test_plot_has_a_panel_for_each_parameter(tmp_path: Path) -> None:
     assert labels[1].startswith("block: ")
     assert labels[3] == "operations per byte of the footprint"
     assert "<svg" in (tmp_path / "plot.svg").read_text()
+    with pytest.raises(lp.KgenError, match=r"plot.odd' cannot be written: Format 'odd' is not"):
+        TuneResult(searches=(found,)).plot(tmp_path / "plot.odd")
 
 
 def test_frame_has_a_row_for_each_record() -> None:
