@@ -25,12 +25,14 @@ __all__ = [
     "Chosen",
     "Selection",
     "arrays_option",
+    "ascending_option",
     "device_option",
     "json_option",
     "params_option",
     "program_options",
     "set_all_option",
     "set_option",
+    "trips_option",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -253,6 +255,21 @@ params_option = click.option(
     metavar="NAME=VALUE,...",
     callback=_assignments(_listed(_literal)),
     help="The values of a parameter to choose from: block=16,32,64. Repeatable.",
+)
+
+ascending_option = click.option(
+    "--ascending",
+    multiple=True,
+    metavar="ARRAY",
+    help="An array whose elements ascend, such as the starts of rows. Repeatable.",
+)
+
+trips_option = click.option(
+    "--trips",
+    multiple=True,
+    metavar="LOOP=NUMBER",
+    callback=_assignments(int),
+    help="The mean trip count of a loop whose length data decide: k=16. Repeatable.",
 )
 
 device_option = click.option(

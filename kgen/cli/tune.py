@@ -18,11 +18,13 @@ from kgen.cli.commands import ExampleCommand
 from kgen.cli.options import (
     Selection,
     arrays_option,
+    ascending_option,
     device_option,
     json_option,
     params_option,
     program_options,
     set_all_option,
+    trips_option,
 )
 from kgen.cli.output import print_json, working
 from kgen.cli.programs import load_tunable
@@ -121,6 +123,8 @@ _positive = click.FloatRange(min=0, min_open=True)
     metavar="FILE.html",
     help="Write all results as a page.",
 )
+@ascending_option
+@trips_option
 @program_options
 @device_option
 @json_option
@@ -132,7 +136,8 @@ def tune(ctx: click.Context, /, kernel: str | None, file: Path | None, **options
     file has their values, tune_params = {"block": [16, 32], "tile": [1, 2]}; or a pair (kernel,
     function(kernel, block, tile)); or what auto_space returns. restrictions, sizes, types,
     arguments and reference in the file are arguments of kgen.tune, too. A kernel without such a
-    function is tuned in the space that auto_space finds.
+    function is tuned in the space that auto_space finds; --ascending and --trips state what its
+    data are like.
 
     Prints a summary, a table and the best configuration. With --replay: the best value that was
     found, its fraction of the optimum (optimal time by time found), and the configuration.
@@ -184,6 +189,8 @@ def _tune(
     arrays: Path | None,
     params: Mapping[str, Sequence[Any]],
     restrictions: Sequence[str],
+    ascending: Sequence[str],
+    trips: Mapping[str, int],
     selection: Selection,
     device: str | None,
     no_check: bool,
@@ -197,7 +204,13 @@ def _tune(
     build, given = load_tunable(kernel, params)
     if isinstance(build, TranslationUnit | DeviceSchedules):
         chosen = selection.on_device(kernel, device)
-        build = auto_space(chosen.program, chosen.queue and chosen.queue.device)
+        gpu = chosen.queue and chosen.queue.device
+        build = auto_space(chosen.program, gpu, ascending=ascending, trips=trips)
+    elif ascending or trips:
+        raise click.UsageError(
+            f"--ascending and --trips are for kernels without a function that schedules them; "
+            f"'{kernel}' is one: pass them to auto_space there"
+        )
     else:
         given["target"] = selection.target_of_built()
         given["types"] = [{**one, **selection.dtypes} for one in _several(given.get("types"))]

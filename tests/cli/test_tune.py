@@ -144,6 +144,10 @@ def test_what_cannot_be_tuned() -> None:
     assert "--entry and --device-type choose" in chosen
     early = typed("tune", "heat.py:scaled", "--report=none/r.html", status=2).stderr
     assert "there is no folder 'none'" in early
+    stated = typed("tune", "heat.py:divides", "--param=x=1,2", "--trips=k=3", status=2).stderr
+    assert "pass them to auto_space" in stated
     types = ("--type=u=float32", "--type=s=float32")
+    missing = typed("tune", "heat.py:scaled", *types, "--ascending=starts", status=1).stderr
+    assert "'starts'" in missing
     error = typed("tune", "heat.py:scaled", *types, status=1).stderr
     assert "on the command line: --set n=1024" in error
