@@ -7,7 +7,7 @@ have this fault, see ``docs/nvcc.md``; NVIDIA's OpenCL compiles with the same pt
 and ``-b - c`` are negated values. The target's ``hidden_integer`` computes an operand in a way that
 ptxas does not recognize as a negation, and needs one more instruction.
 
-Compilers follow values through private variables, but not through memory of the arguments.
+Compilers follow values through variables and arrays that the kernel itself writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from kgen.ir.expr import (
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import common, settle
-from kgen.ir.types import AddressSpace
 from kgen.targets.base import CFamilyLanguage
 from kgen.targets.preamble import Preamble
 from kgen.targets.writers.terms import signed_terms
@@ -124,13 +123,14 @@ def _is_read(kernel: LoopKernel, expr: Expr) -> bool:
 
 
 def is_stored_negation(kernel: LoopKernel, insn: Assignment, typer: ExpressionTyper) -> bool:
-    """Tell whether a private variable, of which a minimum may be taken, is set to a negation."""
-    variable = kernel.temporary_variables.get(insn.assignee_name)
-    if variable is None or variable.address_space != AddressSpace.PRIVATE:
-        return False
-    return may_be_negated(kernel, insn.expression) and any(
-        other.reads.functions or any(_is_comparison(node, typer) for node in other.reads.nodes)
-        for other in kernel.instructions
+    """Tell whether a variable, of which a minimum may be taken, is set to a negation."""
+    return (
+        insn.assignee_name in kernel.readers
+        and may_be_negated(kernel, insn.expression)
+        and any(
+            other.reads.functions or any(_is_comparison(node, typer) for node in other.reads.nodes)
+            for other in kernel.instructions
+        )
     )
 
 

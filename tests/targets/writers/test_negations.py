@@ -33,6 +33,7 @@ def test_negations_in_minima_are_hidden(negation: str, target: lp.TargetBase) ->
     "code",
     [
         "<> t = -a[i]\nout[i] = max(max(t, b[i]), c[i])",
+        "out[i] = -a[i] {id=set}\nc[i] = max(max(out[i], b[i]), a[i]) {dep=set}",
         "out[i] = a[i] if a[i] < -b[i] else -b[i]",
         "<> t = 0 {id=t, dep=*}\nt = t - a[i] {id=u, dep=t}\nout[i] = min(t, b[i]) {dep=u}",
     ],
