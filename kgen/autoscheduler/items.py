@@ -395,8 +395,8 @@ class OnItems:
         ]
         others = [name for name in loops if name not in (i, j)]
         steps += [step(tag_inames, f"{others[0]}:g.2")] if others else []
-        for array, axes in nest.factors(i, j, k):
-            steps.append(step(add_prefetch, array, [f"{name}_inner" for name in axes]))
+        for factor in nest.factors(i, j, k).values():
+            steps.append(factor.fetch([f"{name}_inner" for name in factor.axes]))
         yield steps
 
 

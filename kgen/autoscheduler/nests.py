@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -14,6 +14,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access, collect_accesses
+from kgen.autoscheduler.steps import Step, step
 from kgen.errors import KgenError
 from kgen.ir.affine import simplify
 from kgen.ir.data import ArrayArg
@@ -35,8 +36,9 @@ from kgen.schedule.tree import (
 )
 from kgen.statistics.stepping import stride_along
 from kgen.statistics.trips import trip_count
+from kgen.transforms.storage.prefetch import add_prefetch
 
-__all__ = ["Nest", "find_nests"]
+__all__ = ["Factor", "Nest", "find_nests"]
 
 #: The assumed trip count of a loop whose length depends on a call.
 OPEN_TRIPS = 256
@@ -44,6 +46,34 @@ OPEN_TRIPS = 256
 DATA_TRIPS = 8
 #: Shorter loops are not cut into tiles.
 LONG = 64
+
+
+@dataclass(frozen=True)
+class Factor:
+    """An array that is read along a sum and another loop; along the last of *axes* contiguously.
+
+    ``name`` is that of the array, unless it is also read along a third loop: ``a[i, k]*a[j, k]``.
+    """
+
+    name: str
+    access: Access
+    axes: tuple[str, str]
+
+    @property
+    def array(self) -> str:
+        return self.access.array
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether this is the only factor that reads the array."""
+        return self.name == self.array
+
+    def fetch(self, swept: Sequence[str], *names: Sequence[str], **options: Any) -> Step:
+        """Return the step that fetches what this factor reads; *names* are those of the loops."""
+        if self.is_whole:
+            return step(add_prefetch, self.array, swept, *names, **options)
+        rule = f"{self.name}_fetch_rule"
+        return step(add_prefetch, str(self.access), swept, *names, rule_name=rule, **options)
 
 
 @dataclass(frozen=True)
@@ -287,7 +317,7 @@ class Nest:
         return str(name), bisect_left(range(top), True, key=are_large)
 
     def find_product(self, loops: Sequence[str]) -> tuple[str, str, str, str] | None:
-        """Return rows, columns and sum of a matrix product, and the array that is read in panels.
+        """Return rows, columns and sum of a matrix product, and the factor that is read in panels.
 
         Rows ``i``, columns ``j`` and the sum over ``k`` are told by the accesses: one array is read
         along ``k`` and ``j``, adjacent elements along one of them, whatever ``i`` is.
@@ -306,7 +336,9 @@ class Nest:
                 rows = [n for n in loops if n != j and self.is_uniform(access, n)]
                 rows = [n for n in rows if self.are_long(n)]
                 if rows:
-                    return rows[-1], j, k, access.array
+                    factors = self.factors(rows[-1], j, k).values()
+                    panels = (f.name for f in factors if f.array == access.array and j in f.axes)
+                    return rows[-1], j, k, next(panels, access.array)
         return None
 
     def find_scan(self) -> tuple[str, list[str]] | None:
@@ -329,17 +361,24 @@ class Nest:
         """Tell whether loops may have the length of a tile, independent of data."""
         return all((self.trips(n) or LONG) >= LONG and not self.is_data(n) for n in inames)
 
-    def factors(self, i: str, j: str, k: str) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield the arrays that are read along a sum and one of two other loops, and these two.
+    def factors(self, i: str, j: str, k: str) -> dict[str, Factor]:
+        """Return the arrays that are read along a sum and one of two other loops, by name.
 
-        The loop over adjacent elements is the last one.
+        An array that is read along both, as in ``a[i, k]*a[j, k]``, is two factors.
         """
+        found: dict[tuple[str, str], Access] = {}
         for access in self.accesses:
             if not access.is_write and self.is_only_read(access.array):
                 along = [name for name in (i, j) if not self.is_uniform(access, name)]
                 if len(along) == 1 and not self.is_uniform(access, k):
-                    axes = sorted((along[0], k), key=lambda name: self.is_unit(access, name))
-                    yield access.array, (axes[0], axes[1])
+                    found.setdefault((access.array, along[0]), access)
+        arrays = [array for array, _ in found]
+        factors = []
+        for (array, loop), access in found.items():
+            first, last = sorted((loop, k), key=partial(self.is_unit, access))
+            name = array if arrays.count(array) == 1 else f"{array}_{loop}"
+            factors.append(Factor(name, access, (first, last)))
+        return {factor.name: factor for factor in factors}
 
     def deeper(self) -> Iterator[Nest]:
         """Yield the nests inside of the band."""

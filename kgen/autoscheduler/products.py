@@ -15,7 +15,7 @@ from kgen.autoscheduler.choices import (
     powers,
 )
 from kgen.autoscheduler.machine import Machine
-from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.nests import Factor, Nest
 from kgen.autoscheduler.steps import Step, step
 from kgen.autoscheduler.threads import packed_panel, product_steps
 from kgen.ir.expr import variable_names
@@ -37,9 +37,9 @@ _VECTOR = 16
 
 def product_on_threads(nest: Nest, i: str, j: str, k: str, panel: str) -> Choices:
     """Return the schedules of a product for threads: tiles, rows of sums, packed panels."""
-    arrays = dict(nest.factors(i, j, k))
-    others = {array: axes for array, axes in arrays.items() if array != panel}
-    fetches = {f"fetch_{array}": (False, True) for array in (panel, *others)}
+    factors = nest.factors(i, j, k)
+    others = [name for name in factors if name != panel]
+    fetches = {f"fetch_{name}": (False, True) for name in (panel, *others)}
     params: dict[str, Values] = {
         f"{i}_tile": fitting(nest, i, powers(16, 512)),
         f"{i}_each": (1, 2, 4, 6, 8, 12, 16),
@@ -54,14 +54,13 @@ def product_on_threads(nest: Nest, i: str, j: str, k: str, panel: str) -> Choice
         result = product_steps(nest, (i, j, k), sizes)
         rows = [f"{i}_inner"] if each == 1 else [f"{i}_inner_outer", f"{i}_inner_inner"]
         swept = {i: rows, j: [f"{j}_inner"], k: [f"{k}_inner"]}
-        for array, axes in arrays.items():
-            if config[f"fetch_{array}"] and array == panel:
+        for factor in factors.values():
+            if config[f"fetch_{factor.name}"] and factor.name == panel:
                 result += packed_panel(nest, (i, j, k), panel)
-            elif config[f"fetch_{array}"]:
-                names = [name for axis in axes for name in swept[axis]]
+            elif config[f"fetch_{factor.name}"]:
+                names = [name for axis in factor.axes for name in swept[axis]]
                 outer = f"{i}_outer,{j}_outer,{k}_outer"
-                options = {"default_tag": None, "fetch_outer_inames": outer}
-                result.append(step(add_prefetch, array, names, **options))
+                result.append(factor.fetch(names, default_tag=None, fetch_outer_inames=outer))
         return result
 
     start = {f"{i}_tile": 256, f"{i}_each": 8, f"{j}_tile": 32, f"{k}_tile": 256}
@@ -86,11 +85,11 @@ def product_on_items(
     whose adjacent elements are along the sum, ``a[i, k]`` or ``b[j, k]``, can be transposed. Tiles
     that may be partial can have code of their own (*slabs*).
     """
-    factors = dict(nest.factors(i, j, k))
+    factors = nest.factors(i, j, k)
     if len(factors) != 2:
         return None
     other = next(array for array in factors if array != panel)
-    turned = [array for array in (other, panel) if factors[array][1] == k]
+    turned = [array for array in (other, panel) if factors[array].axes[1] == k]
     size = nest.itemsize()
     most = _VECTOR // size or 1
     lengths = [nest.trips(name) for name in (i, j, k)]
@@ -161,7 +160,7 @@ class _ProductOnItems:
     k: str
     arrays: tuple[str, str]
     turned: tuple[str, ...]
-    factors: Mapping[str, tuple[str, str]]
+    factors: Mapping[str, Factor]
 
     def steps(self, config: Configuration) -> Sequence[Step]:
         """Return the steps of a configuration."""
@@ -220,13 +219,13 @@ class _ProductOnItems:
         return ",".join((*batch, f"{self.i}_outer", f"{self.j}_outer", f"{self.k}_outer"))
 
     def _swept(self, array: str, config: Configuration) -> list[str]:
-        (name,) = set(self.factors[array]) - {self.k}
+        (name,) = set(self.factors[array].axes) - {self.k}
         return [*self._pieces(name, config), f"{name}_item", f"{name}_sum", f"{self.k}_inner"]
 
     def _axes(self, array: str, names: Mapping[str, str]) -> list[str]:
         """Return names for the loops of a fetch along the axes of an array."""
-        access = next(access for access in self.nest.accesses if access.array == array)
-        found = [set(variable_names(index)) & names.keys() for index in access.index or ()]
+        indices = self.factors[array].access.index or ()
+        found = [set(variable_names(index)) & names.keys() for index in indices]
         return [
             names[min(loops)] if loops else f"{array}_plane_{axis}"
             for axis, loops in enumerate(found)
@@ -235,14 +234,13 @@ class _ProductOnItems:
     def _fetch(self, array: str, config: Configuration) -> list[Step]:
         """Let all work-items fetch a tile, adjacent vectors by adjacent work-items."""
         rows, columns = f"{array}_row", f"{array}_column"
+        axes = self.factors[array].axes
         i, j = self.i, self.j
         items, width = config[f"{i}_items"] * config[f"{j}_items"], config[f"{j}_items"]
         result = [
-            step(
-                add_prefetch,
-                array,
+            self.factors[array].fetch(
                 self._swept(array, config),
-                self._axes(array, dict(zip(self.factors[array], (rows, columns), strict=True))),
+                self._axes(array, dict(zip(axes, (rows, columns), strict=True))),
                 default_tag=None,
                 fetch_outer_inames=self._outer(),
                 temporary_name=f"{array}_tile",
@@ -263,8 +261,8 @@ class _ProductOnItems:
 
     def _hold(self, array: str, config: Configuration) -> list[Step]:
         """Load a work-item's part of a tile into registers, as vectors."""
-        (name,) = set(self.factors[array]) - {self.k}
-        axis = self.factors[array].index(name)
+        (name,) = set(self.factors[array].axes) - {self.k}
+        axis = self.factors[array].axes.index(name)
         tile = f"{array}_tile"
         length = config[f"{name}_items"] * self._piece(name, config)
         pieces = self._pieces(name, config)

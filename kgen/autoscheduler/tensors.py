@@ -10,7 +10,7 @@ import numpy as np
 
 from kgen.autoscheduler.choices import Choices, Configuration, Values
 from kgen.autoscheduler.machine import Machine
-from kgen.autoscheduler.nests import Nest
+from kgen.autoscheduler.nests import Factor, Nest
 from kgen.autoscheduler.steps import Step, step
 from kgen.transforms.loops.split import join_inames, split_iname
 from kgen.transforms.loops.tag import tag_inames
@@ -19,7 +19,6 @@ from kgen.transforms.storage.array_axes import split_array_axis
 from kgen.transforms.storage.async_copies import async_copy
 from kgen.transforms.storage.declarations import align_temporaries, tag_array_axes
 from kgen.transforms.storage.pipeline import pipeline
-from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["product_on_tensor_cores"]
 
@@ -45,11 +44,12 @@ def product_on_tensor_cores(
 
     Factors are read along the sum or across it, and all tiles are whole.
     """
-    factors = dict(nest.factors(i, j, k))
-    others = [array for array, axes in factors.items() if i in axes]
+    factors = nest.factors(i, j, k)
+    others = [name for name, factor in factors.items() if i in factor.axes]
     if len(factors) != 2 or len(others) != 1:
         return None
-    types = {nest.kernel.array_vars[array].dtype.numpy_dtype for array in factors}
+    arrays = [nest.kernel.array_vars[factor.array] for factor in factors.values()]
+    types = {array.dtype.numpy_dtype for array in arrays}
     capability = machine.capability or (0, 0)
     if len(types) > 1 or len([i for i in nest.instructions if k in i.reduction_inames()]) != 1:
         return None
@@ -71,8 +71,7 @@ class _Product:
     panel: str
     other: str
     dtype: np.dtype[Any]
-    #: for each factor the loops along its axes
-    factors: Mapping[str, tuple[str, str]]
+    factors: Mapping[str, Factor]
 
     @property
     def is_half(self) -> bool:
@@ -101,7 +100,7 @@ class _Product:
 
     def in_order(self, array: str, loops: Mapping[str, Sequence[str]]) -> list[str]:
         """Return the parts of the two loops of a factor, in the order of its axes."""
-        return [part for name in self.factors[array] for part in loops[name]]
+        return [part for name in self.factors[array].axes for part in loops[name]]
 
     def on_batch(self) -> list[Step]:
         """Put the innermost loop over products on an axis."""
@@ -111,12 +110,12 @@ class _Product:
     def fetch(self, array: str, around: str, swept: Sequence[str]) -> Step:
         names = self.axes(array)
         options = {"default_tag": None, "fetch_outer_inames": ",".join((*self.batch, around))}
-        return step(add_prefetch, array, swept, names, temporary_name=f"{array}_tile", **options)
+        tile = f"{array}_tile"
+        return self.factors[array].fetch(swept, names, temporary_name=tile, **options)
 
     def axes(self, array: str) -> list[str]:
         """Return the loops of a fetch, along the axes of an array."""
-        access = next(access for access in self.nest.accesses if access.array == array)
-        rest = len(access.index or ()) - 2
+        rest = len(self.factors[array].access.index or ()) - 2
         return [*(f"{array}_plane_{n}" for n in range(rest)), f"{array}_row", f"{array}_column"]
 
     def copied(self, stages: int, ahead: int | None) -> list[Step]:
@@ -194,7 +193,7 @@ class _OfWarpgroups:
         parts = {i: rows, j: [f"{j}_column"], k: terms}
         lengths = {i: config[f"{i}_tile"], j: width, k: _TERMS}
         for array in (p.other, p.panel):
-            swept, columns = p.in_order(array, parts), lengths[p.factors[array][1]]
+            swept, columns = p.in_order(array, parts), lengths[p.factors[array].axes[1]]
             result += self._fetch(array, around, swept, columns, groups)
         names = f"{p.other}_tile, {p.panel}_tile"
         result += [
@@ -347,7 +346,7 @@ class _OfWarps:
     def _fetch(self, array: str, swept: Sequence[str], config: Configuration) -> list[Step]:
         """Fetch a tile, in an order in which the lanes of a warp read from all banks."""
         p, column, item = self.product, f"{array}_column", f"{array}_item"
-        size, length = p.dtype.itemsize, config[f"{p.factors[array][1]}_tile"]
+        size, length = p.dtype.itemsize, config[f"{p.factors[array].axes[1]}_tile"]
         around = f"{p.i}_outer,{p.j}_outer,{p.k}_outer"
         layout = (
             f"swizzle:{max(_LINE, size * length)}"

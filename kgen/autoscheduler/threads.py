@@ -14,7 +14,6 @@ from kgen.transforms.reductions.nesting import split_reduction_outward
 from kgen.transforms.reductions.realize import realize_reduction
 from kgen.transforms.statements import tag_instructions
 from kgen.transforms.storage.declarations import set_options, tag_array_axes
-from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = ["on_threads"]
 
@@ -268,11 +267,12 @@ def packed_panel(nest: Nest, loops: tuple[str, str, str], panel: str) -> list[St
     i, j, k = loops
     swept = [f"{k}_inner", f"{j}_inner"]
     options = {"default_tag": None, "fetch_outer_inames": f"{i}_outer,{j}_outer,{k}_outer"}
-    if dict(nest.factors(i, j, k))[panel] == (k, j):
-        return [step(add_prefetch, panel, swept, **options)]
+    factor = nest.factors(i, j, k)[panel]
+    if factor.axes == (k, j):
+        return [factor.fetch(swept, **options)]
     packed = f"{panel}_turned"
     return [
-        step(add_prefetch, panel, swept, temporary_name=packed, **options),
+        factor.fetch(swept, temporary_name=packed, **options),
         step(tag_array_axes, packed, "N0,N1"),
     ]
 

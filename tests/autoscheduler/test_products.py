@@ -74,3 +74,33 @@ def test_partial_tiles_have_code_of_their_own(sizes: str, b: str, tmp_path: Path
         out = np.zeros((n, n), np.float32)
         assert program({**given, "out": out, "n": n}, order="any")
         np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::kgen.errors.VectorizationWarning")
+@pytest.mark.parametrize(
+    ("one", "two", "dtype", "target"),
+    [
+        ("a[i, k]", "a[j, k]", np.float32, lp.ExecutableCTarget()),
+        ("a[k, i]", "a[k, j]", np.float32, lp.ExecutableCTarget()),
+        ("a[i, k]", "a[j, k]", np.float16, lp.CudaTarget(capability=(9, 0))),
+        ("a[k, i]", "a[k, j]", np.float64, lp.CudaTarget(capability=(8, 0))),
+        ("a[i, k]", "a[j, k]", np.float32, lp.CudaTarget()),
+    ],
+)
+def test_products_of_an_array_with_itself_have_two_tiles(
+    one: str, two: str, dtype: Any, target: Any, tmp_path: Path
+) -> None:
+    data = [lp.GlobalArg("a", dtype), lp.GlobalArg("out", np.promote_types(dtype, np.float32)), ...]
+    domain = "{ [i, j, k]: 0 <= i, j, k < 128 }"
+    knl = lp.make_kernel(domain, f"out[i, j] = sum(k, {one}*{two})", data, target=target)
+    schedule = lp.find_schedule(knl)
+    assert f"'{two}'" in str(schedule)
+    a = np.random.default_rng(0).random((128, 128)).astype(dtype)
+    out = np.zeros((128, 128), np.promote_types(dtype, np.float32))
+    if isinstance(target, lp.CudaTarget):
+        assert HostCuda(schedule(knl), tmp_path)({"a": a, "out": out}, order="any")
+    else:
+        _, (out,) = schedule(knl)(a=a)
+    wide = a.astype(float)
+    expected = wide @ wide.T if one == "a[i, k]" else wide.T @ wide
+    np.testing.assert_allclose(out, expected, rtol=2e-3 if dtype is np.float16 else 1e-5)
