@@ -61,16 +61,17 @@ class Factor:
 
     @property
     def array(self) -> str:
+        """The name of the array."""
         return self.access.array
 
     @property
-    def is_whole(self) -> bool:
+    def has_own_array(self) -> bool:
         """Tell whether this is the only factor that reads the array."""
         return self.name == self.array
 
     def fetch(self, swept: Sequence[str], *names: Sequence[str], **options: Any) -> Step:
         """Return the step that fetches what this factor reads; *names* are those of the loops."""
-        if self.is_whole:
+        if self.has_own_array:
             return step(add_prefetch, self.array, swept, *names, **options)
         rule = f"{self.name}_fetch_rule"
         return step(add_prefetch, str(self.access), swept, *names, rule_name=rule, **options)
@@ -338,7 +339,7 @@ class Nest:
                 if rows:
                     factors = self.factors(rows[-1], j, k).values()
                     panels = (f.name for f in factors if f.array == access.array and j in f.axes)
-                    return rows[-1], j, k, next(panels, access.array)
+                    return rows[-1], j, k, next(panels)
         return None
 
     def find_scan(self) -> tuple[str, list[str]] | None:

@@ -154,6 +154,8 @@ def _sums_along(nest: Nest, name: str) -> int:
 
 @dataclass(frozen=True)
 class _ProductOnItems:
+    """A product on work-items; ``arrays`` are the names of its factors, and of their tiles."""
+
     nest: Nest
     i: str
     j: str

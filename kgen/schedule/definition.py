@@ -69,21 +69,22 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
     name = found.read.array
     writers = kernel.writers.get(name, ())
     element = f"{name}[{', '.join(map(str, found.element))}]" if found.element else f"'{name}'"
+    shared = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
     if found.stale is not None:
         because = (
             f"each work-item has its own '{name}': '{found.stale}' writes {element} in that of "
             "another one, and here it keeps an earlier value"
         )
-        hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
+        hint = shared
     elif writers and not found.elsewhere:
         because = f"its writers ({', '.join(writers[:4])}) do not write that element"
         hint = f"let '{writers[0]}' write all elements that are read, or read fewer"
     elif found.foreign:
         because = f"each work-item has its own '{name}', and another one writes {element}"
-        hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
+        hint = shared
     elif writers and _is_distributed(kernel, found.read):
         because = f"each work-item has its own '{name}', of which it writes other elements"
-        hint = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
+        hint = shared
     elif writers:
         because = f"its writers ({', '.join(writers[:4])}) run later, or write other elements"
         hint = _later_hint(kernel, found.read.insn_id, writers[0], element)

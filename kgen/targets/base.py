@@ -131,7 +131,7 @@ class CFamilyLanguage(Target):
     #: might lose the sign; see ``kgen.targets.writers.negations``.
     hidden_integer: ClassVar[str | None] = None
     hidden_integer_needs: ClassVar[tuple[Need, ...]] = ()
-    #: The compiler mistakes which elements have 32-bit subscripts with negative multiples.
+    #: The compiler takes elements with negative multiples in 32-bit subscripts for other elements.
     mistakes_reversed: ClassVar[bool] = False
     #: The functions that expressions may call.
     functions: ClassVar[FunctionNames] = FunctionNames()

@@ -198,9 +198,9 @@ class IntegerWriter:
     def subscript(self, index: Expr, *, fits: bool, is_updated: bool) -> str:
         """Write the linear index of an element; *fits* means that all indices fit in 32 bits.
 
-        *is_updated* means that the kernel writes and reads the array. nvcc 13.0 mistakes elements
-        with 32-bit subscripts such as ``2 - 2*i`` for others than those with constant subscripts,
-        on GPUs older than Blackwell; see ``docs/nvcc.md``.
+        *is_updated* means that the kernel writes and reads the array. On GPUs older than
+        Blackwell, nvcc 13.0 takes elements with 32-bit subscripts such as ``-2*i - 2`` for others
+        than those with constant subscripts; see ``docs/nvcc.md``.
         """
         is_mistaken = is_updated and self.target.mistakes_reversed and self._is_mistaken(index)
         return self.text(index, wide=is_mistaken or self._is_wide(index, fits))
