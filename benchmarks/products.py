@@ -1,8 +1,8 @@
 """Time matrix products scheduled by ``autoschedule`` through CUDA, beside PyTorch (cuBLAS).
 
-Either factor may be transposed. Prints TFLOP/s as the median of many launches, and the ratio to
-``torch.matmul`` in the same run; results are compared with PyTorch's. Needs pycuda, a device and
-PyTorch.
+Either factor may be transposed; products of a matrix with its own transpose follow. Prints TFLOP/s
+as the median of many launches, and the ratio to ``torch.matmul`` in the same run; results are
+compared with PyTorch's. Needs pycuda, a device and PyTorch.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ import kgen as lp
 TYPES = ("float32", "float64", "float16")
 
 
-def product(size: int, dtype: str, is_a_turned: bool, is_b_turned: bool) -> lp.TranslationUnit:
-    """Return the product of two matrices, each of which may be transposed in memory."""
-    a = "a[k, i]" if is_a_turned else "a[i, k]"
-    b = "b[j, k]" if is_b_turned else "b[k, j]"
+def scheduled(size: int, dtype: str, a: str, b: str) -> lp.TranslationUnit:
+    """Return the scheduled kernel that sums ``a*b``, two accesses, over ``k``."""
     knl = lp.make_kernel(
         f"{{ [i, j, k]: 0 <= i, j, k < {size} }}",
         f"c[i, j] = sum(k, {a}*{b})",
-        [lp.GlobalArg("a, b, c", dtype), "..."],
+        [lp.GlobalArg(",".join(sorted({"c", a[0], b[0]})), dtype), "..."],
         target=lp.PyCudaTarget(capability=drv.Context.get_device().compute_capability()),
         name="product",
         silenced_warnings="vectorize_failed*",  # tiles that are transposed as they are stored
@@ -35,21 +33,36 @@ def product(size: int, dtype: str, is_a_turned: bool, is_b_turned: bool) -> lp.T
     return lp.autoschedule(knl)
 
 
-def compare(size: int, dtype: str, turned: tuple[bool, bool], rounds: int) -> str:
-    """Check a product, and return a line with both rates."""
+def product(size: int, dtype: str, is_a_turned: bool, is_b_turned: bool) -> lp.TranslationUnit:
+    """Return the product of two matrices, each of which may be transposed in memory."""
+    a = "a[k, i]" if is_a_turned else "a[i, k]"
+    b = "b[j, k]" if is_b_turned else "b[k, j]"
+    return scheduled(size, dtype, a, b)
+
+
+def self_product(size: int, dtype: str, is_turned: bool) -> lp.TranslationUnit:
+    """Return the product of a matrix, which may be transposed in memory, with its transpose."""
+    a, b = ("a[k, i]", "a[k, j]") if is_turned else ("a[i, k]", "a[j, k]")
+    return scheduled(size, dtype, a, b)
+
+
+def compare(knl: lp.TranslationUnit, name: str, *factors: Any, rounds: int) -> str:
+    """Check ``knl`` against the product of two factors, and return a line with both rates.
+
+    A transposed factor is a view; its array is passed to the kernel as it lies in memory.
+    """
     torch: Any = importlib.import_module("torch")
-    torch.cuda.set_stream(torch.cuda.default_stream())
-    kind = getattr(torch, dtype)
-    a, b = (torch.rand(size, size, device="cuda", dtype=kind) for _ in range(2))
-    c = torch.zeros_like(a)
-    launch = product(size, dtype, *turned).executor().bind(a=a, b=b, c=c)
-    one, two = (x.T if is_turned else x for x, is_turned in zip((a, b), turned, strict=True))
+    one, two = factors
+    arrays = [x if x.is_contiguous() else x.T for x in factors]
+    c = torch.zeros_like(arrays[0])
+    is_self = arrays[0].data_ptr() == arrays[1].data_ptr()
+    launch = knl.executor().bind(a=arrays[0], c=c, **({} if is_self else {"b": arrays[1]}))
     launch()
     torch.testing.assert_close(c, one @ two, rtol=1e-3, atol=1e-3)
-    rates = [2 * size**3 / seconds(f, rounds) / 1e12 for f in (launch, lambda: one @ two)]
-    name = "".join("NT"[is_turned] for is_turned in turned)
+    flops = 2 * c.shape[0] ** 3
+    rates = [flops / seconds(f, rounds) / 1e12 for f in (launch, lambda: one @ two)]
     ratio = rates[0] / rates[1]
-    return f"{dtype} {name}  kgen {rates[0]:6.1f}  PyTorch {rates[1]:6.1f}  {ratio:.2f}"
+    return f"{name:12}  kgen {rates[0]:6.1f}  PyTorch {rates[1]:6.1f}  {ratio:.2f}"
 
 
 def main() -> None:
@@ -57,9 +70,23 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
-    print(f"TFLOP/s, {options.size} x {options.size}; T: transposed")
-    for dtype, *turned in itertools.product(TYPES, (False, True), (False, True)):
-        print(compare(options.size, dtype, (turned[0], turned[1]), options.rounds), flush=True)
+    torch: Any = importlib.import_module("torch")
+    torch.cuda.set_stream(torch.cuda.default_stream())
+    print(f"TFLOP/s, {options.size} x {options.size}; N, T: transposed or not, A: with itself")
+    size, rounds = options.size, options.rounds
+    for dtype in TYPES:
+        kind = getattr(torch, dtype)
+        a, b = (torch.rand(size, size, device="cuda", dtype=kind) for _ in range(2))
+        for turned in itertools.product((False, True), repeat=2):
+            factors = [x.T if is_turned else x for x, is_turned in zip((a, b), turned, strict=True)]
+            name = f"{dtype} {''.join('NT'[is_turned] for is_turned in turned)}"
+            knl = product(size, dtype, *turned)
+            print(compare(knl, name, *factors, rounds=rounds), flush=True)
+        for is_turned in (False, True):
+            factors = [a.T, a] if is_turned else [a, a.T]
+            knl = self_product(size, dtype, is_turned)
+            name = f"{dtype} {'TN' if is_turned else 'NT'} A"
+            print(compare(knl, name, *factors, rounds=rounds), flush=True)
 
 
 if __name__ == "__main__":
