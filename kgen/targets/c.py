@@ -79,6 +79,17 @@ _NO_JAM: Final = Need(
 #endif""",
 )
 
+#: gcc keeps an element in a register from the iteration that stores it to a later one that stores
+#: it again. A thread that runs fewer iterations stores elements back that other threads have set.
+_NO_COMMONING: Final = Need(
+    Rank.PRAGMA,
+    "threads",
+    """\
+#if defined __GNUC__ && !defined __clang__
+#pragma GCC optimize ("no-predictive-commoning")
+#endif""",
+)
+
 #: The bytes of a cache line.
 CACHE_LINE: Final = 64
 
@@ -329,10 +340,11 @@ class CASTBuilder(ASTBuilderBase):
         return [cgen.If(cgen.Line(are_several), cgen.Block(on_threads), loop)]
 
     def get_kernel_call_needs(self, launch: Launch, groups: Sequence[str]) -> tuple[Need, ...]:
-        """Return the functions that distribute the threads among concurrent calls."""
+        """Return what code on threads needs, with what distributes them among concurrent calls."""
         if not self._is_on_threads(launch, groups):
             return ()
-        return (*SHARING_NEEDS, CHUNK_NEED) if self._is_in_chunks(launch) else SHARING_NEEDS
+        needs = (_NO_COMMONING, *SHARING_NEEDS)
+        return (*needs, CHUNK_NEED) if self._is_in_chunks(launch) else needs
 
     def _is_in_chunks(self, launch: Launch) -> bool:
         return launch.is_uneven and self.target.schedule is None
