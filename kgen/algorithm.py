@@ -22,7 +22,7 @@ from kgen.ready.c_text import CArgument
 from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native, viewed
-from kgen.ready.onesweep import MOST_BITS, OneSweepPass
+from kgen.ready.onesweep import FEW, MOST_BITS, OneSweepPass
 from kgen.ready.passed import read_call
 from kgen.ready.places import HOST, Place, find_place, flat, new_array
 from kgen.ready.radix import RadixPass
@@ -246,12 +246,13 @@ class _Call:
     last: int
     bits: int
     in_one_sweep: bool
+    in_one_group: bool
     numbers: dict[str, Any]
 
     @property
     def shifts(self) -> range:
         """The first bit of each pass."""
-        return range(0, self.last, self.bits)
+        return range(0, self.last, self.last if self.in_one_group else self.bits)
 
 
 class RadixSort(Tunable):
@@ -391,10 +392,14 @@ class RadixSort(Tunable):
         numbers: dict[str, Any] = {"flipped": 1 << (width - 1) if is_signed else 0, **place.options}
         bits = self.bits_at_a_time
         in_one_sweep = place.is_gpu and place.target.looks_back
+        in_one_group = in_one_sweep and size <= FEW and not self.schedule
         if in_one_sweep:
             bits = min(bits, MOST_BITS)
             numbers["valid"] = (1 << last) - 1
-        return first, _Call(place, given, arrays, size, last, bits, in_one_sweep, numbers)
+        if in_one_group:
+            numbers["turns"] = -(-last // bits)
+        ways = (in_one_sweep, in_one_group)
+        return first, _Call(place, given, arrays, size, last, bits, *ways, numbers)
 
     def _run(
         self,
@@ -409,6 +414,12 @@ class RadixSort(Tunable):
             "bits": call.bits,
             "index_dtype": self.index_dtype or place.index_dtype(call.size),
         }
+        if call.in_one_group:
+            (targets,) = made
+            arguments = {**given, **targets, **numbers}
+            options["in_one_group"] = True
+            run(self._tuned(place, "build", options, arguments), {**arguments, **more})
+            return tuple(targets[f"{name}_out"] for name in self.sort_arg_names)
         if call.in_one_sweep:
             count = self._executor(place, "build_counts", options)
             (numbers["starts"],) = run(count, {**given, **numbers, **more})
@@ -469,6 +480,8 @@ class RadixSort(Tunable):
             )
 
     def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
+        if options.get("in_one_group"):
+            return {}
         return self._pass_for(place.target).schedule(is_gpu=place.is_gpu)
 
     def _tuned_with(self, place: Place, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -477,11 +490,18 @@ class RadixSort(Tunable):
         return {"reference": reference, "verify": False}
 
     def build(
-        self, target: TargetBase, *, is_gpu: bool = True, bits: int = _BITS, **options: Any
+        self,
+        target: TargetBase,
+        *,
+        is_gpu: bool = True,
+        bits: int = _BITS,
+        in_one_group: bool = False,
+        **options: Any,
     ) -> TranslationUnit:
         """Return the kernel of one pass with its schedule.
 
         :arg bits: the bits of keys by which it sorts
+        :arg in_one_group: the kernel sorts a few elements by all bits, in one work-group; on CUDA
         :arg is_gpu: for a GPU, with ``group_size`` work-items that each have ``items`` elements;
             else for a host, whose threads have ``chunk`` elements
         :arg options: these parameters, and ``index_dtype``
@@ -493,15 +513,22 @@ class RadixSort(Tunable):
         'radix_sort'
         """
         settings = {"index_dtype": np.int32, **self.schedule, **options}
+        if in_one_group:
+            return self._flagged(
+                self._one_sweep(target).build_in_one_group(target, bits=bits, **settings)
+            )
         return self._flagged(
             self._pass_for(target).build(target, is_gpu=is_gpu, bits=bits, **settings)
         )
 
     def build_counts(self, target: TargetBase, *, is_gpu: bool, **options: Any) -> TranslationUnit:
         """Return the kernel that counts all digits of keys, for single-launch passes on a GPU."""
+        return self._flagged(self._one_sweep(target).build_counts(target, **options))
+
+    def _one_sweep(self, target: TargetBase) -> OneSweepPass:
         found = self._pass_for(target)
         assert isinstance(found, OneSweepPass)
-        return self._flagged(found.build_counts(target, **options))
+        return found
 
     def _flagged(self, unit: TranslationUnit) -> TranslationUnit:
         """Return a kernel whose code is compiled with the flags that the user gave."""

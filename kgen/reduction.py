@@ -41,6 +41,9 @@ __all__ = ["ReductionKernel"]
 
 #: The loop of the work-item that stores a structure.
 _ITEM: Final = "kgen_item"
+#: How many times a work-item of a single group on a GPU loads elements: for more elements, the
+#: launch of a second kernel takes less time than one multiprocessor.
+_LOADS: Final = 4
 
 
 class ReductionKernel(Tunable):
@@ -158,6 +161,8 @@ class ReductionKernel(Tunable):
         if is_gpu or rank > 1 or step not in (None, 1):
             knl = self._make(target, [indices], index_dtype, is_gpu=is_gpu)
             if is_gpu:
+                if in_one_group:
+                    settings["items"] = self._items
                 return schedules.reduction_of_all(
                     knl, indices.inames, in_one_group=in_one_group, **settings
                 )
@@ -299,20 +304,23 @@ class ReductionKernel(Tunable):
         elements = fit(self.signature, self._plain, given, *ranges)
         index_dtype = place.index_dtype(elements.size)
         indices = elements.indices
-        in_one_group = elements.is_plain and place.is_small(elements.size)
+        few = self._few(place)
+        in_one_group = elements.is_plain and elements.size <= few
         options = {
             "rank": indices.rank,
             "step": indices.step,
             "in_one_group": in_one_group,
             "index_dtype": index_dtype,
         }
+        if in_one_group and place.is_gpu and not self.schedule:
+            options["group_size"] = place.largest_group
         if out is not None:
             if math.prod(out.shape) != 1:
                 check_output(self.name, out, ())
             more["out"] = as_axes(place, out, ())
         event, (result,) = self._launch(place, options, elements.arguments, more)
         if elements.is_plain and not self.wisdom.records:
-            sizes = place.sizes_like(elements.size)
+            sizes = place.sizes_like(elements.size, few)
             executor = self._executor(place, "build", options)
             self._shortcut = shortcut_for(
                 place,
@@ -363,12 +371,25 @@ class ReductionKernel(Tunable):
             return defaults_of(schedules.reduction_along, first, *rows)
         chunk = [] if options["in_one_group"] else ["chunk"]
         if place.is_gpu:
+            if "group_size" in options:
+                return {"group_size": options["group_size"]}
             groups = [] if options["in_one_group"] else ["groups"]
             return defaults_of(schedules.reduction_of_all, "group_size", *groups)
         if options["rank"] > 1 or options["step"] not in (None, 1):
             lanes = ["lanes"] if options["rank"] > 1 else []
             return defaults_of(schedules.reduction_on_host, *lanes, "chunk")
         return {"lanes": self._lanes, **defaults_of(schedules.reduction_in_lanes, *chunk)}
+
+    def _few(self, place: Place) -> int:
+        """Return the maximum number of elements that one work-group reduces alone."""
+        if not place.is_gpu or self.schedule:
+            return place.few
+        return max(place.few, _LOADS * self._items * place.largest_group)
+
+    @property
+    def _items(self) -> int:
+        """How many elements a work-item of a single group loads at a time, on a GPU."""
+        return max(1, 64 // int(self.dtype_out.itemsize))
 
     @property
     def _lanes(self) -> int:

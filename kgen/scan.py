@@ -321,7 +321,7 @@ class GenericScanKernel(Tunable):
             tiling = tiling_for(size, self.dtype, is_one_tile=is_one, **self.schedule)
         options = {
             **tiling,
-            "in_one_group": self._in_one_group or place.is_small(size),
+            "in_one_group": self._in_one_group or size <= place.few,
             "stores_results": stores_results,
             **layout,
         }
@@ -333,7 +333,7 @@ class GenericScanKernel(Tunable):
                     self._executor(place, "build", options),
                     self.signature,
                     given,
-                    place.sizes_like(size),
+                    place.sizes_like(size, place.few),
                     allocates=True,
                     again=self._again,
                     outputs=partial(self._new_outputs, place, tuple(given)),

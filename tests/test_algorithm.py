@@ -162,6 +162,28 @@ def test_passes_in_one_launch(tmp_path: Path) -> None:
     np.testing.assert_array_equal(given["y"], np.argsort(x, kind="stable"))
 
 
+@pytest.mark.parametrize(("size", "bits"), [(0, 8), (1, 8), (4095, 8), (4096, 7)])
+def test_few_elements_in_one_group(size: int, bits: int, tmp_path: Path) -> None:
+    sort = RadixSort("short *x, double *y", "x[i]", ["x", "y"], key_dtype=np.int16)
+    run = HostCuda(sort.build(lp.CudaTarget(), bits=bits, in_one_group=True), tmp_path)
+    assert len(run.module.launches) == 1
+    x, y = integers(size, np.int16) * 321, np.arange(float(size))
+    out = {"x_out": np.zeros_like(x), "y_out": np.zeros_like(y)}
+    numbers = {"flipped": 2**15, "valid": 2**16 - 1, "turns": -(-16 // bits), "n": size}
+    assert run({"x": x, "y": y, **out, **numbers})
+    np.testing.assert_array_equal(out["x_out"], np.sort(x))
+    np.testing.assert_array_equal(out["y_out"], np.argsort(x, kind="stable"))
+
+
+def test_schedules_are_those_of_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tunes and schedules are for passes, whatever the number of elements."""
+    monkeypatch.setattr(
+        "kgen.ready.passed.find_place", lambda *_: Place(lp.PyCudaTarget(), (), is_gpu=True)
+    )
+    with pytest.raises(lp.KgenError, match="only one schedule"):
+        RadixSort("unsigned *x", "x[i]", ["x"]).tune(integers(99, np.uint32))
+
+
 def test_the_counts_of_all_digits(tmp_path: Path) -> None:
     sort = RadixSort("unsigned *x", "x[i]", ["x"])
     options = {"bits": 4, "index_dtype": np.int32, "groups": 3, "group_size": 32}
@@ -217,12 +239,13 @@ def test_what_cannot_be_sorted_says_why() -> None:
         RadixSort("uint *x, uint *y", "x[i]", ["x", "y"])(integers(4, "u4"), integers(3, "u4"))
 
 
-def test_sorts_of_the_same_memory_on_a_device(cuda_context: Any) -> None:
+@pytest.mark.parametrize("size", [3000, 5000])
+def test_sorts_of_the_same_memory_on_a_device(size: int, cuda_context: Any) -> None:
     gpuarray = pytest.importorskip("pycuda.gpuarray")
     sort = RadixSort("int *x", "x[i]", ["x"], key_dtype=np.int32)
-    there, results = gpuarray.zeros(5000, np.int32), []
+    there, results = gpuarray.zeros(size, np.int32), []
     for turn in range(4):
-        values = integers(5000) - 50 * (turn % 2)
+        values = integers(size) - 50 * (turn % 2)
         there.set(values)
         results.append((sort(there)[0][0], np.sort(values)))
         results.append((sort(there, key_bits=32)[0][0], np.sort(values.view(np.uint32))))

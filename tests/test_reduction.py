@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.ready.places import Place
 from kgen.reduction import ReductionKernel
 
 TOTAL = ReductionKernel(np.float64, "0", "a+b", "x[i]", "float *x")
@@ -90,6 +91,19 @@ def test_the_schedule_of_gpus(opencl_queue: Any, along: str) -> None:
     knl = TOTAL.build(lp.PyOpenCLTarget(), group_size=64, groups=16)
     _, (out,) = knl(opencl_queue, x=x.reshape(-1))
     np.testing.assert_allclose(out, x.sum(dtype=np.float64), atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1, 1023, 16384, 65536, 65537])
+def test_one_group_of_gpus_and_several(
+    size: int, opencl_queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = pytest.importorskip("pyopencl.array")
+    place = Place(lp.PyOpenCLTarget(), (opencl_queue,), is_gpu=True)
+    monkeypatch.setattr("kgen.ready.passed.find_place", lambda *_: place)
+    x = np.arange(size, dtype=np.int32) % 7
+    total = ReductionKernel(np.int32, "0", "a+b", arguments="int *x")
+    assert total(array.to_device(opencl_queue, x)).get() == x.sum()
+    assert total(array.to_device(opencl_queue, -x)).get() == -x.sum()
 
 
 def test_calls_that_do_not_fit() -> None:

@@ -3,7 +3,8 @@
 One kernel counts all digits of all keys, and computes where the elements of each digit begin. In a
 pass, each work-group ranks its elements by a digit in local memory, and looks back at the counts of
 each digit in preceding groups. A pass reads and writes each element once. A. Adinets, D. Merrill:
-Onesweep, a faster least significant digit radix sort for GPUs, arXiv:2206.01784, 2022.
+Onesweep, a faster least significant digit radix sort for GPUs, arXiv:2206.01784, 2022. If there are
+few elements, one group sorts them by all digits.
 """
 
 from __future__ import annotations
@@ -33,10 +34,15 @@ from kgen.transforms.reductions.look_back import entries_of
 from kgen.transforms.reductions.realize import realize_reduction
 from kgen.transforms.statements import tag_instructions
 
-__all__ = ["MOST_BITS", "OneSweepPass"]
+__all__ = ["FEW", "MOST_BITS", "OneSweepPass"]
 
 #: The bits of the largest digits.
 MOST_BITS: Final = 8
+#: The work-items of the group that sorts alone, and the elements of each.
+_ALONE: Final = 512
+_ITEMS_ALONE: Final = 8
+#: The maximum number of elements that one group sorts.
+FEW: Final = _ALONE * _ITEMS_ALONE
 #: Local memory for the elements of a tile, in bytes, and the maximum number per work-item.
 _ROOM: Final = 80 * 1024
 _MOST_ITEMS: Final = 23
@@ -174,6 +180,84 @@ class OneSweepPass(RadixPass):
             knl = split_iname(knl, iname, group_size, inner_tag="l.0")
         tags = {"p_zero": "g.0", "p_scan": "g.0", "d": "l.0", "g": "g.0", "l": "l.0", "p": "unr"}
         return realize_reduction(tag_inames(knl, tags), insn_id_filter=["scan"], force_scan=True)
+
+    def build_in_one_group(
+        self, target: TargetBase, *, bits: int, index_dtype: Any
+    ) -> TranslationUnit:
+        """Return the sort of at most *FEW* elements by *turns* digits, by one group.
+
+        Keys and the places that they come from stay in local memory; ranks are those of a pass.
+        Keys that fill the tile up have the largest value, and are last.
+        """
+        tile, digits, warps = FEW, 2**bits, _ALONE // WARP_SIZE
+        key_type, warp = f"np.{self.key_dtype}", f"l // {WARP_SIZE}"
+        places = f"{WARP_SIZE * _ITEMS_ALONE}*({warp}) + {WARP_SIZE}*e + l % {WARP_SIZE}"
+        here, first, out = places, places.replace("e ", "e_0 "), f"{_ALONE}*e_out + l"
+        settings = self._settings(target, bits, index_dtype, races=["put", "put_from"])
+        digit = f"cast(np.int32, (value >> cast({key_type}, {bits}*turn)) & {digits - 1})"
+        settings["substitutions"]["digit"] = SubstitutionRule("digit", ("value",), parse(digit))
+        settings["assumptions"] += f" and n <= {tile} and 1 <= turns <= {self.turns(bits)}"
+        moves = "\n".join(
+            f"{one.name}_out[{out}] = {one.name}[source[{out}]] "
+            f"{{id=move_{one.name}, inames=l:e_out, dep=put_from, if={out} < n}}"
+            for one in self.moved
+        )
+        knl = make_kernel(
+            [
+                "{ [turn]: 0 <= turn < turns }",
+                f"{{ [l]: 0 <= l < {_ALONE} }}",
+                f"{{ [e_0, e, r, e_put, e_out]: 0 <= e_0, e, r, e_put, e_out < {_ITEMS_ALONE} }}",
+                f"{{ [d, clear, b]: 0 <= d, clear, b < {digits} }}",
+                "{ [d_before]: 0 <= d_before <= d }",
+                f"{{ [w_clear, w, w_put]: 0 <= w_clear, w, w_put < {warps} }}",
+            ],
+            f"""
+            keys[{first}] = bits({first}) if {first} < n else valid {{id=key, inames=l:e_0}}
+            source[{first}] = {first}              {{id=source, inames=l:e_0}}
+            table[w_clear, clear] = 0              {{id=clear, inames=turn:clear:w_clear}}
+            mine[e] = keys[{here}]                 {{id=mine, inames=turn:l:e, dep=key}}
+            from[e] = source[{here}]               {{id=from, inames=turn:l:e, dep=source}}
+            rank, [b]: table[{warp}, b] = kgen_rank(digit(mine[r]), [b]: table[{warp}, b]) \
+                                                {{id=rank, inames=turn:l:r, dep=mine:clear, \
+                                                nosync=rank}}
+            spot[r] = rank                         {{id=spot, inames=turn:l:r, dep=rank}}
+            own = sum(w, table[w, d])              {{id=own, inames=turn:d, dep=rank}}
+            all[d] = own                           {{id=all, inames=turn:d, dep=own}}
+            first = sum(d_before, all[d_before])   {{id=first, inames=turn:d, dep=all}}
+            next = first - own                     {{id=next, inames=turn:d, dep=first}}
+            old = table[w_put, d]                  {{id=old, inames=turn:d:w_put, dep=next}}
+            table[w_put, d] = next                 {{id=set, inames=turn:d:w_put, dep=old}}
+            next = next + old                      {{id=step, inames=turn:d:w_put, dep=set}}
+            place = spot[e_put] + table[{warp}, digit(mine[e_put])] \
+                                                {{id=place, inames=turn:l:e_put, dep=step:spot}}
+            keys[place] = mine[e_put]       {{id=put, inames=turn:l:e_put, dep=place:mine}}
+            source[place] = from[e_put]     {{id=put_from, inames=turn:l:e_put, dep=place:from}}
+            {moves}
+            """,
+            [
+                *self.declared,
+                *(
+                    GlobalArg(f"{one.name}_out", one.dtype, shape="n", is_input=False)
+                    for one in self.moved
+                ),
+                *(ValueArg(name, self.key_dtype) for name in ("flipped", "valid")),
+                ValueArg("turns", np.int32),
+                ValueArg("n", index_dtype),
+                temporary("keys", self.key_dtype, (tile,), "LOCAL"),
+                temporary("source", np.int16, (tile,), "LOCAL"),
+                temporary("table", np.int32, (warps, digits), "LOCAL"),
+                temporary("all", np.int32, (digits,), "LOCAL"),
+                temporary("mine", self.key_dtype, (_ITEMS_ALONE,)),
+                temporary("from, spot", np.int32, (_ITEMS_ALONE,)),
+                temporary("rank, own, first, next, old, place", np.int32),
+            ],
+            **settings,
+        )
+        knl = register_callable(knl, "kgen_rank", _Rank("kgen_rank", bits=bits))
+        tags = {"l": "l.0", "clear": "l.0", "d": "l.0"}
+        loops = ["e_0", "e", "r", "e_put", "e_out", "w_clear", "w_put"]
+        knl = tag_inames(knl, tags | dict.fromkeys(loops, "unr_hint"))
+        return realize_reduction(knl, insn_id_filter=["first"], force_scan=True)
 
     def build_on_gpu(
         self,

@@ -57,13 +57,22 @@ class Place:
         """
         return np.int32 if size <= MAX_NARROW else np.int64
 
-    def is_small(self, size: int) -> bool:
-        """Tell whether one work-group processes this many elements alone."""
-        return size <= (_FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST)
+    @property
+    def few(self) -> int:
+        """The maximum number of elements that one work-group processes alone."""
+        return _FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST
 
-    def sizes_like(self, size: int) -> tuple[int, int]:
-        """Return the minimum and maximum size that runs the same code as *size* elements."""
-        few = _FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST
+    @functools.cached_property
+    def largest_group(self) -> int:
+        """The maximum number of work-items in a group of a GPU; at most 1024."""
+        limits = self.target.load_runtime().limits_of(*self.leading)
+        return min(1024, int(limits.work_items), int(limits.sizes[0]))
+
+    def sizes_like(self, size: int, few: int) -> tuple[int, int]:
+        """Return the minimum and maximum size that runs the same code as *size* elements.
+
+        One work-group processes *few* elements alone.
+        """
         if size <= few:
             return (0, few)
         fewest, most = self.sizes_of(self.index_dtype(size))

@@ -59,10 +59,12 @@ def reduction_of_all(
     in_one_group: bool = False,
     group_size: int = 256,
     groups: int = 1024,
+    items: int = 1,
 ) -> TranslationUnit:
     """Let each work-item of a GPU reduce elements in strides of the whole grid.
 
-    With several axes, rows are distributed cyclically over groups.
+    With several axes, rows are distributed cyclically over groups. A work-item of a single group
+    loads *items* elements at a time.
     """
     last = inames[-1]
     if len(inames) > 1:
@@ -70,7 +72,7 @@ def reduction_of_all(
         return split_iname(knl, last, group_size, inner_tag="l.0")
     knl = split_iname(knl, last, group_size, inner_tag="l.0")
     if in_one_group:
-        return knl
+        return split_iname(knl, f"{last}_outer", items, inner_tag="unr_hint", slabs=(0, 1))
     return split_iname(knl, f"{last}_outer", groups, inner_tag="g.0")
 
 
