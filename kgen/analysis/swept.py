@@ -148,10 +148,11 @@ def box_of(
     if existing is not None and has_more:
         elsewhere = isl.Set.universe(existing.get_space()).intersect_params(context.complement())
         spare = existing.union(elsewhere)
-    elements, touched = _as_loops(footprint, spare, whole_box=whole_box, what=what)
+    elements, hull = _as_loops(footprint, spare, whole_box=whole_box, what=what)
+    touched = isl.Set.from_basic_set(hull)
+    is_all = hull is elements
     if existing is not None and whole_box:
-        parts = isl.Set.from_basic_set(elements).intersect(existing).get_basic_sets()
-        elements, touched = (parts[0], parts[0]) if len(parts) == 1 else (elements, touched)
+        elements, touched, is_all = _existing_part(elements, existing, context)
     stored = isl.Set.from_basic_set(elements)
     lower: list[Expr] = []
     extents: list[Expr] = []
@@ -160,7 +161,6 @@ def box_of(
         lower.append(least)
         extents.append(extent)
     moves = dict(zip(dim_names(footprint), lower, strict=True))
-    is_all = touched is elements
     elements = _counted(elements, moves, extents)
     kept = n_dims(elements)
     within = isl.Set.from_basic_set(elements).gist_params(context).coalesce()
@@ -171,9 +171,21 @@ def box_of(
     known = isl.Set.from_basic_set(elements).intersect_params(context)
     conditions: tuple[Expr, ...] = ()
     if not is_all:
-        touched = _counted(touched, moves, extents)
-        conditions = conditions_of(isl.Set.from_basic_set(touched).gist(known))
+        parts = (_counted(part, moves, extents) for part in touched.get_basic_sets())
+        counted = union_of(map(isl.Set.from_basic_set, parts))
+        assert counted is not None
+        conditions = conditions_of(counted.gist(known))
     return Box(tuple(lower), tuple(extents), project_out_unused_params(loops), conditions)
+
+
+def _existing_part(box: BasicSet, existing: Set, context: Set) -> tuple[BasicSet, Set, bool]:
+    """Return loops over the existing elements of a box, these, and whether the loops are exact."""
+    part = isl.Set.from_basic_set(box).intersect(existing)
+    pieces = part.get_basic_sets()
+    if len(pieces) > 1:
+        part = part.intersect_params(context).coalesce()
+        pieces = part.get_basic_sets()
+    return (pieces[0], part, True) if len(pieces) == 1 else (box, part, False)
 
 
 def first_outside(kernel: LoopKernel, one: Set, other: Set) -> dict[str, int] | None:

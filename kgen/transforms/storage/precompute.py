@@ -63,7 +63,7 @@ def precompute(
         again
     :arg storage_axis_to_tag: tags of the new loops by axis; *default_tag* is for the others
     :arg fetch_bounding_box: compute the whole bounding box, if several
-        uses together need less
+        uses together need less, except values that read elements of temporaries that nothing writes
     :arg temporary_address_space: an :class:`AddressSpace`; found automatically by default. Storage
         in global memory may depend on sizes; a global barrier precedes its uses
 

@@ -25,6 +25,7 @@ from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import require_inames
+from kgen.transforms.storage.defined import without_undefined
 from kgen.transforms.storage.filling import (
     FillOrder,
     mentioned_inames,
@@ -104,13 +105,17 @@ class _Storing:
             window = find_window(self.storage.window, values.name, self.needs)
             footprint = window.closed(footprint, is_any=values.has_more)
             footprint = footprint.intersect(valid_elements(kernel, footprint, dims))
-        is_more = whole_box or values.has_more
+        existing = None
+        if whole_box or values.has_more:
+            existing = valid_elements(kernel, footprint, dims)
+        if existing is not None and whole_box:
+            existing = self._without_undefined(footprint, existing)
         box = box_of(
             kernel,
             footprint,
             outer,
             whole_box=whole_box,
-            existing=valid_elements(kernel, footprint, dims) if is_more else None,
+            existing=existing,
             has_more=values.has_more,
             sized=window is None and self.names.space is AddressSpace.GLOBAL,
             what=what,
@@ -123,6 +128,14 @@ class _Storing:
         if window is not None:
             window.check(box, values.name)
         return window, box
+
+    def _without_undefined(self, footprint: Set, existing: Set) -> Set:
+        """Remove the elements whose values would read what nothing writes."""
+        dims = {axis: dim.name for axis, dim in zip(self.axes, self.dims, strict=True)}
+        value = substitute(self.value, {axis: p.Variable(name) for axis, name in dims.items()})
+        bounding = [name for name in self.storage.sweep if name in self.bounding]
+        swept = {name: dims[self.swept_arguments.get(name, name)] for name in bounding}
+        return without_undefined(self.kernel, value, self.outer, footprint, existing, swept)
 
     @cached_property
     def loops(self) -> dict[str, str]:

@@ -238,6 +238,36 @@ def test_nothing_to_store_is_refused() -> None:
         lp.precompute(product(), "f", "i", within="writes:nothing")
 
 
+def test_a_bounding_box_has_no_values_that_read_what_nothing_writes() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j, k]: 0 <= i < 3 and 0 <= j, k < 2 }",
+        """
+        f(x) := p[t[x]]
+        t[j] = a[i, j] {id=w}
+        t[j + 4] = a[i, j] {id=v}
+        out[i, k] = f(k) + f(k + 4) {dep=v:w}
+        """,
+        [lp.TemporaryVariable("t", np.int32, shape=(6,)), lp.GlobalArg("p", shape=(9,)), ...],
+    )
+    stored = lp.precompute(knl, "f", "k", fetch_bounding_box=True)
+    assert same_set(domain(stored, "x"), "{ [x]: 0 <= x < 6 }")
+    (condition,) = kernel_of(stored).id_to_insn["f"].predicates
+    assert str(condition) == "x >= 4 or x < 2"
+
+
+def test_a_bounding_box_ends_where_what_it_reads_does() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i <= n and i mod 2 = 1 }",
+        ["f(x) := 2*a[x + 2]", "out[i] = f(i) + a[i + 1]"],
+        [lp.GlobalArg("a", np.float64, shape=lp.auto), ...],
+        assumptions="n >= 0",
+    )
+    knl = lp.split_iname(knl, "i", 7)
+    knl = lp.add_prefetch(knl, "a", "i_inner", fetch_bounding_box=True, default_tag=None)
+    stored = lp.precompute(knl, "f", "i_inner", fetch_bounding_box=True)
+    lp.verify(stored).raise_if_violated()
+
+
 def test_uses_inside_of_other_rules_read_what_is_stored() -> None:
     text = ["f(x, y) := a[x, y]**2", "g(x, y) := f(x, y) + f(x, y + 1)", "b[i, j] = g(i, j)"]
     knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", text)
