@@ -15,7 +15,7 @@ import pytest
 import kgen as lp
 from tests.random.choices import Draw
 from tests.random.program import ArrayDecl, Program, Step
-from tests.random.steps import _Attempts
+from tests.random.steps import Transformer, _Attempts
 from tests.reference import Reference
 from tools.fuzz.record import Record
 from tools.fuzz.trial import Outcome, Task, try_program
@@ -117,6 +117,13 @@ def test_programs_name_loops_that_all_targets_have() -> None:
     assert len(attempts.accepted) == 3
     attempts.make(Step("rename_iname", ("k_prologue", "first")))
     assert len(attempts.accepted) == 4
+
+
+def test_rules_that_nothing_uses_may_be_precomputed() -> None:
+    text = "value := 2.0\na[i] = 1.0"
+    kernel = lp.make_kernel("{ [i]: 0 <= i < 2 }", text).default_entrypoint
+    steps = [Transformer(Draw(f"{n}"), kernel, frozenset()).precompute() for n in range(20)]
+    assert {step.function for step in steps if step is not None} == {"precompute"}
 
 
 def test_reads_out_of_bounds_count_where_something_uses_their_values() -> None:

@@ -331,7 +331,8 @@ class Transformer:
         users = sorted(users)
         around = {n for u in users for n in kernel.id_to_insn[u].within_inames} - set(swept)
         outer = draw(choices.integers(0, 5)) == 0 and draw(choices.permutations(sorted(around)))
-        within = draw(choices.integers(0, 4)) == 0 and f"id:{draw(choices.sampled_from(users))}"
+        is_within = draw(choices.integers(0, 4)) == 0 and bool(users)  # a rule may be unused
+        within = f"id:{draw(choices.sampled_from(users))}" if is_within else None
         tag = draw(choices.sampled_from((*axes, *axes, None, None, "unr")))
         is_shared = self.has_axes and str(tag).startswith("l.")
         return {
@@ -339,7 +340,7 @@ class Transformer:
             "outer": tuple(outer[: draw(choices.integers(0, len(outer)))]) if outer else None,
             "temporary_address_space": draw(_SHARED if is_shared else _OWN),
             "fetch_bounding_box": draw(choices.integers(0, 2)) == 0 or None,
-            "within": within or None,
+            "within": within,
         }
 
     def add_prefetch(self) -> Step | None:
