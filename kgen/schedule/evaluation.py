@@ -242,6 +242,8 @@ class _Evaluator(Execution):
             return written.value
         variable = self.kernel.array_vars.get(name)
         if isinstance(variable, TemporaryVariable):
+            if any(map(_is_data, index)):  # a random number, of which '% 12' is not below 12
+                raise NotEvaluatedError(f"which element of '{name}' is read depends on data")
             if variable.initializer is None:
                 self.found.reads_undefined = True
                 return _random("undefined", name, *owner, *index)
@@ -539,7 +541,10 @@ class _Values(Mapper[int, Any]):
             return self._extreme(expr.parameters, min if "min" in name else max, *args)
         if is_of_lane(expr):
             return self._exchanged(name, expr, *args)
-        return _random("call", name, *(self.rec(child, *args) for child in expr.parameters))
+        operands = [self.rec(child, *args) for child in expr.parameters]
+        if name == "abs" and not _is_data(operands[0]):
+            return abs(operands[0])
+        return _random("call", name, *operands)
 
     def _exchanged(self, name: str, expr: p.Call, names: dict[str, int], item: Point) -> int:
         """Return the value that another lane has: it runs the same instruction, in turn."""

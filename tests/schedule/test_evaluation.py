@@ -61,7 +61,22 @@ def test_limits_of_types_are_neutral(bits: int, function: str, limit: Callable[[
     @transform
     def bare(kernel: LoopKernel) -> LoopKernel:
         (insn,) = kernel.instructions
-        return kernel.copy(instructions=[insn.copy(expression=parse("abs(i - 7)"))])
+        return kernel.copy(instructions=[insn.copy(expression=parse("lrint(a[i])"))])
 
-    knl = make(f"{function}(abs(i - 7), {limit(bits)})", "int64")
+    knl = make(f"{function}(lrint(a[i]), {limit(bits)})", "int64")
     assert origin(bare(knl)).status.value != "violated"
+
+
+@pytest.mark.parametrize(
+    ("subscript", "status"), [("abs(i*(i - 8)) % 12", "proved"), ("lrint(1.5*i) % 12", "unknown")]
+)
+def test_subscripts_are_values_of_functions(subscript: str, status: str) -> None:
+    @transform
+    def through_copy(kernel: LoopKernel) -> LoopKernel:
+        copy, user = kernel.instructions
+        return kernel.copy(instructions=[copy, user.copy(expression=parse(f"t[{subscript}]"))])
+
+    text = ["t[j] = a[j] {id=copy}", f"out[i] = a[{subscript}] {{dep=copy}}"]
+    data = [lp.TemporaryVariable("t", "float64", shape=12), lp.GlobalArg("a", "float64", shape=12)]
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 12 }", text, [*data, ...], target=lp.CTarget())
+    assert origin(through_copy(knl)).status.value == status
