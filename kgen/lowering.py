@@ -27,6 +27,7 @@ from kgen.ast.lanes import lanes_in_scalars
 from kgen.ast.masks import mask_lanes
 from kgen.ast.nodes import DeviceFunction, Node, Run, print_tree
 from kgen.ast.registers import in_registers
+from kgen.ast.scope import check_loops_around
 from kgen.ast.verify import verify_barriers, verify_lanes
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
@@ -240,6 +241,7 @@ def lower(
     functions = tuple(verify_barriers(f) for f in build_code(kernel, schedule))
     functions = tuple(verify_lanes(kernel, f) for f in functions)
     functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
+    check_loops_around(whole, kernel, schedule, functions)
     if is_cooperative(kernel, schedule):
         functions = (as_one_launch(kernel, functions, host, schedule.host_inames),)
         host = Run(functions[0].name, {})

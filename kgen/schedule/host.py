@@ -27,7 +27,7 @@ from kgen.ir.sets.dims import (
     project_out_unused_params,
     to_named,
 )
-from kgen.ir.sets.domain import keep_dims
+from kgen.ir.sets.domain import as_basic_set, keep_dims
 from kgen.ir.sets.interval import Interval
 from kgen.ir.sets.quasi_affine import conditions_of
 from kgen.ir.stages import DeviceKernel, PreparedKernel
@@ -182,13 +182,22 @@ class _DomainSplitter:
             pieces = list(self._pieces(groups, shared))
         base = keep_dims(domain, shared)
         for tied in coupled_dims(base) if shared else ():
-            yield keep_dims(domain, tied)  # whether one is empty is no concern of the others
+            yield self._shared(tied)  # whether one is empty is no concern of the others
         for context, piece in pieces:
             outer = frozenset(dim_names(piece)).intersection(shared)
             known = _inside(self.kernel, context)
             if outer:
                 known = known.intersect(to_named(keep_dims(domain, outer)).params())
             yield _with_params(piece, outer, known)
+
+    def _shared(self, names: Sequence[str]) -> BasicSet:
+        """Return the domain of loops outside of host loops: their values in any iteration."""
+        part = keep_dims(self.domain, names)
+        if self.host.isdisjoint(param_names(part)):
+            return part
+        outer = self.kernel.with_outer_inames(frozenset(names)).difference(names, self.host)
+        values = self.kernel.domain_of((*dim_names(part), *self.kernel.in_order(outer)))
+        return _with_params(as_basic_set(values), outer, _inside(self.kernel, outer))
 
     def _pieces(
         self, groups: Mapping[tuple[str, ...], Sequence[str]], shared: Sequence[str]

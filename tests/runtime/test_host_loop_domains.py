@@ -37,6 +37,18 @@ def around(domain: Any) -> Any:
     return lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
 
 
+def bounded() -> Any:
+    """The same, where t bounds i from outside; launches outside its loop take all values of i."""
+    domains = ["{ [t]: 0 <= t < m }", "[t, n] -> { [i]: t <= i < n }"]
+    return around(domains).map_kernels(
+        lambda kernel: kernel.map_instructions(
+            lambda insn: insn.copy(within_inames=insn.within_inames - {"t"})
+            if insn.id in {"before", "after"}
+            else insn
+        )
+    )
+
+
 def around_expected(inside: Callable[[int], Array]) -> Callable[[Array, int], Array]:
     def expected(v: Array, m: int) -> Array:
         some = np.any([inside(t) for t in range(m)], axis=0)  # the values that i has at all
@@ -112,6 +124,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Array, int], Array]]] = {
         lambda: around("{ [t, i]: 0 <= t < m and t <= i < n }"),
         around_expected(lambda t: t <= I),
     ),
+    "bounded": (bounded, around_expected(lambda t: t <= I)),
     "stride": (
         lambda: around("{ [t, i]: 0 <= t < m and 0 <= i < n and (i + t) mod 2 = 0 }"),
         around_expected(lambda t: (I + t) % 2 == 0),
@@ -156,8 +169,9 @@ def test_loops_without_iterations(name: str, device: Any) -> None:
     np.testing.assert_allclose(v, wanted)
 
 
-def test_launches_outside_of_the_loop_do_not_take_its_variable() -> None:
-    make, _ = CASES["triangle"]
+@pytest.mark.parametrize("name", ["triangle", "bounded"])
+def test_launches_outside_of_the_loop_do_not_take_its_variable(name: str) -> None:
+    make, _ = CASES[name]
     code = lp.generate_code_v2(make().copy(target=lp.OpenCLTarget())).device_code()
     before, one, two, after = code.split("__kernel void")[1:]
     assert "int const t" in one
