@@ -22,7 +22,7 @@ from kgen.ready.c_text import CArgument
 from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native, viewed
-from kgen.ready.onesweep import FEW, MOST_BITS, OneSweepPass
+from kgen.ready.onesweep import MOST_BITS, OneSweepPass
 from kgen.ready.passed import read_call
 from kgen.ready.places import HOST, Place, find_place, flat, new_array
 from kgen.ready.radix import RadixPass
@@ -237,7 +237,10 @@ def _selecting(
 
 @dataclass(frozen=True)
 class _Call:
-    """The arguments of a sort: arrays of *size* elements, by the key bits before *last*."""
+    """The arguments of a sort: arrays of *size* elements, by the key bits before *last*.
+
+    *alone* is the number of work-items of the group that sorts them alone, if one does.
+    """
 
     place: Place
     given: dict[str, Any]
@@ -246,13 +249,13 @@ class _Call:
     last: int
     bits: int
     in_one_sweep: bool
-    in_one_group: bool
+    alone: int | None
     numbers: dict[str, Any]
 
     @property
     def shifts(self) -> range:
         """The first bit of each pass."""
-        return range(0, self.last, self.last if self.in_one_group else self.bits)
+        return range(0, self.last, self.last if self.alone else self.bits)
 
 
 class RadixSort(Tunable):
@@ -392,14 +395,15 @@ class RadixSort(Tunable):
         numbers: dict[str, Any] = {"flipped": 1 << (width - 1) if is_signed else 0, **place.options}
         bits = self.bits_at_a_time
         in_one_sweep = place.is_gpu and place.target.looks_back
-        in_one_group = in_one_sweep and size <= FEW and not self.schedule
+        alone = None
         if in_one_sweep:
             bits = min(bits, MOST_BITS)
             numbers["valid"] = (1 << last) - 1
-        if in_one_group:
+            if not self.schedule:
+                alone = self._one_sweep(place.target).group_for(size, place.local_memory)
+        if alone:
             numbers["turns"] = -(-last // bits)
-        ways = (in_one_sweep, in_one_group)
-        return first, _Call(place, given, arrays, size, last, bits, *ways, numbers)
+        return first, _Call(place, given, arrays, size, last, bits, in_one_sweep, alone, numbers)
 
     def _run(
         self,
@@ -414,10 +418,10 @@ class RadixSort(Tunable):
             "bits": call.bits,
             "index_dtype": self.index_dtype or place.index_dtype(call.size),
         }
-        if call.in_one_group:
+        if call.alone:
             (targets,) = made
             arguments = {**given, **targets, **numbers}
-            options["in_one_group"] = True
+            options |= {"in_one_group": True, "group_size": call.alone}
             run(self._tuned(place, "build", options, arguments), {**arguments, **more})
             return tuple(targets[f"{name}_out"] for name in self.sort_arg_names)
         if call.in_one_sweep:

@@ -162,24 +162,35 @@ def test_passes_in_one_launch(tmp_path: Path) -> None:
     np.testing.assert_array_equal(given["y"], np.argsort(x, kind="stable"))
 
 
-@pytest.mark.parametrize(("size", "bits"), [(0, 8), (1, 8), (4095, 8), (4096, 7)])
-def test_few_elements_in_one_group(size: int, bits: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("bits", "group_size"), [(8, 512), (7, 1024)])
+def test_few_elements_in_one_group(bits: int, group_size: int, tmp_path: Path) -> None:
     sort = RadixSort("short *x, double *y", "x[i]", ["x", "y"], key_dtype=np.int16)
-    run = HostCuda(sort.build(lp.CudaTarget(), bits=bits, in_one_group=True), tmp_path)
+    knl = sort.build(lp.CudaTarget(), bits=bits, in_one_group=True, group_size=group_size)
+    run = HostCuda(knl, tmp_path)
     assert len(run.module.launches) == 1
-    x, y = integers(size, np.int16) * 321, np.arange(float(size))
-    out = {"x_out": np.zeros_like(x), "y_out": np.zeros_like(y)}
-    numbers = {"flipped": 2**15, "valid": 2**16 - 1, "turns": -(-16 // bits), "n": size}
-    assert run({"x": x, "y": y, **out, **numbers})
-    np.testing.assert_array_equal(out["x_out"], np.sort(x))
-    np.testing.assert_array_equal(out["y_out"], np.argsort(x, kind="stable"))
+    for size in (0, 1, 8 * group_size - 1, 8 * group_size):
+        x, y = integers(size, np.int16) * 321, np.arange(float(size))
+        out = {"x_out": np.zeros_like(x), "y_out": np.zeros_like(y)}
+        numbers = {"flipped": 2**15, "valid": 2**16 - 1, "turns": -(-16 // bits), "n": size}
+        assert run({"x": x, "y": y, **out, **numbers})
+        np.testing.assert_array_equal(out["x_out"], np.sort(x))
+        np.testing.assert_array_equal(out["y_out"], np.argsort(x, kind="stable"))
 
 
-def test_schedules_are_those_of_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tunes and schedules are for passes, whatever the number of elements."""
-    monkeypatch.setattr(
-        "kgen.ready.passed.find_place", lambda *_: Place(lp.PyCudaTarget(), (), is_gpu=True)
+def test_the_local_memory_of_one_group() -> None:
+    narrow, wide = (
+        RadixSort(f"{kind} *x", "x[i]", ["x"], key_dtype=dtype)._one_sweep(lp.CudaTarget())
+        for kind, dtype in (("int", np.int32), ("long", np.int64))
     )
+    assert [narrow.group_for(size, 99 * 2**10) for size in (0, 4097, 8193)] == [512, 1024, None]
+    assert [wide.group_for(size, 99 * 2**10) for size in (4096, 4097)] == [512, None]
+    assert narrow.group_for(1, 40 * 2**10) is None
+
+
+def test_one_group_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(lp.PyCudaTarget(), (), is_gpu=True)
+    place.__dict__["local_memory"] = 2**16
+    monkeypatch.setattr("kgen.ready.passed.find_place", lambda *_: place)
     with pytest.raises(lp.KgenError, match="only one schedule"):
         RadixSort("unsigned *x", "x[i]", ["x"]).tune(integers(99, np.uint32))
 
@@ -239,7 +250,7 @@ def test_what_cannot_be_sorted_says_why() -> None:
         RadixSort("uint *x, uint *y", "x[i]", ["x", "y"])(integers(4, "u4"), integers(3, "u4"))
 
 
-@pytest.mark.parametrize("size", [3000, 5000])
+@pytest.mark.parametrize("size", [3000, 8000, 9000])
 def test_sorts_of_the_same_memory_on_a_device(size: int, cuda_context: Any) -> None:
     gpuarray = pytest.importorskip("pycuda.gpuarray")
     sort = RadixSort("int *x", "x[i]", ["x"], key_dtype=np.int32)

@@ -12,7 +12,7 @@ __all__ = ["MOST_ELEMENTS", "Again", "same_as"]
 #: The number of calls that are kept.
 _MOST: Final = 32
 #: Their maximum number of elements: with more, the device takes longer than the host.
-MOST_ELEMENTS: Final = 2**20
+MOST_ELEMENTS: Final = 2**24
 
 
 def same_as(value: Any) -> Hashable:

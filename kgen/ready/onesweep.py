@@ -34,15 +34,13 @@ from kgen.transforms.reductions.look_back import entries_of
 from kgen.transforms.reductions.realize import realize_reduction
 from kgen.transforms.statements import tag_instructions
 
-__all__ = ["FEW", "MOST_BITS", "OneSweepPass"]
+__all__ = ["MOST_BITS", "OneSweepPass"]
 
 #: The bits of the largest digits.
 MOST_BITS: Final = 8
-#: The work-items of the group that sorts alone, and the elements of each.
-_ALONE: Final = 512
+#: The work-items of groups that sort alone, and the elements of each work-item.
+_ALONE: Final = (512, 1024)
 _ITEMS_ALONE: Final = 8
-#: The maximum number of elements that one group sorts.
-FEW: Final = _ALONE * _ITEMS_ALONE
 #: Local memory for the elements of a tile, in bytes, and the maximum number per work-item.
 _ROOM: Final = 80 * 1024
 _MOST_ITEMS: Final = 23
@@ -181,18 +179,31 @@ class OneSweepPass(RadixPass):
         tags = {"p_zero": "g.0", "p_scan": "g.0", "d": "l.0", "g": "g.0", "l": "l.0", "p": "unr"}
         return realize_reduction(tag_inames(knl, tags), insn_id_filter=["scan"], force_scan=True)
 
+    def group_for(self, size: int, local_memory: int) -> int | None:
+        """Return the work-items of the group that sorts so few elements alone, if there is one.
+
+        *local_memory*: the bytes of local memory that a group may have.
+        """
+        for group_size in _ALONE:
+            tile = group_size * _ITEMS_ALONE
+            tables = 4 * 2**MOST_BITS * (group_size // WARP_SIZE + 3)
+            used = tile * (self.key_dtype.itemsize + 2) + tables
+            if size <= tile and used <= local_memory:
+                return group_size
+        return None
+
     def build_in_one_group(
-        self, target: TargetBase, *, bits: int, index_dtype: Any
+        self, target: TargetBase, *, bits: int, index_dtype: Any, group_size: int = _ALONE[0]
     ) -> TranslationUnit:
-        """Return the sort of at most *FEW* elements by *turns* digits, by one group.
+        """Return the sort by *turns* digits, by one group, whose work-items have 8 elements each.
 
         Keys and the places that they come from stay in local memory; ranks are those of a pass.
         Keys that fill the tile up have the largest value, and are last.
         """
-        tile, digits, warps = FEW, 2**bits, _ALONE // WARP_SIZE
+        tile, digits, warps = group_size * _ITEMS_ALONE, 2**bits, group_size // WARP_SIZE
         key_type, warp = f"np.{self.key_dtype}", f"l // {WARP_SIZE}"
         places = f"{WARP_SIZE * _ITEMS_ALONE}*({warp}) + {WARP_SIZE}*e + l % {WARP_SIZE}"
-        here, first, out = places, places.replace("e ", "e_0 "), f"{_ALONE}*e_out + l"
+        here, first, out = places, places.replace("e ", "e_0 "), f"{group_size}*e_out + l"
         settings = self._settings(target, bits, index_dtype, races=["put", "put_from"])
         digit = f"cast(np.int32, (value >> cast({key_type}, {bits}*turn)) & {digits - 1})"
         settings["substitutions"]["digit"] = SubstitutionRule("digit", ("value",), parse(digit))
@@ -205,7 +216,7 @@ class OneSweepPass(RadixPass):
         knl = make_kernel(
             [
                 "{ [turn]: 0 <= turn < turns }",
-                f"{{ [l]: 0 <= l < {_ALONE} }}",
+                f"{{ [l]: 0 <= l < {group_size} }}",
                 f"{{ [e_0, e, r, e_put, e_out]: 0 <= e_0, e, r, e_put, e_out < {_ITEMS_ALONE} }}",
                 f"{{ [d, clear, b]: 0 <= d, clear, b < {digits} }}",
                 "{ [d_before]: 0 <= d_before <= d }",

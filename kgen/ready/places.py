@@ -64,9 +64,15 @@ class Place:
 
     @functools.cached_property
     def largest_group(self) -> int:
-        """The maximum number of work-items in a group of a GPU; at most 1024."""
+        """The maximum number of work-items in a group of a GPU."""
         limits = self.target.load_runtime().limits_of(*self.leading)
-        return min(1024, int(limits.work_items), int(limits.sizes[0]))
+        most = 1024 if isinstance(self.target, PyCudaTarget) else _MOST_ITEMS_ON_OPENCL
+        return min(most, int(limits.work_items), int(limits.sizes[0]))
+
+    @functools.cached_property
+    def local_memory(self) -> int:
+        """The maximum local memory of a group of a GPU, in bytes."""
+        return int(self.target.load_runtime().limits_of(*self.leading).local_memory)
 
     def sizes_like(self, size: int, few: int) -> tuple[int, int]:
         """Return the minimum and maximum size that runs the same code as *size* elements.
@@ -87,6 +93,8 @@ class Place:
 #: The maximum number of elements that one work-group processes alone.
 _FEW_ON_HOST: Final = 2**15
 _FEW_ON_GPU: Final = 2**13
+#: NVIDIA's OpenCL limits some kernels to these work-items in a group, below the device's limit.
+_MOST_ITEMS_ON_OPENCL: Final = 256
 
 HOST: Final = Place(ExecutableCTarget(), (), is_gpu=False)
 _OPENCL: Final = PyOpenCLTarget()

@@ -42,9 +42,11 @@ def bounded() -> Any:
     domains = ["{ [t]: 0 <= t < m }", "[t, n] -> { [i]: t <= i < n }"]
     return around(domains).map_kernels(
         lambda kernel: kernel.map_instructions(
-            lambda insn: insn.copy(within_inames=insn.within_inames - {"t"})
-            if insn.id in {"before", "after"}
-            else insn
+            lambda insn: (
+                insn.copy(within_inames=insn.within_inames - {"t"})
+                if insn.id in {"before", "after"}
+                else insn
+            )
         )
     )
 
