@@ -390,9 +390,9 @@ def _in_groups(changed: BasicSet, parts: Sequence[BasicSet]) -> tuple[BasicSet, 
 
 def _untied(part: BasicSet) -> tuple[BasicSet, ...]:
     """Give independent loops separate domains, which are nonempty where all loops are."""
-    groups = coupled_dims(part)
-    where = part.params()
-    return tuple(keep_dims(part, group).intersect_params(where) for group in groups)
+    where = part.params().to_set()  # isl loses the dimensions of a basic set where there is none
+    groups = (keep_dims(part, group).to_set() for group in coupled_dims(part))
+    return tuple(as_basic_set(group.intersect_params(where)) for group in groups)
 
 
 def coupled_dims(domain: BasicSet) -> list[tuple[str, ...]]:

@@ -148,3 +148,16 @@ def test_integer_temporaries_can_be_assumed_about(given: Any) -> None:
         [lp.TemporaryVariable("off", "int32"), lp.GlobalArg("x", "float32", shape=None), "..."],
     )
     assert "off" in str(lp.assume(knl, given).default_entrypoint.assumptions)
+
+
+def test_loops_of_a_sum_that_a_value_leaves_without_iterations() -> None:
+    knl = lp.make_kernel(
+        "{ [i, r]: 0 <= i < n and 3 <= r < m - 2 }",
+        "out[i] = sum(r, a[r])",
+        [lp.GlobalArg("a, out", np.float64, shape="n + m"), "..."],
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.fix_parameters(lp.split_iname(knl, "r", 2), m=4)
+    assert knl.default_entrypoint.inames.keys() == {"i", "r_outer", "r_inner"}
+    _, (out,) = knl(a=np.ones(9), n=5, out=np.ones(9))
+    assert out.tolist() == [0] * 5 + [1] * 4
