@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,12 +16,13 @@ from kgen.ir.expr import Expr, is_zero, variable_names
 from kgen.ir.sets.dims import (
     Set,
     are_bounded,
+    dim_names,
     isl_int,
     param_names,
     params_to_dims,
     project_out_params,
 )
-from kgen.ir.sets.domain import Aff, PwAff, dim_max, dim_min, static_value
+from kgen.ir.sets.domain import Aff, PwAff, dim_max, dim_min, static_bounds, static_value
 from kgen.ir.sets.loop_range import LoopRange
 from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
@@ -107,7 +108,11 @@ def _range(
     what = f"the extent of the hardware axis of iname '{iname}' in kernel '{kernel.name}'"
     outer = [n for n in param_names(domain) if n in kernel.inames]
     domain = params_to_dims(domain, outer)  # an axis is as long as its longest instance
-    low = static_value(dim_min(domain, iname), kernel.assumptions, largest=False, what=what)
+
+    def first(values: Set) -> PwAff:
+        return dim_min(values, iname)
+
+    low = _static_end(first, domain, kernel.assumptions, largest=False, what=what)
     if must_be_constant:
         top = LoopRange(domain, iname, kernel.assumptions).largest_extent(low)
         if top is None:
@@ -122,13 +127,33 @@ def _range(
         space = isl.LocalSpace.from_space(low.get_domain_space())
         size = isl.Aff.val_on_domain(space, isl_int(top))
         return isl.PwAff.from_aff(size), top, aff_to_expr(low)
-    extent = _length(domain, iname, low)
-    best = static_value(extent, kernel.assumptions, largest=True, what=what)
+
+    def extent(values: Set) -> PwAff:
+        return _length(values, iname, low)
+
+    best = _static_end(extent, domain, kernel.assumptions, largest=True, what=what)
     length = aff_to_expr(best)
     for name in variable_names(length):
         if name in kernel.temporary_variables:
             raise _computed_on_device(kernel, iname, name)
     return isl.PwAff.from_aff(best), length, aff_to_expr(low)
+
+
+def _static_end(
+    end: Callable[[Set], PwAff], domain: Set, assumptions: Set, *, largest: bool, what: str
+) -> Aff:
+    """Return a bound of the values in a domain: one function for all parameters.
+
+    If there is none, as with strides, return a bound of all values between, which may be wider:
+    conditions leave out the rest of the axis.
+    """
+    for bound in static_bounds(end(domain), assumptions, largest=largest):
+        return bound
+    between = domain.remove_divs()
+    if all(are_bounded(between, name) for name in dim_names(between)):
+        for bound in static_bounds(end(between), assumptions, largest=largest):
+            return bound
+    return static_value(end(domain), assumptions, largest=largest, what=what)
 
 
 def _without_data(kernel: LoopKernel, domain: Set, iname: str) -> Set:
@@ -139,12 +164,17 @@ def _without_data(kernel: LoopKernel, domain: Set, iname: str) -> Set:
 
 
 def _hint_for_items(kernel: LoopKernel, domain: Set, iname: str) -> str:
-    if kernel.temporary_variables.keys().isdisjoint(param_names(domain)):
-        return f"split_iname(kernel, '{iname}', 128, inner_tag='l.0', outer_tag='g.0')"
-    return (
-        f"split_iname(kernel, '{iname}', 128, inner_tag='l.0'); or bound '{iname}' by a number "
-        "as well"
+    (tag,) = kernel.iname_tags_of_type(iname, LocalInameTag)
+    is_computed = not kernel.temporary_variables.keys().isdisjoint(param_names(domain))
+    is_in_groups = any(
+        kernel.has_tag(name, GroupInameTag)
+        for insn in kernel.instructions
+        if iname in insn.within_inames
+        for name in insn.within_inames
     )
+    outer = "" if is_computed or is_in_groups else ", outer_tag='g.0'"
+    hint = f"split_iname(kernel, '{iname}', 128, inner_tag='{tag}'{outer}) instead of the tag"
+    return f"{hint}; or bound '{iname}' by a number as well" if is_computed else hint
 
 
 def _instruction_in(kernel: LoopKernel, iname: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import islpy as isl
 
@@ -230,6 +230,10 @@ def _involved(domain: BasicSet, first: int, count: int) -> list[int]:
 # -- bounds ------------------------------------------------------------------------------
 
 
+#: Errors show at most this many characters of a function.
+_LONGEST_SHOWN: Final = 300
+
+
 def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) -> isl.Aff:
     """Return a piece of *value* that bounds it everywhere, or raise an error.
 
@@ -239,7 +243,9 @@ def static_value(value: PwAff, assumptions: Set, *, largest: bool, what: str) ->
     for bound in static_bounds(value, assumptions, largest=largest):
         return bound
     word = "maximum" if largest else "minimum"
-    shown = value.gist_params(assumptions).coalesce()
+    shown = str(value.gist_params(assumptions).coalesce())
+    if len(shown) > _LONGEST_SHOWN:
+        shown = f"{shown[:_LONGEST_SHOWN]} ..."
     raise StaticValueFindingError(
         f"a static {word} was not found for PwAff '{shown}'\n  while finding {what}\n  hint: "
         "rule out special cases with make_kernel(..., assumptions='n >= 1'), or declare the size"
