@@ -183,6 +183,8 @@ class _Verifier:
         self.kernel: PreparedKernel
         self.schedule: Schedule | None = None
         self.unproved: frozenset[tuple[str, str]] = frozenset()
+        #: those of which nothing uses the values
+        self.unused: frozenset[tuple[str, str]] = frozenset()
 
     def run(self) -> Iterator[Finding]:
         found = list(self._or_proved("kernel", self._prepare()))
@@ -336,7 +338,8 @@ class _Verifier:
         assert self.schedule is not None
         every = tuple(find_undefined(self.kernel, self.schedule, has_axes=self.has_axes))
         self.unproved = unproved_reads(self.kernel, every)
-        for found in every:
+        self.unused = unproved_reads(self.kernel, (one for one in every if one.is_unused))
+        for found in (one for one in every if not one.is_unused):
             if found.point is not None:
                 error = undefined_error(self.kernel, found)
                 yield _violation("definition", error, found.read.insn_id, found.read.array)
@@ -397,7 +400,7 @@ class _Verifier:
             except CodegenError as err:
                 yield _violation("assignment", err)
                 continue
-            for insn_id, name in vouched:
+            for insn_id, name in (one for one in vouched if one not in self.unused):
                 yield Finding(
                     check="assignment",
                     status=Status.UNKNOWN,

@@ -143,7 +143,12 @@ def box_of(
     context = to_named(around).params().intersect(kernel.assumptions)
     footprint = footprint.intersect_params(context)
     if footprint.is_empty():
-        raise TransformError(f"{what} access no elements", kernel=kernel.name)
+        raise TransformError(
+            f"{what} access no elements",
+            kernel=kernel.name,
+            because="their loops are empty, or their conditions are never true",
+            hint="leave out this step: there is nothing to store",
+        )
     spare = None
     if existing is not None and has_more:
         elsewhere = isl.Set.universe(existing.get_space()).intersect_params(context.complement())

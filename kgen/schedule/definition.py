@@ -27,8 +27,8 @@ def check_reads_defined(
     cause a warning, because calls may still pass them.
 
     Also reject a read of a value that another work-item has overwritten in its own copy.
-    Return the instructions and temporaries for which this is not proved; reads in loop bounds
-    are excluded, because the check of the code covers them.
+    Return the instructions and temporaries for which this is not proved, or does not matter; reads
+    in loop bounds are excluded, because the check of the code covers them.
 
     The first iteration of a loop counts: ``t = t + a[i]`` reads ``t`` before any write. Conditions
     and subscripts that depend on data are assumed to be right, except for elements that

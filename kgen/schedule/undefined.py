@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -42,7 +42,8 @@ class Undefined:
     *always* if it happens for all sizes for which the read exists at all, except some small
     ones. *elsewhere* if some instruction writes such elements, but later, or in another
     work-item; *foreign* if it is certainly in another one. *stale* is the instruction that wrote
-    such an element last, only in another work-item, after this one got its value.
+    such an element last, only in another work-item, after this one got its value. *is_unused* if
+    the read is a copy, and nothing reads what it copies.
     """
 
     read: Access
@@ -52,6 +53,7 @@ class Undefined:
     elsewhere: bool = True
     foreign: bool = False
     stale: str | None = None
+    is_unused: bool = False
 
 
 def find_undefined(
@@ -59,13 +61,14 @@ def find_undefined(
 ) -> Iterator[Undefined]:
     """Yield the reads of elements that were never written, and those that are undecided.
 
-    These include reads of a value that another work-item overwrote in its own copy.
+    These include reads of a value that another work-item overwrote in its own copy, and reads
+    whose values are unused.
     """
     return _Finder(kernel, schedule, has_axes).find()
 
 
-#: Where a read is undefined; whether all other reads are known to be defined.
-_Answer: TypeAlias = tuple[tuple[str, tuple[int, ...], bool, bool] | None, bool]
+#: Where a read is undefined; otherwise, what is known of it.
+_Answer: TypeAlias = tuple[str, tuple[int, ...], bool, bool] | Literal["defined", "unused", "open"]
 
 
 class _Finder:
@@ -90,7 +93,9 @@ class _Finder:
             for access in mine:
                 if not access.is_write and access.insn_id in self.visits:
                     found = tuple(self._check(access, writes))
-                    yield from found or self._stale(access, writes)
+                    yield from found
+                    if all(one.is_unused for one in found):
+                        yield from self._stale(access, writes)
 
     def _check(self, read: Access, writes: list[Access]) -> Iterator[Undefined]:
         at = self.visits[read.insn_id]
@@ -107,11 +112,11 @@ class _Finder:
         key = (read.place, read.index, at.loops, shapes, self._space(read), stored)
         if key not in self.memo:
             self.memo[key] = self._undefined(read, earlier, writes, at)
-        found, is_known = self.memo[key]
-        if found is not None:
+        found = self.memo[key]
+        if not isinstance(found, str):
             yield Undefined(read, *found)
-        elif not is_known:
-            yield Undefined(read, None)
+        elif found != "defined":
+            yield Undefined(read, None, is_unused=found == "unused")
 
     def _space(self, access: Access) -> object:
         return getattr(self.kernel.array_vars[access.array], "address_space", None)
@@ -146,16 +151,17 @@ class _Finder:
     ) -> _Answer:
         """Return a point and an element that *read* reads and none of *earlier* writes.
 
-        Also returns whether there is one for all sizes, and whether *writes* has a write
-        of any such element. Data-dependent parts of the writes are considered last.
+        Also returns whether there is one for all sizes, and whether *writes* has a write of any
+        such element. Without such a point, returns what is known of the read. Data-dependent parts
+        of the writes are considered last.
         """
         loops = tuple(name for _, name in at.loops)
         left, is_exact = self.instances.touched(read, loops)
         if not is_exact:
-            return None, False
+            return "open"
         left = everything = self._in_grid(left, read, earlier)
         if left.is_empty():
-            return None, True
+            return "defined"
         certain = [write for write in earlier if self._is_certain(write)]
         for some_writes in (certain, [write for write in earlier if write not in certain]):
             for written in (self._written_at_once, self._written_before):
@@ -164,14 +170,13 @@ class _Finder:
                     if some is None:
                         continue
                     if left.is_subset(some):
-                        return None, some_writes is certain
+                        return "defined" if some_writes is certain else "open"
                     left = left.subtract(some)
         copy = self._copy_of(read)
         if copy is not None and self._is_never_read(copy, left, loops):
-            return None, True
+            return "unused"
         always = _is_most(self._sizes(left), self._sizes(everything))
-        found = *_point_in(left, read), always, self._is_written(left, writes, _naxes(read))
-        return found, True
+        return *_point_in(left, read), always, self._is_written(left, writes, _naxes(read))
 
     def _is_certain(self, write: Access) -> bool:
         """Tell whether neither the execution of a write nor its element depends on data."""
@@ -180,7 +185,9 @@ class _Finder:
     def _copy_of(self, read: Access) -> Access | None:
         """Return the element of a temporary that *read* is copied to, if it is only copied."""
         insn = self.kernel.id_to_insn[read.insn_id]
-        if not isinstance(insn, Assignment) or not isinstance(insn.assignee, p.Subscript):
+        if not isinstance(insn, Assignment):
+            return None
+        if not isinstance(insn.assignee, p.Variable | p.Subscript):
             return None
         if insn.expression != subscript(p.Variable(read.array), read.index or ()):
             return None

@@ -291,6 +291,48 @@ def test_a_read_that_never_runs_is_of_nothing() -> None:
     lp.generate_code_v2(knl)
 
 
+@pytest.mark.parametrize("copy", ["u", "u[0]"])
+@pytest.mark.parametrize("condition", ["j != j", "j == 3"])
+def test_a_copy_may_be_of_what_nothing_wrote_if_it_is_never_read(copy: str, condition: str) -> None:
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i < 8 and 0 <= j < 16 }",
+        f"""
+        t[i] = a[i]         {{id=w}}
+        {copy} = t[15 - j]  {{id=c, dep=w}}
+        out[j] = {copy}     {{dep=c, if={condition}}}
+        """,
+        [
+            lp.TemporaryVariable("t", "float32", shape="16"),
+            lp.TemporaryVariable("u", shape="1" if "[" in copy else ()),
+            lp.GlobalArg("a, out", "float32", shape="16"),
+        ],
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.tag_inames(lp.set_temporary_address_space(knl, "t, u", "private"), "i:l.0, j:l.0")
+    violated = [one.check for one in lp.verify(knl).violated]
+    if condition == "j == 3":
+        assert violated == ["definition"]
+        return
+    assert not violated
+    assert "out[" not in lp.generate_body(knl)
+
+
+def test_a_copy_that_bounds_a_loop_is_read() -> None:
+    with pytest.raises(lp.MissingDefinitionError, match="'t' is read"):
+        lp.generate_body(
+            lp.make_kernel(
+                ["{ [i]: 0 <= i < e }"],
+                "e = t {id=e}\nout[i] = 1 {dep=e}",
+                [
+                    lp.TemporaryVariable("t", "int32"),
+                    lp.TemporaryVariable("e", "int32"),
+                    lp.GlobalArg("out", "int32", shape="16"),
+                ],
+                target=lp.CTarget(),
+            )
+        )
+
+
 @pytest.mark.parametrize("text", ["a[i] = t + 1", "t = t + i {id=t}\na[i] = t {dep=t}"])
 def test_a_user_can_insist_on_reads_of_what_nothing_wrote(text: str) -> None:
     def generate(**settings: Any) -> str:

@@ -573,3 +573,9 @@ def test_a_tile_begins_at_a_whole_number() -> None:
     assert not lp.verify(knl).violated
     a = np.arange(31, dtype=np.int32)
     np.testing.assert_array_equal(knl(a=a)[1][0][:29], a[np.arange(29) // 4])
+
+
+def test_a_fetch_for_an_instruction_that_never_runs_is_refused() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", "out[i] = a[i] {if=i != i}")
+    with pytest.raises(lp.TransformError, match="hint: leave out this step"):
+        lp.add_prefetch(knl, "a", "i")
