@@ -186,8 +186,9 @@ def check_threads(
     as well, where numbers are not rounded.
     """
     modules = [_on_threads(program, mutant, count) for count in counts]
-    longest = max(len(module.device_source) for module in modules)
-    flags = (OPENMP, *(CCompiler().compile_flags if longest < LONG_TEXT_OF_LANES else ()))
+    lengths = [len(module.device_source) for module in modules]
+    more = CCompiler().compile_flags if max(lengths) < LONG_TEXT_OF_LANES else ()
+    flags = (OPENMP, *more, *(("-O0",) if sum(lengths) > LONG_TEXT else ()))
     unit, compared = program.meant(), 0
     with tempfile.TemporaryDirectory() as folder:
         library = compile_modules(modules, Path(folder), flags)
