@@ -17,7 +17,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.reductions.realizer import Realizer
 from kgen.transforms.reductions.scan import ScanPolicy
-from kgen.transforms.reductions.scan_launches import arrange_launches
+from kgen.transforms.reductions.scan_launches import arrange_launches, keep_parallel
 from kgen.transforms.select import require_instruction, split_names, transform
 
 __all__ = ["realize_for_code", "realize_reduction"]
@@ -147,7 +147,7 @@ def _replace(
     result = kernel.copy(
         instructions=instructions, temporary_variables=temporaries, **builder.loops.changes()
     )
-    result = arrange_launches(result, builder.scans)
+    result = arrange_launches(keep_parallel(kernel, result), builder.scans)
     turned = _find_interchanged(kernel, result) if builder.loops.has_orders else None
     if turned is None:
         return result

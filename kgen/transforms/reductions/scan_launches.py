@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from kgen.ir.closure import closure
+from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import AxisTag
+from kgen.ir.tags import AxisTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace
+from kgen.transforms.loops.rename import duplicate_inames
 from kgen.transforms.reductions.builder import GroupScan
 
-__all__ = ["arrange_launches"]
+__all__ = ["arrange_launches", "keep_parallel"]
 
 #: The dependencies of each instruction, by id.
 Dependencies = Mapping[str, Set[str]]
@@ -23,6 +25,38 @@ def arrange_launches(kernel: LoopKernel, scans: Sequence[GroupScan]) -> LoopKern
     Private values do not outlive a launch.
     """
     return _begin_with_loops(_share_launches(kernel, scans)) if scans else kernel
+
+
+def keep_parallel(before: LoopKernel, after: LoopKernel) -> LoopKernel:
+    """Keep loops over work-items in launches that precede their scan, which runs in order.
+
+    On targets without work-items, a scan along such a loop takes its tag. If the loop was also in
+    earlier launches of another scan, it would be around global barriers.
+    """
+    tags = {
+        name: tag
+        for name in before.iname_order
+        for tag in before.iname_tags_of_type(name, LocalInameTagBase)
+        if not after.has_tag(name, LocalInameTagBase)
+    }
+    barriers = [insn for insn in after.instructions if tags and insn.is_global_barrier]
+    for barrier in barriers:
+        earlier = ancestors(after, barrier)
+        loops = [name for name in tags if _is_around(after, name, str(barrier.id), earlier)]
+        if loops:
+            within = " or ".join(f"id:{name}" for name in sorted(earlier))
+            after = duplicate_inames(after, loops, within, tags={n: tags[n] for n in loops})
+    return after
+
+
+def _is_around(kernel: LoopKernel, loop: str, barrier: str, earlier: Set[str]) -> bool:
+    """Tell whether a loop has instructions before and after a barrier outside it."""
+    inside = kernel.iname_to_insns()[loop]
+    return (
+        barrier not in inside
+        and not inside.isdisjoint(earlier)
+        and any(barrier in ancestors(kernel, kernel.id_to_insn[name]) for name in inside)
+    )
 
 
 def _share_launches(kernel: LoopKernel, scans: Sequence[GroupScan]) -> LoopKernel:

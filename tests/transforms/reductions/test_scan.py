@@ -398,6 +398,20 @@ def test_threads_scan_blocks() -> None:
     np.testing.assert_allclose(knl(a=A)[1][0], np.cumsum(A))
 
 
+@pytest.mark.parametrize("calls", ["all,half", "half all"])
+def test_threads_scan_in_order_inside_and_across_groups(calls: str) -> None:
+    # work-items have halves of their own, but on threads, the other scan runs along them in order
+    domains = ["{[i, j]: 0 <= j <= i < n}", "[i] -> {[k]: 0 <= 2*k <= i}"]
+    text = ["all[i] = sum(j, a[j]) {id=all}", "half[i] = sum(k, a[k]) {id=half}"]
+    knl = kernel(text, domains, target=lp.ExecutableCTarget(threads=2))
+    knl = lp.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0")
+    for names in calls.split():
+        knl = scanned(knl, insn_id_filter=names)
+    _, (found, half) = knl(a=A)
+    np.testing.assert_allclose(found, np.cumsum(A))
+    np.testing.assert_allclose(half, np.repeat(np.cumsum(A), 2)[: A.size])
+
+
 def test_automatic_scans_take_no_launches_more() -> None:
     knl = lp.realize_reduction(lanes(kernel()), automagic_scans_ok=True)
     assert lp.generate_code_v2(knl).device_code().count("__kernel") == 1
