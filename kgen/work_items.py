@@ -10,7 +10,7 @@ from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace
 from kgen.schedule.order import order_kernel
-from kgen.schedule.place import have_barriers
+from kgen.schedule.place import check_axes, have_barriers, launches_of, schedule_kernel
 from kgen.schedule.threads import items_as_loops
 from kgen.transforms.loops.auto_axes import assign_auto_axes
 from kgen.transforms.storage.privatize import users_of
@@ -23,8 +23,9 @@ def with_work_items(kernel: LoopKernel) -> LoopKernel:
 
     Where a thread runs all work-items of a group, each axis of them is a loop like others, if that
     is the same: if no work-item waits for others, or has values of its own behind that loop, and if
-    the loops can be nested. So are the axes of groups if one thread runs all of them. Otherwise the
-    target is one that tells work-items, and groups, apart.
+    the loops can be nested; or if work-items, which repeat what is outside of their loops, would
+    wait only for other loops to end. So are the axes of groups if one thread runs all of them.
+    Otherwise the target is one that tells work-items, and groups, apart.
     """
     items = frozenset(name for name in kernel.inames if kernel.has_tag(name, LocalInameTagBase))
     groups = frozenset[str]()
@@ -45,7 +46,9 @@ def _differs(
     on_axes = infer_address_spaces(assign_auto_axes(apart.copy(silenced_warnings=silenced)))
     if _keeps_values(on_axes, items) or any(_passes_on(on_axes, name, groups) for name in groups):
         return True
-    return (bool(items) and _waits(on_axes)) or not _can_be_nested(kernel)
+    if _can_be_nested(kernel) and not (items and _waits(on_axes)):
+        return False
+    return not _is_right_in_loops(kernel, on_axes, items)
 
 
 def _waits(kernel: LoopKernel) -> bool:
@@ -54,6 +57,48 @@ def _waits(kernel: LoopKernel) -> bool:
         return have_barriers(kernel)
     except KgenError:
         return _shares_memory(kernel)
+
+
+def _is_right_in_loops(kernel: LoopKernel, on_axes: LoopKernel, items: frozenset[str]) -> bool:
+    """Tell whether only plain loops over work-items are right, although some wait for others.
+
+    Work-items would repeat what is outside of these loops, and writes shared memory. Where they
+    wait, each loop is complete before another one reads what it writes, and reads nothing of that.
+    """
+    try:
+        launches = tuple(launches_of(on_axes))
+        if not any(_leaves_axes_unused(on_axes, insns) for insns, _ in launches):
+            return False
+        loops = PreparedKernel(_with_sums(infer_address_spaces(kernel)))
+        schedule_kernel(loops, sequential_axes=not kernel.target.has_hardware_axes)
+    except KgenError:
+        return False
+    waiting = [insns for insns, waits in launches if waits]
+    return not any(_reads_own(on_axes, name, insns) for name in items for insns in waiting)
+
+
+def _leaves_axes_unused(kernel: LoopKernel, insns: tuple[str, ...]) -> bool:
+    """Tell whether a launch writes shared memory without an axis that it has."""
+    try:
+        check_axes(kernel, insns)
+    except ScheduleError:
+        return True
+    return False
+
+
+def _reads_own(kernel: LoopKernel, iname: str, insns: tuple[str, ...]) -> bool:
+    """Tell whether a launch reads, or overwrites, in a loop what the loop writes for all."""
+    inside = kernel.iname_to_insns()[iname].intersection(insns)
+    private = {
+        name
+        for name, temporary in kernel.temporary_variables.items()
+        if temporary.address_space == AddressSpace.PRIVATE
+    }
+    return any(
+        inside.intersection(kernel.readers.get(name, ())) or len(inside.intersection(writers)) > 1
+        for name, writers in kernel.writers.items()
+        if name not in private and inside.intersection(writers)
+    )
 
 
 def _can_be_nested(kernel: LoopKernel) -> bool:

@@ -84,10 +84,16 @@ def have_barriers(kernel: LoopKernel) -> bool:
 
     Raises the errors of :func:`schedule_kernel` for conflicts between work-groups.
     """
+    return any(waits for _, waits in launches_of(kernel))
+
+
+def launches_of(kernel: LoopKernel) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Yield the instructions of each launch, and whether work-items wait for each other in it."""
     items = order_kernel(PreparedKernel(kernel), sequential_axes=False)
     cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
     device = on_device(PreparedKernel(kernel), cut.host_inames)
-    return any(has_barrier(insert_barriers(device, one.body)[0]) for one in cut.launches)
+    for launch in cut.launches:
+        yield insn_ids(launch.body), has_barrier(insert_barriers(device, launch.body)[0])
 
 
 def _steps(items: Iterable[Item], name: str, numbers: Iterator[int]) -> Iterator[Step]:
@@ -115,7 +121,7 @@ def _steps(items: Iterable[Item], name: str, numbers: Iterator[int]) -> Iterator
 def _with_axes(kernel: PreparedKernel, launch: Launch) -> Launch:
     """Insert barriers into a launch, and bind its hardware axes."""
     ids = insn_ids(launch.body)
-    _check_axes(kernel, ids)
+    check_axes(kernel, ids)
     body, has_no_races = insert_barriers(kernel, launch.body)
     bound = _bind(kernel, GroupInameTag, _place(kernel, body), ids)
     is_serial = kernel.target.loops_over_items and not has_no_races
@@ -198,7 +204,7 @@ def _check_tags(kernel: PreparedKernel) -> None:
             )
 
 
-def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
+def check_axes(kernel: LoopKernel, insns: tuple[str, ...]) -> None:
     """Reject writes to shared memory by instructions that leave a hardware axis unused.
 
     These are the axes of one launch, which runs *insns*.
@@ -243,7 +249,7 @@ def _check_axes(kernel: PreparedKernel, insns: tuple[str, ...]) -> None:
             )
 
 
-def _space(kernel: PreparedKernel, name: str) -> AddressSpace:
+def _space(kernel: LoopKernel, name: str) -> AddressSpace:
     array = kernel.array_vars.get(name)
     space = getattr(array, "address_space", AddressSpace.PRIVATE)
     return space if isinstance(space, AddressSpace) else AddressSpace.PRIVATE

@@ -19,8 +19,8 @@ RANDOM = np.random.default_rng(0)
 
 
 def on_groups(code: Any, target: Any = ALL, args: Any = (), **more: Any) -> Any:
-    """Return a kernel over groups ``g`` of 16 work-items ``i``."""
-    domain = "{ [g, i]: 0 <= g < n and 0 <= i < 16 }"
+    """Return a kernel over groups ``g`` of 16 work-items ``i``; ``j`` has the same values."""
+    domain = "{ [g, i, j]: 0 <= g < n and 0 <= i, j < 16 }"
     a = lp.GlobalArg("a", np.float64, shape="n, 16")
     out = lp.GlobalArg("out", np.float64, shape="n, 16", is_input=False)
     knl = lp.make_kernel(domain, code, [a, out, *args, "..."], target=target, **more)
@@ -93,6 +93,20 @@ def test_work_items_share_global_memory(barrier: str, target: Any) -> None:
     knl = on_groups(code, target, [lp.GlobalArg("more", np.float64, shape="n, 16")])
     a = RANDOM.random((3, 16))
     np.testing.assert_array_equal(knl(a=a)[1][1], 2 * a[:, ::-1])
+
+
+@pytest.mark.parametrize("target", [ONE, ALL])
+def test_a_plain_loop_reads_what_work_items_fetch(target: Any) -> None:
+    def knl(fetch: str) -> Any:
+        code = f"for g, i\n{fetch}\nend\nfor g, j\nout[g, j] = t[15 - j] {{dep=t}}\nend"
+        tiles = lp.TemporaryVariable("s, t", np.float64, shape=16, address_space="local")
+        return on_groups(code, target, [tiles])
+
+    a = RANDOM.random((3, 16))
+    np.testing.assert_array_equal(knl("t[i] = a[g, i] {id=t}")(a=a)[1][0], a[:, ::-1])
+    turned = "s[i] = a[g, i] {id=s}\nt[i] = s[15 - i] {id=t, dep=s}"  # they wait for each other
+    with pytest.raises(lp.ScheduleError, match=r"writes 'out' without using hardware axes l\.0"):
+        body(knl(turned))
 
 
 def test_barriers_in_a_loop() -> None:
