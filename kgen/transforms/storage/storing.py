@@ -23,6 +23,7 @@ from kgen.ir.sets.text import parse_domain
 from kgen.ir.types import AddressSpace
 from kgen.transforms.array_accesses import Index
 from kgen.transforms.expressions.rules import expand_expression
+from kgen.transforms.launches import begin_with_loops
 from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import require_inames
 from kgen.transforms.storage.defined import without_undefined
@@ -184,7 +185,10 @@ class _Storing:
             for name in new
             if name in self.loops
         }
-        return self._windowed(add_tags(result, tags), in_registers)
+        result = add_tags(result, tags)
+        if self.names.space is not AddressSpace.GLOBAL:
+            result = begin_with_loops(result, [names.temporary])
+        return self._windowed(result, in_registers)
 
     def _barrier(self) -> list[InstructionBase]:
         """Return the barrier before other work-items read global memory."""

@@ -412,6 +412,24 @@ def test_threads_scan_in_order_inside_and_across_groups(calls: str) -> None:
     np.testing.assert_allclose(half, np.repeat(np.cumsum(A), 2)[: A.size])
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_share_a_fetch_in_the_loop_of_a_scan(threads: int) -> None:
+    # the loop waits for launches, and runs in order; the fetch is on the axis that it had
+    text = ["twice[i] = 2*a[i] + a[15 - i]", "out[i] = sum(j, b[j])"]
+    data = lp.GlobalArg("a, b", F64, shape=16)
+    knl = kernel(
+        text, "{[i, j]: 0 <= j <= i < 16}", data, target=lp.ExecutableCTarget(threads=threads)
+    )
+    knl = scanned(lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0"))
+    space = lp.AddressSpace.LOCAL
+    knl = lp.add_prefetch(
+        knl, "a", "i_inner", "e", "l.0", temporary_address_space=space, fetch_bounding_box=True
+    )
+    _, (out, twice) = knl(a=A[:16], b=A[:16])
+    np.testing.assert_allclose(twice, 2 * A[:16] + A[15::-1])
+    np.testing.assert_allclose(out, np.cumsum(A[:16]))
+
+
 def test_automatic_scans_take_no_launches_more() -> None:
     knl = lp.realize_reduction(lanes(kernel()), automagic_scans_ok=True)
     assert lp.generate_code_v2(knl).device_code().count("__kernel") == 1
