@@ -1,17 +1,46 @@
-"""Fields of structures in memory: which accesses to an element overlap."""
+"""Fields of structures in memory: their types, and which accesses to an element overlap."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
+from kgen.ir.expr import Expr
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.types import NumpyType
 from kgen.ir.vector_values import numbers_of
 
-__all__ = ["are_apart"]
+__all__ = ["are_apart", "separate_fields", "split_fields"]
+
+
+def split_fields(expr: Expr) -> tuple[Expr, tuple[str, ...]]:
+    """Return the expression of which *expr* is a part, and the fields that lead to it.
+
+    >>> print(*split_fields(p.Lookup(p.Lookup(p.Variable("a"), "v"), "x")))
+    a ('v', 'x')
+    """
+    fields: list[str] = []
+    while isinstance(expr, p.Lookup):
+        fields.append(expr.name)
+        expr = expr.aggregate
+    return expr, tuple(reversed(fields))
+
+
+def separate_fields(dtype: np.dtype[Any]) -> Mapping[str, np.dtype[Any]]:
+    """Return the types of the fields of a structure that share no bytes.
+
+    There are none for numbers, vectors and unions.
+    """
+    if dtype.fields is None or dtype.names is None or numbers_of(dtype) is not None:
+        return {}
+    found = {name: dtype.fields[name][0] for name in dtype.names}
+    spans = sorted((_bytes(dtype, (name,)) for name in found), key=lambda span: span.start)
+    return {} if any(one.stop > other.start for one, other in pairwise(spans)) else found
 
 
 def are_apart(kernel: LoopKernel, one: Access, other: Access) -> bool:

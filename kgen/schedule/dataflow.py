@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import islpy as isl
 import pymbolic.primitives as p
 
+from kgen.analysis.fields import split_fields
 from kgen.errors import ExpressionToAffineConversionError
-from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.expr import Expr, LinearSubscript, minus, to_text, variable_names, walk
 from kgen.ir.instruction import Assignment, CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -37,7 +37,7 @@ from kgen.ir.sets.quasi_affine import aff_to_expr, map_from_exprs, set_from_cond
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.types import AddressSpace
 from kgen.ir.updates import NEUTRAL, operands_of
-from kgen.schedule.execution import AxisKey, Execution, is_integer, is_size
+from kgen.schedule.execution import AxisKey, Execution, is_size
 from kgen.schedule.tree import Schedule
 from kgen.schedule.visits import Visit
 
@@ -46,6 +46,7 @@ __all__ = [
     "Read",
     "Statement",
     "UndecidedError",
+    "base_of",
     "check_cost",
     "compose",
     "domain_of",
@@ -124,12 +125,21 @@ def sizes_of(kernel: LoopKernel) -> frozenset[str]:
 
 
 def element_of(expr: Expr) -> tuple[str | None, tuple[Expr, ...]]:
-    """Return the variable and the subscripts of an expression, if it is an array element."""
-    if isinstance(expr, p.Variable):
-        return expr.name, ()
-    if isinstance(expr, p.Subscript) and isinstance(expr.aggregate, p.Variable):
-        return expr.aggregate.name, expr.index_tuple
+    """Return the variable and the subscripts of an expression, if it is an array element.
+
+    For fields of elements, the variable is ``p.x``: fields are arrays of their own.
+    """
+    element, fields = split_fields(expr)
+    if isinstance(element, p.Variable):
+        return ".".join((element.name, *fields)), ()
+    if isinstance(element, p.Subscript) and isinstance(element.aggregate, p.Variable):
+        return ".".join((element.aggregate.name, *fields)), element.index_tuple
     return None, ()
+
+
+def base_of(name: str) -> str:
+    """Return the array of which *name* is a field, or that it is itself."""
+    return name.partition(".")[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +214,8 @@ class DataFlow(Execution):
         for visit in self.visits:
             for statement in self._statements(visit):
                 self.writers.setdefault(statement.array, []).append(statement)
+        for name in self.writers:
+            self.check_apart(name)
 
     # -- statements --------------------------------------------------------------------------
 
@@ -224,18 +236,16 @@ class DataFlow(Execution):
         if len(set(insn.assignee_var_names())) < len(insn.assignees):
             raise UndecidedError(f"'{insn.id}' writes an array twice")
         for number, lhs in enumerate(insn.assignees):
-            if not isinstance(lhs, p.Variable | p.Subscript):
+            array, index = element_of(lhs)
+            if array is None or not self.has_separate_fields(lhs):
                 raise UndecidedError(f"'{insn.id}' writes '{to_text(lhs)}'")
             value = insn.expression
             if many:
                 value = p.Call(p.Variable(f".result{number}"), (value,))
-            target = p.Variable(assignee_name(lhs))
-            if is_integer(self.kernel, target.name) and self.is_real(insn.expression):
+            if self.holds_integers(lhs) and self.is_real(insn.expression):
                 value = p.Call(p.Variable(".rounded"), (value,))
-            index = index_of(lhs)
             if conditions:
-                both = p.LogicalAnd(tuple(conditions))
-                value = p.If(both, value, target[index] if index else target)
+                value = p.If(p.LogicalAnd(tuple(conditions)), value, lhs)
             name = f"{self.side}{visit.position}_{number}"
             instances = domain.set_tuple_name(name)
             yield Statement(
@@ -243,7 +253,7 @@ class DataFlow(Execution):
                 str(insn.id),
                 instances,
                 self._time(instances, visit, names),
-                target.name,
+                array,
                 index,
                 value,
                 axes,
@@ -338,8 +348,10 @@ class DataFlow(Execution):
         domain = isl.Set.universe(space).intersect_params(self.context)
         instances = domain.set_tuple_name(f"{self.side}end")
         index = tuple(map(p.Variable, names))
-        variable = p.Variable(array)
-        value = variable[index] if index else variable
+        name, *fields = array.split(".")
+        value: Expr = p.Variable(name)[index] if index else p.Variable(name)
+        for field in fields:
+            value = p.Lookup(value, field)
         time = self._at_time(instances, [self.end])
         return Statement(f"{self.side}end", "", instances, time, array, index, value, {})
 
@@ -364,6 +376,14 @@ class DataFlow(Execution):
         except ExpressionToAffineConversionError:
             return None
 
+    # -- fields ------------------------------------------------------------------------------
+
+    def check_apart(self, name: str) -> None:
+        """Raise :class:`UndecidedError` if an array is written by parts of what *name* is."""
+        for other in self.writers:
+            if other.startswith(f"{name}."):
+                raise UndecidedError(f"'{name}' and '{other}' are accessed")
+
     # -- flow --------------------------------------------------------------------------------
 
     def read(self, reader: Statement, array: str, index: tuple[Expr, ...]) -> Read:
@@ -375,7 +395,7 @@ class DataFlow(Execution):
 
     def _elements(self, at: Statement, array: str, index: tuple[Expr, ...]) -> Map:
         """Return ``{ instances -> array[owning work-item, subscripts] }``."""
-        space = self.space_of(array)
+        space = self.space_of(base_of(array))
         owners: list[AxisKey] = []
         if space != AddressSpace.GLOBAL:
             owners = [key for key in self.all_axes if key[0] or space != AddressSpace.LOCAL]

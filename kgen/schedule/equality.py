@@ -28,6 +28,7 @@ from kgen.schedule.dataflow import (
     Map,
     Statement,
     UndecidedError,
+    base_of,
     check_cost,
     compose,
     domain_of,
@@ -116,10 +117,11 @@ class _Comparer:
         """Compare all written arguments."""
         arguments = [flow.kernel.arg_dict for flow in (self.left, self.right)]
         for name in dict.fromkeys((*self.left.writers, *self.right.writers)):
-            if name not in arguments[0] and name not in arguments[1]:
+            are_passed = [base_of(name) in own for own in arguments]
+            if not any(are_passed):
                 continue
-            if name not in arguments[0] or name not in arguments[1]:
-                return Unproved(f"'{name}' is an argument of one of the two kernels only")
+            if not all(are_passed):
+                return Unproved(f"'{base_of(name)}' is an argument of one of the two kernels only")
             found = self._compare(name)
             if found is not None:
                 return found

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -22,6 +22,7 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper import Mapper
 
+from kgen.analysis.fields import separate_fields, split_fields
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import TypeCast, TypedLiteral, to_text, variable_names
@@ -42,7 +43,7 @@ from kgen.ir.sets.dims import (
 from kgen.ir.sets.points import TooManyPointsError, points_of
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
-from kgen.ir.types import AddressSpace
+from kgen.ir.types import AddressSpace, NumpyType
 from kgen.schedule.execution import AxisKey, Execution, is_integer, is_integer_type
 from kgen.schedule.tree import Schedule
 
@@ -104,7 +105,7 @@ def evaluate(
 def value_of(kernel: LoopKernel, name: str, index: Point, results: Mapping[Point, Write]) -> int:
     """Return the final value of an element of an argument, written or not."""
     written = results.get(index)
-    return _initial(kernel, name, index) if written is None else written.value
+    return written.value if written else _initial(kernel, name, index, _Structures())
 
 
 class _Instance(NamedTuple):
@@ -135,6 +136,8 @@ class _Evaluator(Execution):
         self.running = ""
         #: the groups of copies that each work-item has started, the last of which is incomplete
         self.copies: dict[Point, list[list[tuple[dict[Point, Write], Point, Write]]]] = {}
+        self.structures = _Structures()
+        self.undefined: set[int] = set()
         self.values = _Values(self)
 
     def run(self) -> Evaluation:
@@ -245,15 +248,22 @@ class _Evaluator(Execution):
             if any(map(_is_data, index)):  # a random number, of which '% 12' is not below 12
                 raise NotEvaluatedError(f"which element of '{name}' is read depends on data")
             if variable.initializer is None:
-                self.found.reads_undefined = True
-                return _random("undefined", name, *owner, *index)
+                undefined = self.structures.of(variable.dtype, ("undefined", name, *owner, *index))
+                self.undefined.update(self.structures.leaves(undefined))
+                return undefined
             try:
                 return _number(np.asarray(variable.initializer)[index])
             except IndexError:
                 return _random("outside", name, *index)
         if is_integer(self.kernel, name):
             self.found.depends_on_data = True
-        return _initial(self.kernel, name, index)
+        return _initial(self.kernel, name, index, self.structures)
+
+    def used(self, value: int) -> int:
+        """Return a value that is used, and note if it was never written."""
+        if self.undefined and not self.undefined.isdisjoint(self.structures.leaves(value)):
+            self.found.reads_undefined = True
+        return value
 
     # -- execution ---------------------------------------------------------------------------
 
@@ -274,21 +284,33 @@ class _Evaluator(Execution):
         self, instance: _Instance, insn: Assignment | CallInstruction, names: dict[str, int]
     ) -> None:
         for lhs in insn.assignees:
-            if not isinstance(lhs, p.Variable | p.Subscript):
+            is_part = isinstance(lhs, p.Lookup)
+            is_known = isinstance(split_fields(lhs)[0], p.Variable | p.Subscript)
+            if not is_known or (is_part and insn.tags_of_type(AsyncCopyTag)):
                 raise NotEvaluatedError(f"'{insn.id}' writes '{to_text(lhs)}'")
         value = self.values.of(insn.expression, names, instance.item)
-        if any(is_integer(self.kernel, name) for name in insn.assignee_var_names()):
+        if any(map(self.holds_integers, insn.assignees)):
             value = self.values.rounded(value, insn.expression)
         values = [value] if isinstance(insn, Assignment) else _results(value, insn)
         for lhs, one in zip(insn.assignees, values, strict=True):
             index = tuple(self.values.of(part, names, instance.item) for part in index_of(lhs))
             name = assignee_name(lhs)
+            if isinstance(lhs, p.Lookup):
+                around = self.read(name, index, instance.item)
+                one = self._with_field(insn, lhs, around, one)
             place = self.memory.setdefault((name, self.owner(name, instance.item)), {})
             written = Write(one, str(insn.id), instance.point)
             if insn.tags_of_type(AsyncCopyTag):
                 self._groups(instance.item)[-1].append((place, index, written))
                 written = written._replace(value=_random("in flight", name, *index, one))
             place[index] = written
+
+    def _with_field(self, insn: InstructionBase, lhs: p.Lookup, around: int, value: int) -> int:
+        """Return a structure in which the field that *lhs* names is *value*."""
+        found = self.structures.replaced(around, split_fields(lhs)[1], value)
+        if found is None:
+            raise NotEvaluatedError(f"'{insn.id}' writes '{to_text(lhs)}'")
+        return found
 
     # -- asynchronous copies -----------------------------------------------------------------
 
@@ -310,8 +332,50 @@ class _Evaluator(Execution):
                 place[index] = written
 
 
-def _initial(kernel: LoopKernel, name: str, index: Point) -> int:
-    value = _random("argument", name, *index)
+class _Structures:
+    """The values of fields, by the random number that stands for all of a structure."""
+
+    def __init__(self) -> None:
+        self.fields: dict[int, dict[str, int]] = {}
+
+    def of(self, dtype: Any, key: tuple[Any, ...]) -> int:
+        """Return a random value of a type, with random values of its fields."""
+        parts = separate_fields(dtype.numpy_dtype) if isinstance(dtype, NumpyType) else {}
+        if parts:
+            return self._joined({n: self.of(NumpyType(d), (*key, n)) for n, d in parts.items()})
+        return _random(*key)
+
+    def _joined(self, fields: dict[str, int]) -> int:
+        value = _random("structure", *chain(*fields.items()))
+        self.fields[value] = fields
+        return value
+
+    def field(self, value: int, name: str) -> int:
+        """Return a field of a structure, or a component of another value."""
+        found = self.fields.get(value, {}).get(name)
+        return _random("part", name, value) if found is None else found
+
+    def replaced(self, value: int, names: Sequence[str], new: int) -> int | None:
+        """Return a structure with another field of a field...; ``None`` if it has no such."""
+        fields = self.fields.get(value, {})
+        first, *inner = names
+        if first not in fields:
+            return None
+        one = self.replaced(fields[first], inner, new) if inner else new
+        return None if one is None else self._joined({**fields, first: one})
+
+    def leaves(self, value: int) -> Iterator[int]:
+        """Yield the values in a structure that are no structures, or the value itself."""
+        fields = self.fields.get(value)
+        if fields is None:
+            yield value
+        else:
+            yield from chain.from_iterable(map(self.leaves, fields.values()))
+
+
+def _initial(kernel: LoopKernel, name: str, index: Point, structures: _Structures) -> int:
+    dtype = kernel.array_vars[name].dtype if name in kernel.array_vars else None
+    value = structures.of(dtype, ("argument", name, *index))
     return value % _INTEGERS if is_integer(kernel, name) else value
 
 
@@ -414,7 +478,9 @@ class _Values(Mapper[int, Any]):
 
     def map_variable(self, expr: p.Variable, names: dict[str, int], item: Point) -> int:
         found = names.get(expr.name)
-        return self.memory.read(expr.name, (), item) if found is None else found
+        if found is not None:
+            return found
+        return self.memory.used(self.memory.read(expr.name, (), item))
 
     map_tagged_variable = map_variable
 
@@ -422,7 +488,7 @@ class _Values(Mapper[int, Any]):
         if not isinstance(expr.aggregate, p.Variable):
             return self.handle_unsupported_expression(expr)
         index = tuple(self.rec(part, names, item) for part in expr.index_tuple)
-        return self.memory.read(expr.aggregate.name, index, item)
+        return self.memory.used(self.memory.read(expr.aggregate.name, index, item))
 
     def map_sum(self, expr: p.Sum, *args: Any) -> int:
         return _canonical(sum(self.rec(child, *args) for child in expr.children))
@@ -556,5 +622,20 @@ class _Values(Mapper[int, Any]):
         other = self.memory.lane_at(lanes, item, is_before=name == LANE_BEFORE.name)
         return self.rec(value, names, other)
 
-    def map_lookup(self, expr: p.Lookup, *args: Any) -> int:
-        return _random("part", expr.name, self.rec(expr.aggregate, *args))
+    def map_lookup(self, expr: p.Lookup, names: dict[str, int], item: Point) -> int:
+        value = self._around(expr.aggregate, names, item)
+        if not self.memory.is_real(expr):
+            self.memory.found.depends_on_data = True
+        return self.memory.used(self.memory.structures.field(value, expr.name))
+
+    def _around(self, expr: Any, names: dict[str, int], item: Point) -> int:
+        """Return the value of a structure of which one field is used."""
+        if isinstance(expr, p.Lookup):
+            value = self._around(expr.aggregate, names, item)
+            return self.memory.structures.field(value, expr.name)
+        if isinstance(expr, p.Variable) and expr.name not in names:
+            return self.memory.read(expr.name, (), item)
+        if isinstance(expr, p.Subscript) and isinstance(expr.aggregate, p.Variable):
+            index = tuple(self.rec(part, names, item) for part in expr.index_tuple)
+            return self.memory.read(expr.aggregate.name, index, item)
+        return self.of(expr, names, item)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
+import pymbolic.primitives as p
+
+from kgen.analysis.fields import separate_fields
 from kgen.analysis.typing import ExpressionTyper
 from kgen.errors import TypeInferenceFailure
+from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr
 from kgen.ir.grid import Axis
@@ -86,6 +90,26 @@ class Execution:
         return any(self.space_of(name) in own for name in insn.assignee_var_names())
 
     # -- types -------------------------------------------------------------------------------
+
+    def has_separate_fields(self, place: Expr) -> bool:
+        """Tell whether *place* is an element, or a field of structures that share no bytes."""
+        if not isinstance(place, p.Lookup):
+            return True
+        try:
+            around = self.typer(place.aggregate)
+        except TypeInferenceFailure:
+            return False
+        return (
+            isinstance(around, NumpyType)
+            and place.name in separate_fields(around.dtype)
+            and self.has_separate_fields(place.aggregate)
+        )
+
+    def holds_integers(self, place: Expr) -> bool:
+        """Tell whether a variable, an element, or a field of it is declared as an integer."""
+        if isinstance(place, p.Lookup):
+            return not self.is_real(place)
+        return is_integer(self.kernel, assignee_name(place))
 
     def is_real(self, expr: Expr) -> bool:
         """Tell whether an expression may be a non-integer."""

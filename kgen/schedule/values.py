@@ -32,6 +32,7 @@ from kgen.schedule.dataflow import (
     Map,
     Statement,
     UndecidedError,
+    base_of,
     compose,
     element_of,
 )
@@ -97,9 +98,12 @@ class Value:
             )
             return [(_identity(where), self.operand(side)) for where, side in sides]
         name, index = element_of(expr)
-        if name is None or name not in flow.kernel.array_vars:
+        if name is None or base_of(name) not in flow.kernel.array_vars:
             return None
+        flow.check_apart(name)
         if name not in flow.writers:
+            if any(name.startswith(f"{other}.") for other in flow.writers):
+                return None  # a field of what is written
             return [(_identity(at.instances), self.operand(self._initial(name, index)))]
         read = flow.read(at, name, index)
         cases = [(step, Value(flow, writer, writer.value)) for step, writer in read.writers]
@@ -116,7 +120,11 @@ class Value:
         return [(_identity(at.instances), self.operand(both))]
 
     def _initial(self, name: str, index: tuple[Expr, ...]) -> Expr:
-        """Return an expression for the value of an element before any write."""
+        """Return an expression for the value of an element, or a field, before any write."""
+        name, _, part = name.rpartition(".")
+        if name:
+            return p.Lookup(self._initial(name, index), part)
+        name = part
         temporary = self.flow.temporary(name)
         if temporary is None:
             return p.Call(p.Variable(f".{name}"), index)

@@ -9,8 +9,12 @@ import pytest
 
 import kgen as lp
 from kgen.errors import VariableAccessNotOrdered, WriteRaceError
+from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import parse
 from kgen.ir.vector_values import vector_type
 from kgen.tools import get_or_register_dtype
+from kgen.transforms.select import transform
+from kgen.verification import Finding
 
 PART = np.dtype([("lo", np.int16), ("hi", np.int16)])
 RECORD = np.dtype([("x", np.float32), ("y", np.float32), ("part", PART)])
@@ -75,3 +79,44 @@ def test_components_of_vectors_are_written_together() -> None:
 def test_a_field_that_others_write_is_a_race() -> None:
     with pytest.raises(WriteRaceError, match="reads elements of 'p' that it writes"):
         lp.generate_code_v2(kernel("p[i].x = p[63 - i].x", "b[j] = a[j]", "l.0"))
+
+
+def origin(unit: Any) -> Finding:
+    (found,) = (f for f in lp.verify(unit).findings if f.check == "origin")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("second", "before", "after"),
+    [
+        ("b[j] = p[n - 1 - j].x", "proved", "violated"),
+        ("b[j] = p[n - 1 - j].y + p[j].part.lo", "proved", "violated"),
+        ("p[j].part.lo = p[j].x", "proved", "violated"),
+        ("p[j] = q[j]", "unknown", "unknown"),  # evaluated for some sizes
+    ],
+)
+def test_verify_compares_fields(second: str, before: str, after: str) -> None:
+    @transform
+    def with_other_field(kernel: LoopKernel) -> LoopKernel:
+        one, two = kernel.instructions
+        return kernel.copy(instructions=[one.copy(assignee=parse("p[i].y")), two])
+
+    get_or_register_dtype("part_of_record", PART)
+    get_or_register_dtype("record_of_fields", RECORD)
+    data = [lp.GlobalArg("p, q", RECORD, shape="n"), lp.GlobalArg("a, b", np.float32, shape="n")]
+    text = ["p[i].x = a[i] {id=one}", f"{second} {{id=two, dep=one}}"]
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < n }", text, [*data, ...], target=lp.CTarget())
+    assert origin(lp.split_iname(knl, "i", 4)).status.value == before
+    assert origin(with_other_field(knl)).status.value == after
+
+
+def test_verify_knows_fields_that_were_never_written() -> None:
+    get_or_register_dtype("part_of_record", PART)
+    get_or_register_dtype("record_of_fields", RECORD)
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 4 }",
+        ["r.x = a[i]", "b[i] = r.x + r.y"],
+        [lp.TemporaryVariable("r", RECORD), lp.GlobalArg("a, b", np.float32, shape=4)],
+        target=lp.CTarget(),
+    )
+    assert "reads elements that nothing wrote" in origin(lp.split_iname(knl, "i", 2)).message
