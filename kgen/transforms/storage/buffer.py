@@ -37,6 +37,7 @@ from kgen.transforms.array_accesses import (
     renamed,
 )
 from kgen.transforms.expressions.rules import expand_subst
+from kgen.transforms.launches import begin_with_loops
 from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import (
     NothingSelectedError,
@@ -395,7 +396,9 @@ class _Buffer:
             ),
             inames={**kernel.inames, **{name: Iname(name) for name in inames}},
         )
-        return add_tags(result, {name: (parse_tag(self.tag),) for name in inames})
+        result = add_tags(result, {name: (parse_tag(self.tag),) for name in inames})
+        is_of_launch = self.space != AddressSpace.GLOBAL
+        return begin_with_loops(result, [buffer]) if is_of_launch else result
 
     def _elements(
         self, region: _Region, at: Callable[[p.Variable, Index], Expr]

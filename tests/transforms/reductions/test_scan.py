@@ -430,6 +430,17 @@ def test_threads_share_a_fetch_in_the_loop_of_a_scan(threads: int) -> None:
     np.testing.assert_allclose(out, np.cumsum(A[:16]))
 
 
+def test_a_buffer_is_set_in_the_launch_of_the_loop_that_uses_it() -> None:
+    text = ["s[i] = s[i] + 2*a[i]", "out[i] = sum(j, b[j])"]
+    data = lp.GlobalArg("a, b, s", F64, shape=16)
+    target = lp.ExecutableCTarget(threads=2)
+    knl = kernel(text, "{[i, j]: 0 <= j <= i < 16}", data, target=target)
+    knl = scanned(lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0"))
+    _, (s, out) = lp.buffer_array(knl, "s", "i_inner")(a=A[:16], b=A[:16], s=np.ones(16))
+    np.testing.assert_allclose(s, 1 + 2 * A[:16])
+    np.testing.assert_allclose(out, np.cumsum(A[:16]))
+
+
 def test_automatic_scans_take_no_launches_more() -> None:
     knl = lp.realize_reduction(lanes(kernel()), automagic_scans_ok=True)
     assert lp.generate_code_v2(knl).device_code().count("__kernel") == 1
