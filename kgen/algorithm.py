@@ -22,7 +22,7 @@ from kgen.ready.c_text import CArgument
 from kgen.ready.expressions import to_value
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native, viewed
-from kgen.ready.onesweep import MOST_BITS, OneSweepPass
+from kgen.ready.onesweep import MOST_BITS, OneSweepPass, group_alone
 from kgen.ready.passed import read_call
 from kgen.ready.places import HOST, Place, find_place, flat, new_array
 from kgen.ready.radix import RadixPass
@@ -400,7 +400,7 @@ class RadixSort(Tunable):
             bits = min(bits, MOST_BITS)
             numbers["valid"] = (1 << last) - 1
             if not self.schedule:
-                alone = self._one_sweep(place.target).group_for(size, place.local_memory)
+                alone = group_alone(size, self._unsigned.itemsize, place.local_memory)
         if alone:
             numbers["turns"] = -(-last // bits)
         return first, _Call(place, given, arrays, size, last, bits, in_one_sweep, alone, numbers)

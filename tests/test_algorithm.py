@@ -13,6 +13,7 @@ import pytest
 
 import kgen as lp
 from kgen.algorithm import KeyValueSorter, RadixSort, copy_if, partition, remove_if, unique
+from kgen.ready.onesweep import group_alone
 from kgen.ready.places import Place
 from tests.cuda_host import HostCuda
 
@@ -178,13 +179,10 @@ def test_few_elements_in_one_group(bits: int, group_size: int, tmp_path: Path) -
 
 
 def test_the_local_memory_of_one_group() -> None:
-    narrow, wide = (
-        RadixSort(f"{kind} *x", "x[i]", ["x"], key_dtype=dtype)._one_sweep(lp.CudaTarget())
-        for kind, dtype in (("int", np.int32), ("long", np.int64))
-    )
-    assert [narrow.group_for(size, 99 * 2**10) for size in (0, 4097, 8193)] == [512, 1024, None]
-    assert [wide.group_for(size, 99 * 2**10) for size in (4096, 4097)] == [512, None]
-    assert narrow.group_for(1, 40 * 2**10) is None
+    room = 99 * 2**10
+    assert [group_alone(size, 4, room) for size in (0, 4097, 8193)] == [512, 1024, None]
+    assert [group_alone(size, 8, room) for size in (4096, 4097)] == [512, None]
+    assert group_alone(1, 4, 40 * 2**10) is None
 
 
 def test_one_group_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:

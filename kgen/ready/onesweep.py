@@ -34,7 +34,7 @@ from kgen.transforms.reductions.look_back import entries_of
 from kgen.transforms.reductions.realize import realize_reduction
 from kgen.transforms.statements import tag_instructions
 
-__all__ = ["MOST_BITS", "OneSweepPass"]
+__all__ = ["MOST_BITS", "OneSweepPass", "group_alone"]
 
 #: The bits of the largest digits.
 MOST_BITS: Final = 8
@@ -94,6 +94,22 @@ class _Rank(ScalarCallable):
     def generate_preambles(self, target: Any) -> Iterator[tuple[str, str]]:
         """Yield the function in CUDA C++."""
         yield self.name, _RANK % self.bits
+
+
+def group_alone(size: int, key_bytes: int, local_memory: int) -> int | None:
+    """Return the work-items of the group that sorts so few elements alone, if there is one.
+
+    *local_memory*: the bytes of local memory that a group may have.
+
+    >>> [group_alone(size, 4, 2**17) for size in (1000, 8192, 8193)]
+    [512, 1024, None]
+    """
+    for group_size in _ALONE:
+        tile = group_size * _ITEMS_ALONE
+        tables = 4 * 2**MOST_BITS * (group_size // WARP_SIZE + 3)
+        if size <= tile and tile * (key_bytes + 2) + tables <= local_memory:
+            return group_size
+    return None
 
 
 class OneSweepPass(RadixPass):
@@ -178,19 +194,6 @@ class OneSweepPass(RadixPass):
             knl = split_iname(knl, iname, group_size, inner_tag="l.0")
         tags = {"p_zero": "g.0", "p_scan": "g.0", "d": "l.0", "g": "g.0", "l": "l.0", "p": "unr"}
         return realize_reduction(tag_inames(knl, tags), insn_id_filter=["scan"], force_scan=True)
-
-    def group_for(self, size: int, local_memory: int) -> int | None:
-        """Return the work-items of the group that sorts so few elements alone, if there is one.
-
-        *local_memory*: the bytes of local memory that a group may have.
-        """
-        for group_size in _ALONE:
-            tile = group_size * _ITEMS_ALONE
-            tables = 4 * 2**MOST_BITS * (group_size // WARP_SIZE + 3)
-            used = tile * (self.key_dtype.itemsize + 2) + tables
-            if size <= tile and used <= local_memory:
-                return group_size
-        return None
 
     def build_in_one_group(
         self, target: TargetBase, *, bits: int, index_dtype: Any, group_size: int = _ALONE[0]
