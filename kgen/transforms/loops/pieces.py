@@ -14,7 +14,6 @@ from kgen.analysis.dependences import by_priority
 from kgen.analysis.domains import (
     domain_of_copies,
     domains_without,
-    intersect_domains,
     piece_of_copies,
     rename_params,
 )
@@ -32,6 +31,7 @@ from kgen.transforms.loops.piece_graph import PieceGraph, explained
 from kgen.transforms.loops.rewrite import (
     InameMapper,
     Replacement,
+    merge_domains,
     reject_torn_dependences,
     replace_in_priority,
 )
@@ -250,20 +250,17 @@ class Pieces:
         )
 
     def _domains(self, gone: Collection[str]) -> list[BasicSet]:
-        domains = self.kernel.domains
-        homes = sorted({self.kernel.home_domain[name] for name in self.names})
+        domains = merge_domains(self.kernel, self.names)
+        home = next(k for k, domain in enumerate(domains) if self.names[0] in dim_names(domain))
         result: list[BasicSet] = []
         for index, domain in enumerate(domains):
             names = dim_names(domain)
             here = [name for name in names if name in gone]
             result += domains_without(domain, here)
-            if index == homes[-1]:
-                whole = intersect_domains([domains[home] for home in homes])
+            if index == home or not set(self.copied).isdisjoint(names):
                 for piece in self.pieces:
-                    result += self._domains_in(piece, whole, piece.where)
-            elif index not in homes and not set(self.copied).isdisjoint(names):
-                for piece in self.pieces:
-                    result += self._domains_in(piece, domain)
+                    where = piece.where if index == home else None
+                    result += self._domains_in(piece, domain, where)
         return result
 
     def _domains_in(

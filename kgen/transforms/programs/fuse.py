@@ -290,9 +290,13 @@ def _intersect_into(domains: list[BasicSet], domain: BasicSet) -> None:
 def _moved(fused: LoopKernel, *parts: LoopKernel) -> tuple[str, dict[str, int]] | None:
     """Return an instruction whose set of instances has changed, and example values."""
     for part in parts:
+        loops = [
+            (insn, inames)  # without the loops of its sums, too: there, an empty sum is 0
+            for insn in part.instructions
+            for inames in (insn.within_inames, insn.within_inames | insn.reduction_inames())
+        ]
         checked: set[frozenset[str]] = set()
-        for insn in part.instructions:
-            inames = insn.within_inames | insn.reduction_inames()
+        for insn, inames in loops:
             if inames in checked:
                 continue
             checked.add(inames)

@@ -464,3 +464,16 @@ def test_parts_of_a_loop_over_groups_have_its_private_values_on_one_thread() -> 
     split = lp.split_domain(whole, "{ [z]: z != 3 }")
     assert len(split.default_entrypoint.axes) == 4
     assert_same_results(whole, split, {"u": np.random.default_rng(0).random((10, 5))})
+
+
+def test_an_empty_sum_is_zero_also_in_pieces_of_loops_in_two_domains() -> None:
+    """In one domain with the loop of the sum, iterations without terms would not run."""
+    knl = make(
+        ["{ [i]: 0 <= i < n }", "{ [j, r]: 0 <= j < n and 0 <= r < i }"],
+        "v[i, j] = sum(r, u[r])",
+        u="n",
+        v="n, n",
+    )
+    split = lp.split_domain(knl, "{ [i, j]: i <= j }", into="instructions")
+    assert proved(split)
+    assert_same_results(knl, split, {"u": np.arange(5.0)})
