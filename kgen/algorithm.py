@@ -399,7 +399,7 @@ class RadixSort(Tunable):
         if in_one_sweep:
             bits = min(bits, MOST_BITS)
             numbers["valid"] = (1 << last) - 1
-            if not self.schedule:
+            if size and not self.schedule:
                 alone = group_alone(size, self._unsigned.itemsize, place.local_memory)
         if alone:
             numbers["turns"] = -(-last // bits)
