@@ -88,9 +88,20 @@ def have_barriers(kernel: LoopKernel) -> bool:
 
 
 def launches_of(kernel: LoopKernel) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Yield the instructions of each launch, and whether work-items wait for each other in it."""
+    """Yield the instructions of each launch, and whether work-items wait for each other in it.
+
+    Raises :class:`ScheduleError` for a sum over a loop with a global barrier inside, which no code
+    has until sums are realized.
+    """
     items = order_kernel(PreparedKernel(kernel), sequential_axes=False)
     cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
+    for insn in kernel.instructions:
+        for name in sorted(insn.reduction_inames() & cut.host_inames):
+            raise ScheduleError(
+                f"'{insn.id}' reduces over loop '{name}', which has a global barrier inside",
+                kernel=kernel.name,
+                hint="realize_reduction(kernel)",
+            )
     device = on_device(PreparedKernel(kernel), cut.host_inames)
     for launch in cut.launches:
         yield insn_ids(launch.body), has_barrier(insert_barriers(device, launch.body)[0])

@@ -281,3 +281,16 @@ def test_a_loop_around_launches_may_have_no_iteration(steps: int) -> None:
         expected = expected[::-1] + t + 1
     knl(a=a, b=np.zeros(8))
     np.testing.assert_array_equal(a, expected)
+
+
+@pytest.mark.parametrize("target", [lp.CTarget(threads=2), lp.CudaTarget()])
+def test_a_sum_whose_loop_has_launches_inside_says_what_is_missing(target: Any) -> None:
+    args = [lp.GlobalArg("a", np.float64, shape=(4, 64)), lp.GlobalArg("out", np.float64, shape=64)]
+    domain = "{ [i, r]: 0 <= i < 64 and 0 <= r < 4 }"
+    knl = lp.make_kernel(domain, "out[i] = sum(r, a[r, i])", args, target=target)
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    options: Any = {"temporary_address_space": lp.AddressSpace.GLOBAL, "default_tag": None}
+    knl = lp.add_prefetch(knl, "a", ["i_outer", "i_inner"], fetch_outer_inames="r", **options)
+    knl = lp.split_iname(knl, "a_dim_1", 16, outer_tag="g.0", inner_tag="l.0")
+    with pytest.raises(lp.KgenError, match=r"'acc_r' gets used .* without a definition"):
+        lp.generate_code_v2(knl)
