@@ -15,9 +15,19 @@ from kgen.ir.affine import linear_form
 from kgen.ir.analyses import Analysis
 from kgen.ir.construction.dependencies import instruction_reads
 from kgen.ir.expansion import RuleExpander
-from kgen.ir.expr import Expr, LinearSubscript, WalkMapper, substitute, to_text, variable_names
-from kgen.ir.instruction import Assignment
+from kgen.ir.expr import (
+    Expr,
+    LinearSubscript,
+    Reduction,
+    WalkMapper,
+    substitute,
+    to_text,
+    variable_names,
+    walk,
+)
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.mentions import mentions_of
 from kgen.ir.sets.dims import Set, rename_dims, to_named, with_params
 from kgen.ir.sets.effort import answer
 from kgen.ir.sets.names import PAIR
@@ -75,9 +85,9 @@ def find_overwrites(kernel: LoopKernel) -> Iterator[Overwrite]:
     """Yield the assignments to elements that other iterations assign different values to.
 
     Exempt are local memory, of which each work-group has its own, accumulations, bounds of
-    loops, elements that instructions of the same loop read, assignments under conditions that
-    depend on the loop, atomic ones, and parallel loops, whose races are errors. isl
-    is only queried if subscripts do not obviously distinguish iterations.
+    loops, elements that instructions in the loop or reductions over it read, assignments under
+    conditions that depend on the loop, atomic ones, and parallel loops, whose races are errors.
+    isl is only queried if subscripts do not obviously distinguish iterations.
     """
     for insn in kernel.instructions:
         if isinstance(insn, Assignment) and not _is_exempt(kernel, insn):
@@ -131,7 +141,10 @@ def _candidates(kernel: LoopKernel, insn: Assignment) -> tuple[str, ...]:
 
 
 class _LoopNames:
-    """The names that the instructions in each loop read, also through rules, and write."""
+    """The names that the instructions in each loop read, also through rules, and write.
+
+    The operands of a reduction are read in its loops.
+    """
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.read: dict[str, set[str]] = {iname: set() for iname in kernel.inames}
@@ -142,6 +155,16 @@ class _LoopNames:
             for iname in insn.within_inames:
                 self.read[iname].update(insn.read_dependency_names(), by_rules)
                 self.written[iname].update(written)
+            self._add_operands(insn, RuleExpander(kernel.substitutions))
+
+    def _add_operands(self, insn: InstructionBase, expander: RuleExpander) -> None:
+        if not insn.has_reductions and not expander.rules:
+            return
+        for expr in insn.expressions():
+            for node in walk(expander.rec(expr, ())):
+                if isinstance(node, Reduction):
+                    for iname in node.inames:
+                        self.read[iname].update(mentions_of(*node.exprs).variables)
 
     @classmethod
     def of(cls, kernel: LoopKernel) -> _LoopNames:

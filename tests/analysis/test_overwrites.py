@@ -28,6 +28,7 @@ DOMAIN = "{ [i, j, k]: 0 <= i, j, k < n }"
         ("f(x) := a[x]\nout[i] = f(k)", "loop 'k'"),
         ("f := a[k]\nout[i] = f {inames=i:k}", "loop 'k'"),
         ("<> t = a[i, k]*b[k, j]\nc[i, j] = t {inames=i:j:k}", "loop 'k'"),
+        ("<> t = a[i, k]\nc[i] = t + sum(k, b[k]) {inames=i}", "loop 'k'"),
     ],
 )
 def test_forgotten_sums_are_warned_of(code: str, loops: str) -> None:
@@ -47,6 +48,9 @@ def test_forgotten_sums_are_warned_of(code: str, loops: str) -> None:
         (DOMAIN, "<> s = idx[k]\nout[s] = a[k] {inames=k}"),
         (DOMAIN, "out[i, i + j] = a[j]"),
         (DOMAIN, "f(x) := t*x\n<> t = a[i] {id=t}\nout[i] = f(2) {inames=i}"),
+        (DOMAIN, "<> t = a[i, k]\nout[i] = sum(k, t) {inames=i}"),
+        (DOMAIN, "<> t = a[i, k]\nout[i] = 2*simul_reduce(max, k, t*b[k]) {inames=i}"),
+        (DOMAIN, "f(x) := sum(k, x)\n<> t = a[i, k]\nout[i] = f(t) {inames=i}"),
         (DOMAIN, "out[i//2] = a[i//2]"),
         ("{ [i, j]: 0 <= i < n and 0 <= j < 16 }", "out[16*i + j] = a[i, j]"),
         ("{ [i, k]: 0 <= i < n and k = i }", "out[i] = a[i, k]"),
