@@ -56,12 +56,31 @@ def instruction_reads(kernel: LoopKernel, insn: InstructionBase) -> frozenset[st
         found = mentions_of(*insn.expressions(), rules=kernel.substitutions)
         names.update(found.variables)
         loops = loops.union(found.reduced)
-    return frozenset(names | _bounding_names(kernel, loops))
+    return frozenset(names | _bounding_names(kernel, insn, loops))
 
 
-def _bounding_names(kernel: LoopKernel, loops: Iterable[str]) -> set[str]:
-    homes = {kernel.home_domain[loop] for loop in loops}
-    return {name for home in homes for name in kernel._domain_params[home]}
+def _bounding_names(kernel: LoopKernel, insn: InstructionBase, loops: Iterable[str]) -> set[str]:
+    """Return the parameters of the domains of *loops* around *insn*.
+
+    Instructions that set parameters of the domain of a loop around them do not wait for each
+    other: ``s`` and ``e`` in ``{ [i, j]: 0 <= i < n and s <= j < e }`` if both are set inside of
+    the loop over ``i``.
+    """
+    homes: dict[int, list[str]] = {}
+    for loop in loops:
+        homes.setdefault(kernel.home_domain[loop], []).append(loop)
+    written = insn.assignee_var_names()
+    names: set[str] = set()
+    for home, around in homes.items():
+        params = frozenset(kernel._domain_params[home])
+        own = () if params.isdisjoint(written) else around
+        names.update(name for name in params if not _is_set_inside(kernel, name, own))
+    return names
+
+
+def _is_set_inside(kernel: LoopKernel, name: str, loops: Iterable[str]) -> bool:
+    writers = [kernel.id_to_insn[writer] for writer in kernel.writers.get(name, ())]
+    return any(not writer.within_inames.isdisjoint(loops) for writer in writers)
 
 
 def resolve_dependencies(kernel: LoopKernel) -> LoopKernel:
@@ -102,7 +121,7 @@ class _Finder:
         """Return the variables on whose only writers *insn* depends."""
         if not insn.depends_on_is_final:
             return instruction_reads(self.kernel, insn)
-        bounds = _bounding_names(self.kernel, insn.within_inames)
+        bounds = _bounding_names(self.kernel, insn, insn.within_inames)
         return bounds & self.kernel.temporary_variables.keys()
 
     def find(self, insn: InstructionBase, given: Iterable[Any], verb: str) -> set[str]:

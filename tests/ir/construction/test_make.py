@@ -155,6 +155,18 @@ def test_computed_loop_bounds_bring_their_loops_and_dependencies() -> None:
     assert waits(kernel) == {"bound": [], "fill": ["bound"], "sum": ["bound"]}
 
 
+def test_computed_bounds_of_one_domain_do_not_wait_for_each_other() -> None:
+    text = """
+    for i
+        <> first = starts[i] {id=first}
+        <> last = starts[i + 1] {id=last}
+        out[i] = sum(k, a[k]) {id=sum}
+    end
+    """
+    kernel = make(text, "{ [i, k]: 0 <= i < n and first <= k < last }")
+    assert waits(kernel) == {"first": [], "last": [], "sum": ["first", "last"]}
+
+
 def test_rules_are_opened_to_find_loops_dependencies_and_arguments() -> None:
     kernel = make("<>t = 1\nf(x) := a[i]*g(x)\ng(y) := y + w + t\nout[j] = f(3) {id=use}")
     assert loops(kernel)["use"] == "ij"
