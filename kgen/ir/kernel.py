@@ -178,7 +178,8 @@ class LoopKernel(Digested, Taggable):
         """Return this kernel with some fields changed.
 
         The loop variables follow the domains: if *changes* has no ``inames``, new ones are
-        declared, and those without a domain are dropped.
+        declared, and those without a domain are dropped. The :attr:`state` follows from
+        ``linearization``: ``state=KernelState.INITIAL`` has no effect.
 
         >>> import islpy as isl
         >>> import kgen as lp
@@ -188,6 +189,8 @@ class LoopKernel(Digested, Taggable):
         (['i', 'k'], ['i'])
         """
         old = vars(self)
+        if "state" in changes:
+            self._check_state(changes.pop("state"), changes)
         changed = object.__new__(type(self))
         new = vars(changed)
         new.update({name: old[name] for name in _STORED}, linearization=None)
@@ -211,6 +214,14 @@ class LoopKernel(Digested, Taggable):
         if "domains" in touched:
             new["_domain_facts"] = new_facts
         return changed
+
+    def _check_state(self, state: KernelState, changes: Mapping[str, Any]) -> None:
+        if state == KernelState.LINEARIZED and changes.get("linearization") is None:
+            raise KernelError(
+                "copy(state=KernelState.LINEARIZED) needs the linearization",
+                kernel=self.name,
+                hint="get_one_linearized_kernel(kernel) computes it",
+            )
 
     def _declare_inames(self, domains: Iterable[DomainFacts]) -> bool:
         """Let the inames be the dimensions of *domains*; tell whether that changes them."""

@@ -183,7 +183,13 @@ def test_what_is_not_offered_says_so() -> None:
 def test_state_of_a_kernel() -> None:
     kernel = lp.make_kernel(*KERNEL, [lp.GlobalArg("a", "f4"), ...]).default_entrypoint
     assert kernel.state == lp.KernelState.INITIAL
-    assert lp.get_one_linearized_kernel(kernel).state == lp.KernelState.LINEARIZED
+    linearized = lp.get_one_linearized_kernel(kernel)
+    assert linearized.state == lp.KernelState.LINEARIZED
+    assert linearized.copy(state=lp.KernelState.PREPROCESSED).linearization is None
+    given: dict[str, Any] = {"state": linearized.state, "linearization": linearized.linearization}
+    assert kernel.copy(**given).linearization == linearized.linearization
+    with pytest.raises(lp.LoopyError, match="needs the linearization"):
+        kernel.copy(state=lp.KernelState.LINEARIZED)
 
 
 def test_tags_that_are_words_are_legacy_tags() -> None:
