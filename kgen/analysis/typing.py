@@ -30,6 +30,7 @@ from kgen.ir.expr import (
 from kgen.ir.functions import FUNCTIONS, Function, find_function, known_function_names
 from kgen.ir.integer_values import integer_operands, integer_value
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.language.expressions import CALL_FORMS
 from kgen.ir.promotion import (
     UNDECIDED,
     Literal,
@@ -509,6 +510,8 @@ class ExpressionTyper:
 
 def _function_hint(name: str, known: Collection[str]) -> str:
     """Return a hint to the intended function for an unknown name."""
+    if name in CALL_FORMS:
+        return f"parse the expression by kgen.symbolic.parse: other parsers read '{name}' as a call"
     module, _, plain = name.rpartition(".")
     if plain in known and module:
         return f"write {plain}(...), without '{module}.'"

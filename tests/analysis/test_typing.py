@@ -318,6 +318,8 @@ def test_errors_name_what_is_wrong() -> None:
         TYPER(parse("f4[i] << 2"))
     with pytest.raises(TypeInferenceFailure, match="'erf' does not take complex numbers"):
         TYPER(parse("erf(c8[i])"))
+    with pytest.raises(TypeInferenceFailure, match=r"no function 'if'\n.*symbolic\.parse"):
+        TYPER(p.Variable("if")(p.Variable("i4"), 1, 2))  # as pymbolic's parser reads it
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", None])

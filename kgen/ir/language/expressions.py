@@ -35,7 +35,14 @@ from kgen.ir.reductions import REDUCTIONS, find_reduction_op, parse_reduction_op
 from kgen.ir.tags import to_tags
 from kgen.ir.types import KgenType, to_kgen_type
 
-__all__ = ["ExpressionParser", "parse", "parse_expression", "parse_type", "read_expression"]
+__all__ = [
+    "CALL_FORMS",
+    "ExpressionParser",
+    "parse",
+    "parse_expression",
+    "parse_type",
+    "read_expression",
+]
 
 
 _DTYPE = re.compile(r"(?:np:)?dtype\(\s*(['\"])(.*)\1\s*\)|(?:np\.|numpy\.|np:)?([\w.]+)")
@@ -128,6 +135,8 @@ _BINDING: Final = {
 
 _PREFIXES: Final = frozenset(("-", "+", "~", "not", "["))
 _KEYWORDS: Final = frozenset(("and", "or", "else"))
+#: Forms that look like calls of functions; parsers of other languages read calls.
+CALL_FORMS: Final = frozenset(("cast", "cse", "if", "reduce", "simul_reduce"))
 
 
 #: Spellings of other languages, and kgen's equivalents.
