@@ -80,7 +80,7 @@ MODULES = {
     "type_inference": "infer_unknown_types",
     "types": "LoopyType NumpyType AtomicNumpyType OpaqueType to_loopy_type ToLoopyTypeConvertible",
     "typing": "auto Integer ShapeType not_none is_integer integer_or_err assert_tuple",
-    "version": "VERSION LOOPY_USE_LANGUAGE_VERSION_2018_2 DATA_MODEL_VERSION",
+    "version": "VERSION LOOPY_USE_LANGUAGE_VERSION_2018_2 LOOPY_USE_LANGUAGE_VERSION_2018_1",
 }
 KERNEL = ("{ [i]: 0 <= i < 64 }", "b[i] = a[i]")
 DEPRECATED: dict[str, Any] = {
@@ -94,6 +94,7 @@ DEPRECATED: dict[str, Any] = {
         )
     ),
     "set_array_dim_names": lambda: lp.set_array_dim_names(lp.make_kernel(*KERNEL), "a", "x"),
+    "set_loop_priority": lambda: lp.set_loop_priority(lp.make_kernel(*KERNEL), "i"),
     "set_temporary_scope": lambda: lp.set_temporary_scope(
         lp.make_kernel("{ [i]: 0 <= i < 4 }", "<> t[i] = i\nb[i] = t[i]"), "t", "local"
     ),
@@ -140,6 +141,12 @@ def test_a_warning_is_given_where_the_old_name_is_called() -> None:
     with pytest.warns(DeprecationWarning, match="tag_array_axes") as given:
         lp.tag_data_axes(lp.make_kernel(*KERNEL), "a", "N0")
     assert given[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_loop_priority_replaces_others() -> None:
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", "a[i, j] = 1", loop_priority="i, j")
+    assert lp.set_loop_priority(knl, "j, i").default_entrypoint.loop_priority == (("j", "i"),)
 
 
 def test_split_array_dim_keeps_values() -> None:

@@ -46,6 +46,7 @@ from kgen.compat.loopy.transform.data import (
     set_temporary_scope,
     tag_data_axes,
 )
+from kgen.compat.loopy.transform.iname import set_loop_priority
 from kgen.compat.loopy.transform.padding import split_arg_axis, split_array_dim
 from kgen.compat.loopy.transform.parameter import fix_parameters
 from kgen.compat.loopy.translation_unit import make_program
@@ -84,6 +85,7 @@ __all__ = [  # noqa: PLE0604
     "preprocess_program",
     "schedule",
     "set_array_dim_names",
+    "set_loop_priority",
     "set_temporary_scope",
     "split_arg_axis",
     "split_array_dim",
