@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kgen.analysis.address_space import infer_address_spaces
 from kgen.errors import KgenError, ScheduleError
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
@@ -10,7 +12,7 @@ from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, LocalInameTagBase
 from kgen.ir.types import AddressSpace
 from kgen.schedule.order import order_kernel
-from kgen.schedule.place import check_axes, have_barriers, launches_of, schedule_kernel
+from kgen.schedule.place import check_axes, launches_of, schedule_kernel
 from kgen.schedule.threads import items_as_loops
 from kgen.transforms.loops.auto_axes import assign_auto_axes
 from kgen.transforms.storage.privatize import users_of
@@ -46,27 +48,30 @@ def _differs(
     on_axes = infer_address_spaces(assign_auto_axes(apart.copy(silenced_warnings=silenced)))
     if _keeps_values(on_axes, items) or any(_passes_on(on_axes, name, groups) for name in groups):
         return True
-    if _can_be_nested(kernel) and not (items and _waits(on_axes)):
+    can_be_nested = _can_be_nested(kernel)
+    if can_be_nested and not items:
         return False
-    return not _is_right_in_loops(kernel, on_axes, items)
-
-
-def _waits(kernel: LoopKernel) -> bool:
-    """Tell whether work-items wait for each other, or may do so."""
     try:
-        return have_barriers(kernel)
+        launches = tuple(launches_of(on_axes))
     except KgenError:
-        return _shares_memory(kernel)
+        return not can_be_nested or _shares_memory(on_axes)
+    if can_be_nested and not any(waits for _, waits in launches):
+        return False
+    return not _is_right_in_loops(kernel, on_axes, launches, items)
 
 
-def _is_right_in_loops(kernel: LoopKernel, on_axes: LoopKernel, items: frozenset[str]) -> bool:
+def _is_right_in_loops(
+    kernel: LoopKernel,
+    on_axes: LoopKernel,
+    launches: Sequence[tuple[tuple[str, ...], bool]],
+    items: frozenset[str],
+) -> bool:
     """Tell whether only plain loops over work-items are right, although some wait for others.
 
     Work-items would repeat what is outside of these loops, and writes shared memory. Where they
     wait, each loop is complete before another one reads what it writes, and reads nothing of that.
     """
     try:
-        launches = tuple(launches_of(on_axes))
         if not any(_leaves_axes_unused(on_axes, insns) for insns, _ in launches):
             return False
         loops = PreparedKernel(_with_sums(infer_address_spaces(kernel)))

@@ -79,19 +79,12 @@ def schedule_kernel(kernel: PreparedKernel, *, sequential_axes: bool = False) ->
     return cut.map_launches(lambda launch: _with_axes(device, launch))
 
 
-def have_barriers(kernel: LoopKernel) -> bool:
-    """Tell whether work-items of a typed kernel wait for each other; it may have reductions.
-
-    Raises the errors of :func:`schedule_kernel` for conflicts between work-groups.
-    """
-    return any(waits for _, waits in launches_of(kernel))
-
-
 def launches_of(kernel: LoopKernel) -> Iterator[tuple[tuple[str, ...], bool]]:
     """Yield the instructions of each launch, and whether work-items wait for each other in it.
 
-    Raises :class:`ScheduleError` for a sum over a loop with a global barrier inside, which no code
-    has until sums are realized.
+    The kernel is typed, and may have reductions. Raises the errors of :func:`schedule_kernel` for
+    conflicts between work-groups, and :class:`ScheduleError` for a sum over a loop with a global
+    barrier inside, which no code has until sums are realized.
     """
     items = order_kernel(PreparedKernel(kernel), sequential_axes=False)
     cut = Schedule(tuple(_steps(items, kernel.name, itertools.count())))
