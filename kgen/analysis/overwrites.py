@@ -149,13 +149,14 @@ class _LoopNames:
     def __init__(self, kernel: LoopKernel) -> None:
         self.read: dict[str, set[str]] = {iname: set() for iname in kernel.inames}
         self.written: dict[str, set[str]] = {iname: set() for iname in kernel.inames}
+        expander = RuleExpander(kernel.substitutions)
         for insn in kernel.instructions:
             written = insn.assignee_var_names()
             by_rules = instruction_reads(kernel, insn).difference(written)
             for iname in insn.within_inames:
                 self.read[iname].update(insn.read_dependency_names(), by_rules)
                 self.written[iname].update(written)
-            self._add_operands(insn, RuleExpander(kernel.substitutions))
+            self._add_operands(insn, expander)
 
     def _add_operands(self, insn: InstructionBase, expander: RuleExpander) -> None:
         if not insn.has_reductions and not expander.rules:
@@ -163,8 +164,9 @@ class _LoopNames:
         for expr in insn.expressions():
             for node in walk(expander.rec(expr, ())):
                 if isinstance(node, Reduction):
+                    read = mentions_of(*node.exprs).variables
                     for iname in node.inames:
-                        self.read[iname].update(mentions_of(*node.exprs).variables)
+                        self.read[iname].update(read)
 
     @classmethod
     def of(cls, kernel: LoopKernel) -> _LoopNames:
