@@ -400,7 +400,7 @@ class RadixSort(Tunable):
             bits = min(bits, MOST_BITS)
             numbers["valid"] = (1 << last) - 1
             if size and not self.schedule:
-                alone = group_alone(size, self._unsigned.itemsize, place.local_memory)
+                alone = group_alone(size, self._unsigned.itemsize, place.limits.local_memory)
         if alone:
             numbers["turns"] = -(-last // bits)
         return first, _Call(place, given, arrays, size, last, bits, in_one_sweep, alone, numbers)

@@ -15,6 +15,7 @@ import kgen as lp
 from kgen.algorithm import KeyValueSorter, RadixSort, copy_if, partition, remove_if, unique
 from kgen.ready.onesweep import group_alone
 from kgen.ready.places import Place
+from kgen.targets.limits import DeviceLimits
 from tests.cuda_host import HostCuda
 
 SIZES = [0, 1, 700, 70001]
@@ -187,7 +188,9 @@ def test_the_local_memory_of_one_group() -> None:
 
 def test_one_group_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place(lp.PyCudaTarget(), (), is_gpu=True)
-    place.__dict__["local_memory"] = 2**16
+    place.__dict__["limits"] = DeviceLimits(
+        name="a GPU", work_items=1024, sizes=(1024,), local_memory=2**16
+    )
     monkeypatch.setattr("kgen.ready.passed.find_place", lambda *_: place)
     with pytest.raises(lp.KgenError, match="only one schedule"):
         RadixSort("unsigned *x", "x[i]", ["x"]).tune(integers(99, np.uint32))

@@ -112,6 +112,22 @@ def group_alone(size: int, key_bytes: int, local_memory: int) -> int | None:
     return None
 
 
+def _first_places(loop: str) -> str:
+    """Return instructions in a loop that turn the counts of warps into the places of their keys.
+
+    *own* is the sum of the counts of a digit; *start* becomes the first place of its keys.
+    """
+    return f"""
+            all[d] = own                           {{id=all, inames={loop}:d, dep=own}}
+            first = sum(d_before, all[d_before])   {{id=first, inames={loop}:d, dep=all}}
+            start = first - own                    {{id=start, inames={loop}:d, dep=first}}
+            next = start                           {{id=next, inames={loop}:d, dep=start}}
+            old = table[w_put, d]                  {{id=old, inames={loop}:d:w_put, dep=next}}
+            table[w_put, d] = next                 {{id=set, inames={loop}:d:w_put, dep=old}}
+            next = next + old                      {{id=step, inames={loop}:d:w_put, dep=set}}
+            """
+
+
 class OneSweepPass(RadixPass):
     """A pass for keys that are an expression of ``i``, in one launch on a GPU.
 
@@ -236,12 +252,7 @@ class OneSweepPass(RadixPass):
                                                 nosync=rank}}
             spot[r] = rank                         {{id=spot, inames=turn:l:r, dep=rank}}
             own = sum(w, table[w, d])              {{id=own, inames=turn:d, dep=rank}}
-            all[d] = own                           {{id=all, inames=turn:d, dep=own}}
-            first = sum(d_before, all[d_before])   {{id=first, inames=turn:d, dep=all}}
-            next = first - own                     {{id=next, inames=turn:d, dep=first}}
-            old = table[w_put, d]                  {{id=old, inames=turn:d:w_put, dep=next}}
-            table[w_put, d] = next                 {{id=set, inames=turn:d:w_put, dep=old}}
-            next = next + old                      {{id=step, inames=turn:d:w_put, dep=set}}
+            {_first_places("turn")}
             place = spot[e_put] + table[{warp}, digit(mine[e_put])] \
                                                 {{id=place, inames=turn:l:e_put, dep=step:spot}}
             keys[place] = mine[e_put]       {{id=put, inames=turn:l:e_put, dep=place:mine}}
@@ -263,7 +274,7 @@ class OneSweepPass(RadixPass):
                 temporary("all", np.int32, (digits,), "LOCAL"),
                 temporary("mine", self.key_dtype, (_ITEMS_ALONE,)),
                 temporary("from, spot", np.int32, (_ITEMS_ALONE,)),
-                temporary("rank, own, first, next, old, place", np.int32),
+                temporary("rank, own, first, start, next, old, place", np.int32),
             ],
             **settings,
         )
@@ -355,13 +366,7 @@ class OneSweepPass(RadixPass):
             spot[r] = mine[r] << 16 | rank         {{id=spot, inames=g:l:r, dep=rank}}
             own = sum(w, table[w, d])              {{id=own, inames=g:d, dep=rank}}
             part[g + 1, d, 0] = own                {{id=publish, inames=g:d, dep=own}}
-            all[d] = own                           {{id=all, inames=g:d, dep=own}}
-            first = sum(d_before, all[d_before])   {{id=first, inames=g:d, dep=all}}
-            start = first - own                    {{id=start, inames=g:d, dep=first}}
-            next = start                           {{id=next, inames=g:d, dep=start}}
-            old = table[w_put, d]                  {{id=old, inames=g:d:w_put, dep=next}}
-            table[w_put, d] = next                 {{id=set, inames=g:d:w_put, dep=old}}
-            next = next + old                      {{id=step, inames=g:d:w_put, dep=set}}
+            {_first_places("g")}
             place = (spot[e_put] & 65535) + table[{warp}, spot[e_put] >> 16] \
                                                 {{id=place, inames=g:l:e_put, dep=step:spot}}
             {stages}

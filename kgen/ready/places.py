@@ -18,6 +18,7 @@ from kgen.ir.unit import TranslationUnit
 from kgen.ready.indices import MAX_NARROW
 from kgen.targets.c import ExecutableCTarget
 from kgen.targets.cuda import PyCudaTarget
+from kgen.targets.limits import DeviceLimits
 from kgen.targets.opencl import PyOpenCLTarget
 from kgen.transforms.loops.split import split_iname
 
@@ -63,16 +64,16 @@ class Place:
         return _FEW_ON_GPU if self.is_gpu else _FEW_ON_HOST
 
     @functools.cached_property
+    def limits(self) -> DeviceLimits:
+        """The limits of a GPU."""
+        limits: DeviceLimits = self.target.load_runtime().limits_of(*self.leading)
+        return limits
+
+    @property
     def largest_group(self) -> int:
         """The maximum number of work-items in a group of a GPU."""
-        limits = self.target.load_runtime().limits_of(*self.leading)
         most = 1024 if isinstance(self.target, PyCudaTarget) else _MOST_ITEMS_ON_OPENCL
-        return min(most, int(limits.work_items), int(limits.sizes[0]))
-
-    @functools.cached_property
-    def local_memory(self) -> int:
-        """The maximum local memory of a group of a GPU, in bytes."""
-        return int(self.target.load_runtime().limits_of(*self.leading).local_memory)
+        return min(most, self.limits.work_items, self.limits.sizes[0])
 
     def sizes_like(self, size: int, few: int) -> tuple[int, int]:
         """Return the minimum and maximum size that runs the same code as *size* elements.
