@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
-
-import pymbolic.primitives as p
 
 from kgen.analysis.access import Access, Place
 from kgen.analysis.bounds import check_loops_bounded, check_not_negative, check_rank
 from kgen.analysis.footprints import Footprints, Span, Values, extremes
 from kgen.errors import KgenError, StaticValueFindingError
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
-from kgen.ir.expr import Expr, to_text, variable_names, walk
+from kgen.ir.expr import Expr, to_text, variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.sets.dims import isl_int
@@ -30,7 +28,8 @@ Array = TypeVar("Array", ArrayArg, TemporaryVariable)
 def infer_argument_shapes(kernel: LoopKernel) -> LoopKernel:
     """Infer the shape of array arguments that are ``auto`` from their footprints.
 
-    ``out[i + 1]`` with ``0 <= i < n`` makes ``out`` an array of ``n + 1`` elements. An
+    ``out[i + 1]`` with ``0 <= i < n`` makes ``out`` an array of ``n + 1`` elements, and of ``n``
+    under ``if i < n - 1``. A condition shortens it no further: ``out[i]`` with it has ``n`` too. An
     argument with one axis and ``shape=None``, or with data-dependent or non-affine
     subscripts, has an unknown extent and stride 1. Returns the same kernel if nothing changes.
 
@@ -138,22 +137,49 @@ def _extent(
             why = f"the subscript '{subscript}' in instruction '{span.highest.insn_id}' "
             raise _unknown(kernel, array, why + "is not affine in loop variables and sizes", axis)
         check_not_negative(kernel, footprints, span, axis)
+    failed: StaticValueFindingError | None = None
+    for alternative in _alternatives(footprints, array, axis, accesses):
+        try:
+            return _known_extent(kernel, footprints, array, axis, alternative)
+        except StaticValueFindingError as err:
+            failed = failed or err
+    assert failed is not None
+    raise failed
+
+
+def _alternatives(
+    footprints: Footprints, array: Array, axis: int, accesses: tuple[Access, ...]
+) -> Iterator[tuple[Span, ...]]:
+    """Yield the subscripts that an extent may be found from, first those to be preferred.
+
+    An argument has the elements that its accesses reach under their conditions, and those at all
+    iterations of their loops, without constants that are added: with ``0 <= i < n``, ``a[i]`` and
+    ``a[i + 1]`` under ``if i < n - 1`` have ``n`` elements both, and so has ``a[i]`` under
+    ``if i % 2 == 0``, whose footprint does not determine ``n``. Temporaries are as small as their
+    conditions allow.
+    """
+    spans = footprints.spans(accesses, axis)
+    if not any(access.place.conditions for access in accesses):
+        yield spans
+        return
+    loops = footprints.spans(tuple(map(_without_conditions, accesses)), axis)
+    if isinstance(array, ArrayArg):
+        yield spans + tuple(span._replace(high=min(span.high, 0)) for span in loops)
+    yield spans
+    yield loops
+
+
+def _without_conditions(access: Access) -> Access:
+    return replace(access, place=Place(access.place.inames))
+
+
+def _known_extent(
+    kernel: LoopKernel, footprints: Footprints, array: Array, axis: int, spans: tuple[Span, ...]
+) -> Expr:
     key = (isinstance(array, TemporaryVariable), extremes(spans))
     found = footprints.extents.get(key)
-    if found is not None:
-        return found
-    try:
-        found = _find_extent(kernel, array, axis, spans)
-    except StaticValueFindingError:
-        wider = _extent_unguarded(kernel, footprints, array, axis, accesses)
-        if wider is None:
-            raise
-        return wider
-    if any(isinstance(part, p.FloorDiv) for part in walk(found)):
-        wider = _extent_unguarded(kernel, footprints, array, axis, accesses)
-        if wider is not None:
-            return wider
-    footprints.extents[key] = found
+    if found is None:
+        found = footprints.extents[key] = _find_extent(kernel, array, axis, spans)
     return found
 
 
@@ -169,31 +195,6 @@ def _without_unknown_reads(
         if access.is_write
         or all(span.values is not None for span in footprints.spans((access,), axis))
     )
-
-
-def _extent_unguarded(
-    kernel: LoopKernel,
-    footprints: Footprints,
-    array: Array,
-    axis: int,
-    accesses: tuple[Access, ...],
-) -> Expr:
-    """Return the extent over all iterations, ignoring conditions, if it is a single expression.
-
-    The footprint of ``a[i]`` under ``if i % 2 == 0`` would end at ``2*((n + 1)//2) - 1``, which
-    does not determine ``n``.
-    """
-    if not any(access.place.conditions for access in accesses):
-        return None
-    spans = footprints.spans(
-        tuple(replace(access, place=Place(access.place.inames)) for access in accesses), axis
-    )
-    if any(span.values is None or span.values.least + span.low < 0 for span in spans):
-        return None
-    try:
-        return _find_extent(kernel, array, axis, spans)
-    except StaticValueFindingError:
-        return None
 
 
 def _find_extent(kernel: LoopKernel, array: Array, axis: int, spans: tuple[Span, ...]) -> Expr:

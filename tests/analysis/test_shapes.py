@@ -17,6 +17,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
 from kgen.ir.target import TargetBase
 from kgen.ir.types import auto
+from kgen.targets.c import ExecutableCTarget
 from kgen.transforms.loops.split import chunk_iname
 
 
@@ -78,7 +79,7 @@ def test_loops_that_depend_on_each_other() -> None:
     assert (shape(found, "out"), shape(found, "a")) == ("(n, n)", "(n)")
 
 
-def test_conditions_restrict_what_is_touched() -> None:
+def test_conditions_limit_constants_and_not_loops() -> None:
     found = kernel(
         "{ [i]: 0 <= i < n }",
         """
@@ -88,7 +89,36 @@ def test_conditions_restrict_what_is_touched() -> None:
         """,
         assumptions="n >= 6",
     )
-    assert [shape(found, name) for name in ("out", "a", "b")] == ["(n)", "(n - 4)", "(n - 2)"]
+    assert [shape(found, name) for name in ("out", "a", "b")] == ["(n)", "(n - 1)", "(n - 2)"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "extents"),
+    [
+        ("out[i] = 2*a[i] {if=i < n - 1}", ["n", "n"]),
+        ("out[i] = a[i + 1] - a[i] {if=i < n - 1}", ["n", "n"]),
+        ("out[i] = a[i + 1] + a[i - 1] {if=0 < i and i < n - 1}", ["n", "n"]),
+        ("out[i] = if(i < n - 2, a[i + 4], 0)", ["n", "n + 2"]),
+        ("out[n - 1 - i] = a[2*i] {if=i >= 2}", ["n", "2*n - 1"]),
+    ],
+)
+def test_arguments_hold_the_elements_of_all_iterations(statement: str, extents: list[str]) -> None:
+    found = kernel("{ [i]: 0 <= i < n }", statement, assumptions="n >= 3")
+    assert [shape(found, name) for name in ("out", "a")] == [f"({extent})" for extent in extents]
+
+
+def test_the_inner_part_of_a_field_is_computed_on_arrays_of_all_its_points() -> None:
+    knl = make_kernel(
+        "{ [i, j]: 0 <= i, j < n }",
+        "out[i, j] = a[i + 1, j + 1] - a[i - 1, j] {if=0 < i < n - 1 and j < n - 1}",
+        [GlobalArg("a, out", np.float64, shape=auto), ...],
+        target=ExecutableCTarget(),
+    )
+    a, out = np.random.default_rng(7).random((6, 6)), np.zeros((6, 6))
+    knl(a=a, out=out)
+    expected = np.zeros((6, 6))
+    expected[1:-1, :-1] = a[2:, 1:] - a[:-2, :-1]
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("condition", ["i % 2 == 0", "i % 3 == 1 or i == 0", "i < 5 or i >= m"])

@@ -30,7 +30,7 @@ def unwritten(knl: Any) -> str | None:
         ("0<=i<n", "out[2*i] = 1", "out[1] for n = 2"),
         ("0<=i<n", "out[i+1] = 1", "out[0] for n = 0"),
         ("0<=i<n", "out[i,i] = 1", "out[1, 0] for n = 2"),
-        ("0<=i<n", "out[i] = 1 {if=i<5}", "out[0] for n = 0"),
+        ("0<=i<n", "out[i] = 1 {if=i<5}", "out[5] for n = 6"),
         ("0<=i<n", "out[i] = 1 {if=a[i]>0}", "unknown"),
         ("0<=i<n", "out[a[i]] = 1", "unknown"),
         ("0<=i<n", "out[i,0] = 1\nout[i,1] = 2", None),
