@@ -66,7 +66,7 @@ def autoschedule(
     >>> sorted(scheduled.default_entrypoint.inames)
     ['i_inner', 'i_outer']
     """
-    target, _ = machine_of(program.target, device)
+    target, _ = machine_of(program, device)
     moved = program if target == program.target else program.copy(target=target)
     return find_schedule(moved, device, ascending=ascending, trips=trips)(moved)
 
@@ -89,7 +89,7 @@ def find_schedule(
     >>> print(find_schedule(unit))
     knl = lp.split_iname(knl, 'i', 16384, outer_tag='g.0')
     """
-    target, machine = machine_of(program.target, device)
+    target, machine = machine_of(program, device)
     if target != program.target:
         program = program.copy(target=target)
     stated = read_statements(program, ascending, trips)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kgen.errors import KernelError
 from kgen.ir.target import WARP_SIZE, Execution, TargetBase
+from kgen.ir.unit import TranslationUnit, kernels_of
 from kgen.performance.device import Device
 from kgen.targets.base import Target
+from kgen.targets.cuda import CudaTarget
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.opencl import PyOpenCLTarget, limits_of_device
 
@@ -19,6 +21,8 @@ _CPU: Final = 2
 #: The local memory of a work-group on CUDA devices, by compute capability, and on most others.
 _LOCAL_MEMORY: Final = {(7, 5): 65536, (8, 0): 166912, (9, 0): 232448, (10, 0): 232448}
 _USUAL: Final = 98304
+#: The registers of a multiprocessor of any CUDA device since compute capability 3.0.
+_REGISTERS: Final = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +33,8 @@ class Machine:
     #: the number of work-items in lockstep
     warp: int = WARP_SIZE
     limits: DeviceLimits | None = None
+    #: the 32-bit registers of a multiprocessor, if the code can limit those of a work-item
+    registers: int | None = None
 
     @property
     def most_items(self) -> int:
@@ -51,12 +57,19 @@ class Machine:
         return min(self.local_memory, _LOCAL_MEMORY.get(self.capability or (0, 0), _USUAL))
 
 
-def machine_of(target: TargetBase, device: Any) -> tuple[TargetBase, Machine]:
+def machine_of(program: TranslationUnit, device: Any) -> tuple[TargetBase, Machine]:
     """Return the target of a schedule for *device*, and what kind of device that is.
 
-    *device* is ``None`` for that of the target, a target, a description
-    (:class:`kgen.performance.device.Device`), or a ``pyopencl.Device``.
+    *device* is ``None`` for that of the program's target, a target, a description
+    (:class:`kgen.performance.device.Device`), or a ``pyopencl.Device``. The schedule of one of
+    several kernels does not limit registers, which would concern them all.
     """
+    target, machine = _machine_of(program.target, device)
+    is_alone = len(kernels_of(program)) == 1
+    return target, machine if is_alone else replace(machine, registers=None)
+
+
+def _machine_of(target: TargetBase, device: Any) -> tuple[TargetBase, Machine]:
     if isinstance(device, TargetBase):
         return device, _of_target(device)
     if device is None:
@@ -82,7 +95,8 @@ def _of_target(target: TargetBase) -> Machine:
     if device is not None:
         return _of_opencl_device(device)
     limits = target.limits() if isinstance(target, Target) else None
-    return Machine(kind=target.execution, limits=limits)
+    registers = _REGISTERS if isinstance(target, CudaTarget) else None
+    return Machine(kind=target.execution, limits=limits, registers=registers)
 
 
 def _of_opencl_device(device: Any) -> Machine:

@@ -118,6 +118,11 @@ class Nest:
         return tuple(name for name in (*self.band, *self.inner) if name in self.given.inames)
 
     @property
+    def is_alone(self) -> bool:
+        """Tell whether the kernel has no other instructions."""
+        return len(self.instructions) == len(self.given.instructions)
+
+    @property
     def inside(self) -> tuple[str, ...]:
         """The loops inside of the band that the kernel has as it was given."""
         return tuple(name for name in self.inames if name not in self.band)

@@ -231,7 +231,7 @@ def auto_space(
     >>> print(space.schedule(i_block=64))
     knl = lp.split_iname(knl, 'i', 64, outer_tag='g.0')
     """
-    target, machine = machine_of(program.target, device)
+    target, machine = machine_of(program, device)
     moved = program if target == program.target else program.copy(target=target)
     space = AutoSpace(moved, machine, read_statements(moved, ascending, trips))
     if not space.tune_params:

@@ -50,6 +50,19 @@ def test_factors_may_be_transposed_on_gpus(
     np.testing.assert_allclose(out, expected, rtol=error)
 
 
+@pytest.mark.filterwarnings("ignore::kgen.errors.VectorizationWarning")
+@pytest.mark.parametrize(
+    ("dtype", "more", "bounds"),
+    [(np.float32, "", "(256, 2)"), (np.float64, "", "(256)"), (np.float32, "d[i] = i", "(256)")],
+)
+def test_registers_are_limited_where_two_groups_fit(dtype: Any, more: str, bounds: str) -> None:
+    text = ["out[i, j] = sum(k, a[i, k]*b[k, j])", *filter(None, [more])]
+    data = [lp.GlobalArg("a, b, out", dtype), ...]
+    domain = "{ [i, j, k]: 0 <= i, j, k < 256 }"
+    knl = lp.autoschedule(lp.make_kernel(domain, text, data, target=lp.CudaTarget()))
+    assert f"__launch_bounds__{bounds} " in lp.generate_code_v2(knl).device_code()
+
+
 @pytest.mark.parametrize("b", FACTORS_B)
 @pytest.mark.parametrize("a", FACTORS_A)
 def test_panels_of_transposed_factors_are_packed(a: str, b: str) -> None:

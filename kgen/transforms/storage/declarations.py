@@ -42,6 +42,7 @@ __all__ = [
     "rename_argument",
     "set_argument_order",
     "set_array_axis_names",
+    "set_launch_bounds",
     "set_options",
     "set_temporary_address_space",
     "tag_array_axes",
@@ -115,6 +116,34 @@ def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
         raise TransformError("set_options takes one text, or options by name, not both")
     given = args[0] if args else kwargs
     return kernel.copy(options=make_options(given, kernel.options))
+
+
+@checked
+def set_launch_bounds(
+    prog_or_kernel: Program, *, min_groups: int | None = None, max_registers: int | None = None
+) -> Program:
+    """Limit the registers of work-items on CUDA; other targets stay as they are.
+
+    :arg min_groups: how many work-groups a multiprocessor should hold at once; the compiler limits
+        registers accordingly
+    :arg max_registers: the maximum registers of a work-item
+
+    Arguments that are left out keep their values. All launches of the program are limited alike.
+
+    ::
+
+        void __launch_bounds__(256) f(...)  =>  void __launch_bounds__(256, 2) f(...)
+
+    Raises :class:`KgenError` for numbers that are not positive.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.CudaTarget())
+    >>> set_launch_bounds(knl, min_groups=2).target.min_groups
+    2
+    """
+    given = {"min_groups": min_groups, "max_registers": max_registers}
+    settings = {name: value for name, value in given.items() if value is not None}
+    return prog_or_kernel.copy(target=prog_or_kernel.target.having(**settings))
 
 
 # -- arguments -------------------------------------------------------------------------------

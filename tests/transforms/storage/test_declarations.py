@@ -164,3 +164,15 @@ def test_alignments_that_do_not_exist() -> None:
         lp.align_temporaries(double(), "t", 12)
     with pytest.raises(lp.KgenError, match="no temporary 'u'"):
         lp.align_temporaries(double(), "u", 16)
+
+
+def test_launch_bounds_are_for_cuda() -> None:
+    knl = lp.add_dtypes(double(), {"a": np.float32, "n": np.int32})
+    tagged = lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    bounded = lp.set_launch_bounds(tagged.copy(target=lp.CudaTarget()), min_groups=3)
+    assert "__launch_bounds__(64, 3)" in lp.generate_code_v2(bounded).device_code()
+    limited = lp.set_launch_bounds(bounded["kgen_kernel"], max_registers=40)
+    assert limited.target == lp.CudaTarget(min_groups=3, max_registers=40)
+    assert lp.set_launch_bounds(tagged, min_groups=3) == tagged
+    with pytest.raises(lp.KgenError, match="min_groups of a CUDA target is a positive number"):
+        lp.set_launch_bounds(bounded, min_groups=0)
