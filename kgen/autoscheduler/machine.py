@@ -10,7 +10,6 @@ from kgen.ir.target import WARP_SIZE, Execution, TargetBase
 from kgen.ir.unit import TranslationUnit, kernels_of
 from kgen.performance.device import Device
 from kgen.targets.base import Target
-from kgen.targets.cuda import CudaTarget
 from kgen.targets.limits import DeviceLimits
 from kgen.targets.opencl import PyOpenCLTarget, limits_of_device
 
@@ -21,8 +20,6 @@ _CPU: Final = 2
 #: The local memory of a work-group on CUDA devices, by compute capability, and on most others.
 _LOCAL_MEMORY: Final = {(7, 5): 65536, (8, 0): 166912, (9, 0): 232448, (10, 0): 232448}
 _USUAL: Final = 98304
-#: The registers of a multiprocessor of any CUDA device since compute capability 3.0.
-_REGISTERS: Final = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +30,7 @@ class Machine:
     #: the number of work-items in lockstep
     warp: int = WARP_SIZE
     limits: DeviceLimits | None = None
-    #: the 32-bit registers of a multiprocessor, if the code can limit those of a work-item
+    #: the 32-bit registers of a multiprocessor, if launch bounds may limit those of work-items
     registers: int | None = None
 
     @property
@@ -95,8 +92,7 @@ def _of_target(target: TargetBase) -> Machine:
     if device is not None:
         return _of_opencl_device(device)
     limits = target.limits() if isinstance(target, Target) else None
-    registers = _REGISTERS if isinstance(target, CudaTarget) else None
-    return Machine(kind=target.execution, limits=limits, registers=registers)
+    return Machine(kind=target.execution, limits=limits, registers=target.registers)
 
 
 def _of_opencl_device(device: Any) -> Machine:

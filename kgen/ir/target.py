@@ -110,6 +110,8 @@ class TargetBase(metaclass=_TargetMeta):
     looks_back: ClassVar[bool] = False
     #: Warps multiply matrices, whose elements their lanes hold.
     has_tensor_cores: ClassVar[bool] = False
+    #: The 32-bit registers of a multiprocessor, if launch bounds limit those of work-items.
+    registers: ClassVar[int | None] = None
     #: The bytes of a memory transaction: a cache line, or a sector of a GPU.
     transaction: ClassVar[int] = 64
     #: The first argument of calls is a device's queue.

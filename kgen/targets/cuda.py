@@ -134,6 +134,7 @@ class CudaTarget(CFamilyTarget):
     async_copies: ClassVar[frozenset[str]] = frozenset(("cp.async",))
     looks_back: ClassVar[bool] = True
     has_tensor_cores: ClassVar[bool] = True
+    registers: ClassVar[int | None] = 65536  # of all devices since compute capability 3.0
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             "bool": "bool",
