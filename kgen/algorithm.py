@@ -442,17 +442,18 @@ class RadixSort(Tunable):
 
     def _packed(
         self, call: _Call, made: Sequence[Mapping[str, Any]], more: dict[str, Any]
-    ) -> list[Callable[[], None]]:
-        """Return functions that make the launches of a call."""
-        launches = []
+    ) -> Callable[[], None]:
+        """Return a function that makes the launches of a call."""
+        replays: list[Any] = []
 
         def run(executor: Any, arguments: dict[str, Any]) -> Any:
-            launch, outputs = executor.packed(**arguments)
-            launches.append(launch)
+            replay, outputs = executor.packed(**arguments)
+            replays.append(replay)
             return outputs.values()
 
         self._run(call, made, more, run)
-        return launches
+        replay: Callable[[], None] = type(replays[0]).of_all(replays, self.name)
+        return replay
 
     def _bits(self, name: str, number: Any, least: int, most: int) -> int:
         """Return a number of bits, or reject an invalid one."""

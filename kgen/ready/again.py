@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 import numpy as np
@@ -37,15 +37,14 @@ class Again:
     """
 
     def __init__(self) -> None:
-        self._packed: dict[Hashable, tuple[Callable[[], None], ...]] = {}
+        self._packed: dict[Hashable, Callable[[], None]] = {}
 
-    def __call__(self, key: Hashable, pack: Callable[[], Iterable[Callable[[], None]]]) -> None:
-        """Make the launches of a call; *pack* returns them on the first one."""
+    def __call__(self, key: Hashable, pack: Callable[[], Callable[[], None]]) -> None:
+        """Make the launches of a call; *pack* returns their replay on the first one."""
         found = self._packed.get(key)
         if found is None:
-            found = tuple(pack())
+            found = pack()
             if len(self._packed) >= _MOST:
                 self._packed.clear()
             self._packed[key] = found
-        for launch in found:
-            launch()
+        found()

@@ -91,5 +91,5 @@ def _launch_packed(
 ) -> Any:
     """Make a call on CUDA with packed launches, which stores its results in *new* arrays."""
     key = (id(executor), *map(same_as, args), *map(same_as, new.values()))
-    again(key, lambda: [executor.packed(**named, **new)[0]])
+    again(key, lambda: executor.packed(**named, **new)[0])
     return None, tuple(new.values())

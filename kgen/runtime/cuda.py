@@ -32,6 +32,7 @@ from kgen.runtime.cuda_driver import (
     load_driver,
 )
 from kgen.runtime.cuda_graphs import CudaGraph, GraphMaker
+from kgen.runtime.cuda_replay import Replay
 from kgen.runtime.cuda_streams import handle_of, put_in_order
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
@@ -324,8 +325,8 @@ class CudaExecutor(ExecutorBase):
         calls: Calls = []
         return calls, self.recording(calls)
 
-    def packed(self, /, **arguments: Any) -> tuple[Callable[[], None], Mapping[str, Any]]:
-        """Return a function that makes the launches of a call in the default stream, and outputs.
+    def packed(self, /, **arguments: Any) -> tuple[Replay, Mapping[str, Any]]:
+        """Return a replay of the launches of a call in the default stream, and the outputs.
 
         It is like :meth:`bind`, for calls repeated many times: it stores the addresses of arrays,
         and keeps only arrays alive that the call allocated.
@@ -339,7 +340,7 @@ class CudaExecutor(ExecutorBase):
             used = (made, [function for function, _ in calls])
         for function, (grid, _) in calls:
             function.check_grid(grid)
-        return partial(_enqueue_with, used, load_driver(), packed, self.entrypoint), outputs
+        return Replay(load_driver(), packed, used, self.entrypoint), outputs
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         driver = load_driver()
@@ -387,11 +388,6 @@ def _reserve(program: LoadedProgram, launch: Launch) -> None:
             hint="make the tiles smaller, or prefetch fewer arrays",
         )
     program.reserve(launch.function, launch.local_memory)
-
-
-def _enqueue_with(_used: Any, driver: Any, packed: list[PackedCall], kernel: str) -> None:
-    """Make packed launches."""
-    enqueue_all(driver, packed, kernel)
 
 
 # -- streams ----------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from struct import Struct
 from typing import Any, Final
@@ -24,15 +25,21 @@ __all__ = [
     "PackedCall",
     "Zeroing",
     "check",
+    "current_context",
     "enqueue_all",
+    "in_context",
+    "in_stream",
     "is_capturing",
     "load_driver",
+    "unaffected_by_captures",
 ]
 
 #: ``CUlaunchConfig``: grid, block, shared memory, stream, attributes and their number.
 _CONFIG: Final = "7I4xPPI4x"
 _CONFIG_SIZE: Final = Struct(_CONFIG).size
 _SIZES: Final = Struct("7I")
+_STREAM: Final = Struct("P")
+_STREAM_OFFSET: Final = Struct("7I4x").size
 _POINTER_SIZE: Final = 8
 #: ``CUfunction_attribute`` and ``CUlaunchAttributeID``
 _MAX_WORK_ITEMS: Final = 0
@@ -75,6 +82,7 @@ def load_driver() -> Any:
     # numbers are passed without conversion: a launch creates no object for each argument
     driver.cuLaunchKernelEx.argtypes = [ctypes.c_void_p] * 4
     driver.cuGraphLaunch.argtypes = [ctypes.c_void_p] * 2
+    driver.cuCtxGetCurrent.argtypes = [ctypes.c_void_p]
     driver.cuMemsetD8Async.argtypes = [
         ctypes.c_void_p,
         ctypes.c_ubyte,
@@ -102,6 +110,41 @@ def is_capturing(driver: Any, stream: int) -> bool:
     status = ctypes.c_int(0)
     error = driver.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
     return bool(error in _OF_CAPTURE or status.value)
+
+
+@contextlib.contextmanager
+def unaffected_by_captures(driver: Any) -> Iterator[None]:
+    """Allow calls in a block that CUDA otherwise rejects while a stream is captured."""
+    mode = ctypes.c_int(_RELAXED)
+    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+
+def current_context(driver: Any) -> int:
+    """Return the handle of the context that is current, or 0."""
+    context = ctypes.c_void_p()
+    check(driver, "cuCtxGetCurrent", driver.cuCtxGetCurrent(ctypes.byref(context)))
+    return context.value or 0
+
+
+def in_context(driver: Any, context: int, release: Callable[[Any], int], handle: Any) -> None:
+    """Release what belongs to a context, unless the context no longer exists."""
+    with unaffected_by_captures(driver):
+        if driver.cuCtxPushCurrent_v2(ctypes.c_void_p(context)) == 0:
+            release(handle)
+            driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+
+def in_stream(packed: PackedCall, stream: int) -> PackedCall:
+    """Return a packed launch for another stream; its memory is used again, and changed."""
+    enqueue, one, two, three, _, memory = packed
+    if not isinstance(memory, ctypes.Array):
+        return enqueue, one, two, three, stream, memory
+    _STREAM.pack_into(memory, _STREAM_OFFSET, stream)
+    return packed
 
 
 def enqueue_all(driver: Any, calls: Iterable[PackedCall], kernel: str) -> None:
@@ -136,7 +179,8 @@ class LoadedProgram:
         error = driver.cuModuleLoadData(ctypes.byref(module), code)
         check(driver, "cuModuleLoadData", error, kernel=kernel)
         self._module = module
-        weakref.finalize(self, _unload, driver, context, module).atexit = False
+        release = driver.cuModuleUnload
+        weakref.finalize(self, in_context, driver, context, release, module).atexit = False
 
     def function(self, name: str) -> int:
         """Return the handle of a function."""
@@ -173,16 +217,6 @@ class LoadedProgram:
         )
         check(driver, "cuOccupancyMaxActiveBlocksPerMultiprocessor", error, kernel=name)
         return here.value * count.value
-
-
-def _unload(driver: Any, context: int, module: ctypes.c_void_p) -> None:
-    """Unload a program in its context, unless the context no longer exists."""
-    mode = ctypes.c_int(_RELAXED)
-    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
-    if driver.cuCtxPushCurrent_v2(ctypes.c_void_p(context)) == 0:
-        driver.cuModuleUnload(module)
-        driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
-    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
 
 
 class _Attribute(ctypes.Structure):

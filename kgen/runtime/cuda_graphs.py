@@ -9,12 +9,51 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kgen.runtime.bound import Calls
-from kgen.runtime.cuda_driver import check
+from kgen.runtime.cuda_driver import check, current_context, in_context
 
-__all__ = ["CudaGraph", "GraphMaker"]
+__all__ = ["CudaGraph", "Executable", "GraphMaker", "record"]
 
 #: ``CUstreamCaptureMode``: calls of other threads do not affect the capture.
 _RELAXED: Final = 2
+
+
+def record(driver: Any, stream: int, enqueue: Callable[[], None]) -> ctypes.c_void_p:
+    """Return a graph of the launches that *enqueue* makes in a private stream."""
+    graph, own = ctypes.c_void_p(), ctypes.c_void_p(stream)
+    check(driver, "cuStreamBeginCapture", driver.cuStreamBeginCapture_v2(own, _RELAXED))
+    try:
+        enqueue()
+    except BaseException:
+        driver.cuStreamEndCapture(own, ctypes.byref(graph))
+        driver.cuGraphDestroy(graph)
+        raise
+    error = driver.cuStreamEndCapture(own, ctypes.byref(graph))
+    check(driver, "cuStreamEndCapture", error)
+    return graph
+
+
+class Executable:
+    """A graph that can be launched, by its ``handle``; belongs to the context that is current.
+
+    The driver keeps what is running until it ends.
+    """
+
+    def __init__(self, driver: Any, graph: ctypes.c_void_p) -> None:
+        self._driver = driver
+        context, executable = current_context(driver), ctypes.c_void_p()
+        flags = ctypes.c_ulonglong(0)
+        error = driver.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, flags)
+        check(driver, "cuGraphInstantiate", error)
+        release = driver.cuGraphExecDestroy
+        weakref.finalize(self, in_context, driver, context, release, executable).atexit = False
+        self.handle = executable.value or 0
+
+    def becomes(self, graph: ctypes.c_void_p) -> bool:
+        """Change it to another graph; tell whether that is possible in place."""
+        result = (ctypes.c_void_p * 3)()  # CUgraphExecUpdateResultInfo
+        executable = ctypes.c_void_p(self.handle)
+        error = self._driver.cuGraphExecUpdate_v2(executable, graph, ctypes.byref(result))
+        return int(error) == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +85,7 @@ class CudaGraph:
         self._made = made
         self._arguments: Mapping[str, Any] = {}
         self._launch = made.driver.cuGraphLaunch
-        self._executable = 0
+        self._executable: Executable | None = None
         self.outputs: Mapping[str, Any] = {}
         self.update(**arguments)
 
@@ -54,7 +93,8 @@ class CudaGraph:
         """Make all launches in *stream*, which may come from any library."""
         if arguments:
             self.update(**arguments)
-        error = self._launch(self._executable, self._made.address_of(stream))
+        assert self._executable is not None  # since __init__
+        error = self._launch(self._executable.handle, self._made.address_of(stream))
         if error:
             check(self._made.driver, "cuGraphLaunch", error)
         return self._made.event_in(stream) if event else None
@@ -65,42 +105,18 @@ class CudaGraph:
         calls, outputs, kept = self._made.bind(given)
         graph = self._record(calls)
         try:
-            if not self._becomes(graph):
-                self._instantiate(graph)
+            if self._executable is None or not self._executable.becomes(graph):
+                self._executable = Executable(self._made.driver, graph)
         finally:
             self._made.driver.cuGraphDestroy(graph)
         self._arguments, self.outputs, self._kept = given, outputs, kept
 
     def _record(self, calls: Calls) -> ctypes.c_void_p:
         """Return a graph of launches."""
-        driver, graph = self._made.driver, ctypes.c_void_p()
         own = self._made.address_of(self._made.stream)
-        stream = ctypes.c_void_p(own)
-        check(driver, "cuStreamBeginCapture", driver.cuStreamBeginCapture_v2(stream, _RELAXED))
-        try:
+
+        def enqueue() -> None:
             for function, (grid, parameters) in calls:
                 function(grid, own, *parameters)
-        except BaseException:
-            driver.cuStreamEndCapture(stream, ctypes.byref(graph))
-            driver.cuGraphDestroy(graph)
-            raise
-        error = driver.cuStreamEndCapture(stream, ctypes.byref(graph))
-        check(driver, "cuStreamEndCapture", error)
-        return graph
 
-    def _becomes(self, graph: ctypes.c_void_p) -> bool:
-        """Update the executable graph to *graph*; tell whether that is possible in place."""
-        if not self._executable:
-            return False
-        result = (ctypes.c_void_p * 3)()  # CUgraphExecUpdateResultInfo
-        executable = ctypes.c_void_p(self._executable)
-        error = self._made.driver.cuGraphExecUpdate_v2(executable, graph, ctypes.byref(result))
-        return int(error) == 0
-
-    def _instantiate(self, graph: ctypes.c_void_p) -> None:
-        driver, executable = self._made.driver, ctypes.c_void_p()
-        flags = ctypes.c_ulonglong(0)
-        error = driver.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, flags)
-        check(driver, "cuGraphInstantiate", error)
-        weakref.finalize(self, driver.cuGraphExecDestroy, executable).atexit = False
-        self._executable = executable.value or 0
+        return record(self._made.driver, own, enqueue)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kgen.errors import InvocationError
 from kgen.runtime.cuda_driver import check
 
-__all__ = ["handle_of", "put_in_order"]
+__all__ = ["handle_of", "private_stream", "put_in_order"]
 
 #: Attributes in which libraries have the address of a stream: PyTorch, CuPy, pycuda and numba.
 _HANDLES: Final = ("cuda_stream", "ptr", "handle")
 _DISABLE_TIMING: Final = 2
+#: A stream that does not wait for the default one, nor that for it.
+_NON_BLOCKING: Final = 1
 
 
 def handle_of(stream: Any) -> int:
@@ -54,3 +58,14 @@ def put_in_order(driver: Any, first: int, then: int) -> None:
         check(driver, "cuStreamWaitEvent", waited)
     finally:
         driver.cuEventDestroy_v2(event)
+
+
+@contextlib.contextmanager
+def private_stream(driver: Any) -> Iterator[int]:
+    """Make a stream for a block, in the context that is current, and yield its address."""
+    stream = ctypes.c_void_p()
+    check(driver, "cuStreamCreate", driver.cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING))
+    try:
+        yield stream.value or 0
+    finally:
+        driver.cuStreamDestroy_v2(stream)
