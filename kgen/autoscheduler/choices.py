@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
-from kgen.autoscheduler.steps import Step
+from kgen.autoscheduler.steps import Step, step
+from kgen.transforms.storage.declarations import set_launch_bounds
 
-__all__ = ["Choices", "Configuration", "Values", "fitting", "most_items", "next_power", "powers"]
+__all__ = [
+    "GROUPS",
+    "Choices",
+    "Configuration",
+    "Values",
+    "fitting",
+    "launch_bounds",
+    "most_items",
+    "next_power",
+    "powers",
+]
 
 Values: TypeAlias = tuple[Any, ...]
 Configuration: TypeAlias = Mapping[str, Any]
+
+#: The numbers of work-groups that a multiprocessor should hold at once; 0 leaves that to the
+#: compiler. Even 1 changes how ptxas allocates registers.
+GROUPS: Final[Values] = (0, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,12 @@ def fitting(nest: Nest, iname: str, values: Values) -> Values:
     if trips is None or trips in kept or trips > values[-1]:
         return kept
     return (*kept, trips)
+
+
+def launch_bounds(config: Configuration) -> list[Step]:
+    """Return the step for the parameter ``groups``, one of :data:`GROUPS`, if it is chosen."""
+    groups = config.get("groups", 0)
+    return [step(set_launch_bounds, min_groups=groups)] if groups else []
 
 
 def most_items(machine: Machine) -> int:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgen.autoscheduler.choices import (
+    GROUPS,
     Choices,
     Configuration,
     Values,
     fitting,
+    launch_bounds,
     most_items,
     powers,
 )
@@ -24,11 +26,7 @@ from kgen.transforms.loops.split import join_inames, split_iname
 from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.storage.array_axes import split_array_axis
 from kgen.transforms.storage.banks import add_padding_to_avoid_bank_conflicts
-from kgen.transforms.storage.declarations import (
-    align_temporaries,
-    set_launch_bounds,
-    tag_array_axes,
-)
+from kgen.transforms.storage.declarations import align_temporaries, tag_array_axes
 from kgen.transforms.storage.pipeline import pipeline
 from kgen.transforms.storage.prefetch import add_prefetch
 
@@ -89,8 +87,8 @@ def product_on_items(
     Each work-item has ``i_each`` x ``j_each`` sums, in pieces of *lanes* adjacent elements, of
     which neighbours have the next ones. Tiles are fetched in vectors of *lanes*. Those of factors
     whose adjacent elements are along the sum, ``a[i, k]`` or ``b[j, k]``, can be transposed. Tiles
-    that may be partial can have code of their own (*slabs*). On CUDA, *groups* of them fit in the
-    registers of a multiprocessor.
+    that may be partial can have code of their own (*slabs*). On CUDA, launch bounds state how many
+    *groups* a multiprocessor holds.
     """
     factors = nest.factors(i, j, k)
     if len(factors) != 2:
@@ -117,7 +115,7 @@ def product_on_items(
     if not is_whole:
         params["slabs"] = (False, True)
     if machine.registers is not None and nest.is_alone:
-        params["groups"] = (1, 2, 4)
+        params["groups"] = GROUPS
     items = f"{i}_items * {j}_items"
     tiles = {name: f"{name}_items * {name}_each" for name in (i, j)}
     limit = most_items(machine)
@@ -131,7 +129,7 @@ def product_on_items(
     ]
     if "groups" in params:
         words = f"{i}_each * {j}_each * {max(1, size // 4)} + {_OTHER_REGISTERS}"
-        restrictions.append(f"groups == 1 or groups * {items} * ({words}) <= {machine.registers}")
+        restrictions.append(f"groups * {items} * ({words}) <= {machine.registers}")
     restrictions += [f"({tiles[n]} * {k}_tile // lanes) % ({items}) == 0" for n in (i, j)]
     for name, trips in zip((i, j), lengths, strict=False):
         if trips is not None and trips % 64 == 0:
@@ -148,7 +146,7 @@ def product_on_items(
     first |= {} if is_whole else {"slabs": True}
     bytes_of_tiles = 16 * 16 * size * sum(sums)
     if "groups" in params:
-        first["groups"] = 2 if sums[0] * sums[1] * size <= 256 else 1
+        first["groups"] = 1
     first["stages"] = 2 if is_whole and 2 * bytes_of_tiles < machine.local_memory else 1
     return Choices(params, tuple(restrictions), family.steps, first, are_right=is_whole)
 
@@ -197,9 +195,7 @@ class _ProductOnItems:
         if config["stages"] > 1:
             tiles = ", ".join(f"{array}_tile" for array in self.arrays)
             result.append(step(pipeline, f"{k}_outer", config["stages"], tiles))
-        if config.get("groups", 1) > 1:
-            result.append(step(set_launch_bounds, min_groups=config["groups"]))
-        return result
+        return result + launch_bounds(config)
 
     def _batch(self) -> list[Step]:
         rest = [n for n in self.nest.band if n not in (self.i, self.j) and self.nest.is_free(n)]

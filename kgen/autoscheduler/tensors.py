@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kgen.autoscheduler.choices import Choices, Configuration, Values
+from kgen.autoscheduler.choices import GROUPS, Choices, Configuration, Values, launch_bounds
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Factor, Nest
 from kgen.autoscheduler.steps import Step, step
@@ -33,6 +33,8 @@ _ROWS: Final = 64
 _TERMS: Final = 64
 #: The maximum registers of a work-item for sums.
 _SUMS: Final = 128
+#: The registers of a work-item beside its sums.
+_OTHERS: Final = 80
 #: The number of tile columns that groups process together, sharing rows in the cache.
 _PANEL: Final = 4
 
@@ -285,6 +287,11 @@ def _of_warps(machine: Machine, product: _Product, shape: str) -> Choices | None
         f"{i}_tile >= 16 * {i}_warps and {j}_tile >= 8 * {j}_warps",
         *(f"{n}_tile * {k}_tile % ({warps} * {_WARP * _VECTOR // size}) == 0" for n in (i, j)),
     )
+    if machine.registers is not None and product.nest.is_alone:
+        params["groups"] = GROUPS
+        words = f"{i}_tile * {j}_tile * {max(4, size) // 4}"
+        registers = f"{words} + {warps} * {_WARP * _OTHERS}"
+        restrictions += (f"groups * ({registers}) <= {machine.registers}",)
     wide = 128 if product.is_half else 64
     first = {
         f"{i}_tile": min(128, params[f"{i}_tile"][-1]),
@@ -294,6 +301,8 @@ def _of_warps(machine: Machine, product: _Product, shape: str) -> Choices | None
         f"{j}_warps": 4 if product.is_half else 2,
         "stages": 3,
     }
+    if "groups" in params:
+        first["groups"] = 0 if product.is_half else 2
     return Choices(params, restrictions, _OfWarps(product, shape).steps, first, are_right=True)
 
 
@@ -338,7 +347,7 @@ class _OfWarps:
             step(tensorize, p.insn, f"{i}_sum, {j}_sum, {k}_term", self.shape),
             step(align_temporaries, names, _VECTOR),
         ]
-        return result + p.copied(config["stages"], None)
+        return result + p.copied(config["stages"], None) + launch_bounds(config)
 
     def _parts(self, name: str) -> list[str]:
         return [f"{name}_warp", f"{name}_step", f"{name}_sum"]

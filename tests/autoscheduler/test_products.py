@@ -53,13 +53,16 @@ def test_factors_may_be_transposed_on_gpus(
 @pytest.mark.filterwarnings("ignore::kgen.errors.VectorizationWarning")
 @pytest.mark.parametrize(
     ("dtype", "more", "bounds"),
-    [(np.float32, "", "(256, 2)"), (np.float64, "", "(256)"), (np.float32, "d[i] = i", "(256)")],
+    [(np.float32, "", "(256, 1)"), (np.float64, "", "(128, 2)"), (np.float32, "d[i] = i", "(256)")],
 )
-def test_registers_are_limited_where_two_groups_fit(dtype: Any, more: str, bounds: str) -> None:
+def test_products_have_launch_bounds_unless_they_share_a_kernel(
+    dtype: Any, more: str, bounds: str
+) -> None:
     text = ["out[i, j] = sum(k, a[i, k]*b[k, j])", *filter(None, [more])]
     data = [lp.GlobalArg("a, b, out", dtype), ...]
+    target = lp.CudaTarget(capability=(9, 0))
     domain = "{ [i, j, k]: 0 <= i, j, k < 256 }"
-    knl = lp.autoschedule(lp.make_kernel(domain, text, data, target=lp.CudaTarget()))
+    knl = lp.autoschedule(lp.make_kernel(domain, text, data, target=target))
     assert f"__launch_bounds__{bounds} " in lp.generate_code_v2(knl).device_code()
 
 
