@@ -147,11 +147,20 @@ def _names_in(expr: isl.AstExpr) -> set[str]:
 def _ast_and_leaves(nest: Nest, context: Set) -> tuple[isl.AstNode, list[isl.UnionMap]]:
     """Return the code, and for each of its statements the schedule that isl reports."""
     leaves: list[isl.UnionMap] = []
-    build = isl.AstBuild.from_context(context)
+    build = isl.AstBuild.from_context(_without_rounding(context))
     build, keep = build.set_at_each_domain(lambda node, at: _record(leaves, node, at))
     ast = build.node_from_schedule(to_isl(nest))
     del keep
     return ast, leaves
+
+
+def _without_rounding(context: Set) -> Set:
+    """Drop inequalities with quotients, such as ``7*floor((n - 1)/7) >= m``; keep strides.
+
+    With those and strides of loops, isl may divide by zero, which ends the process.
+    """
+    strides = isl.Set.from_basic_set(context.affine_hull())
+    return strides.intersect(context.remove_divs())
 
 
 def _without_slabs(nest: Nest) -> Nest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import islpy as isl
+import numpy as np
 import pytest
 
 import kgen as lp
@@ -143,3 +144,19 @@ def test_boxes_have_no_quotients() -> None:
     box = complete._box(domain)
     assert domain.is_subset(box)
     assert not complete._has_strides(box)
+
+
+def test_strides_beside_rounded_sizes_do_not_divide_by_zero() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: m <= i < n and i mod 3 = 1 }",
+        "out[i - m] = a[i - m]",
+        [lp.GlobalArg("a, out", np.int32, shape=13), lp.ValueArg("n, m", np.int32)],
+        assumptions="0 <= m <= n <= m + 12",
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 7, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", 2, inner_tag="unr", slabs=(1, 0))
+    knl = lp.split_iname(knl, "i_inner_outer", 2, slabs=(1, 1))
+    out = np.zeros(13, np.int32)
+    knl(a=np.arange(1, 14, dtype=np.int32), out=out, n=14, m=2)
+    assert np.flatnonzero(out).tolist() == [2, 5, 8, 11]
