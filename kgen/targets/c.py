@@ -108,7 +108,8 @@ class CTarget(CFamilyTarget):
     """C11 functions, to be compiled elsewhere.
 
     ``function_specifiers`` precede each function: ``"static inline"``, for code that is
-    included in a program. ``threads``: the number of OpenMP threads that run the work-groups of
+    included in a program. Pragmas at its beginning, such as that of ``fast_math``, also hold for
+    what follows there. ``threads``: the number of OpenMP threads that run the work-groups of
     loops tagged ``g.N``; ``None`` leaves it to OpenMP, 1 generates plain loops. ``schedule``: the
     OpenMP schedule of the work-groups: ``"static"``, ``"dynamic"``, ``"guided"``, ``"runtime"``, or
     ``"dynamic, 4"`` for four at a time; ``None`` is dynamic, in chunks, if bounds of loops are
