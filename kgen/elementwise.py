@@ -143,15 +143,13 @@ class ElementwiseKernel(Tunable):
 
         Returns the event of OpenCL; ``None`` on the host and on CUDA.
         """
+        if options:
+            return self._call(args, **options)
+        if self._again.calls and self._again(args) is not None:
+            return None
         shortcut = self._shortcut
-        if shortcut is not None and not options:
-            try:
-                done = shortcut(args)
-                if done is not None:
-                    return done[0]
-            except InvocationError:  # other arrays are not like those of the call before
-                pass
-        return self._call(args, **options)
+        done = None if shortcut is None else shortcut(args)
+        return self._call(args) if done is None else done[0]
 
     def _call(
         self,

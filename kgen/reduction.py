@@ -257,15 +257,14 @@ class ReductionKernel(Tunable):
 
         The result is an array where the arguments are: of shape ``()`` without *axis*.
         """
+        if options:
+            return self._call_with(args, **options)
+        new = self._again(args) if self._again.calls else None
+        if new is not None:
+            return new[0]
         shortcut = self._shortcut
-        if shortcut is not None and not options:
-            try:
-                done = shortcut(args)
-                if done is not None:
-                    return done[1][0]
-            except InvocationError:  # other arrays are not like those of the call before
-                pass
-        return self._call_with(args, **options)
+        done = None if shortcut is None else shortcut(args)
+        return self._call_with(args) if done is None else done[1][0]
 
     def _call_with(
         self,

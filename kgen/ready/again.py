@@ -2,49 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-__all__ = ["MOST_ELEMENTS", "Again", "same_as"]
+from kgen.ready.c_text import CArgument
+from kgen.runtime.pyast import attribute, builtin, call, either, lambda_of, name
+
+__all__ = ["MOST_ELEMENTS", "Again", "Maker", "Repeated"]
 
 #: The number of calls that are kept.
 _MOST: Final = 32
 #: Their maximum number of elements: with more, the device takes longer than the host.
 MOST_ELEMENTS: Final = 2**24
+#: The facts on which the launches of a call depend, besides the address of an array.
+_FACTS: Final = ("shape", "strides", "dtype")
+#: Python's real numbers. Values of subclasses may change.
+_REAL: Final = frozenset({bool, int, float})
+
+#: Makes a new array in the memory of an allocator.
+Maker: TypeAlias = Callable[[Any], Any]
+#: Makes the launches of a call.
+Replay: TypeAlias = Callable[[], None]
 
 
-def same_as(value: Any) -> Hashable:
-    """Return a key that is equal for arguments with which a call makes the same launches.
+def key_function(arguments: Sequence[CArgument]) -> Callable[..., tuple[Hashable, ...]]:
+    """Return a function of the arguments of a call, equal for calls that make the same launches.
 
-    >>> same_as(np.float32(0)) == same_as(np.float32(-0.0)), same_as(2) == same_as(2)
-    (False, True)
+    Arrays are those of pycuda. The function is a single expression, since it takes a large part of
+    the time of a repeated call: Python's ``0.0 == -0.0`` and ``2 == 2.0`` are different numbers.
+
+    >>> key = key_function([CArgument("a", np.dtype("float32"), is_array=False)])
+    >>> key(2.0), key(-0.0)
+    ((<class 'float'>, 2.0), (<class 'float'>, '-0.0'))
     """
-    if hasattr(value, "gpudata"):
-        memory = value.gpudata
-        return (None if memory is None else int(memory), value.shape, value.strides, value.dtype)
+    parameters = [f"a{k}" for k in range(len(arguments))]
+    parts = []
+    for one, parameter in zip(arguments, parameters, strict=True):
+        value = name(parameter)
+        if one.is_array:
+            parts.append(call(builtin("int"), attribute(value, "gpudata")))
+            parts += [attribute(value, fact) for fact in _FACTS]
+        elif one.dtype.kind == "c":  # one of the two parts may be -0.0
+            parts += [call(builtin("type"), value), call(builtin("repr"), value)]
+        else:
+            shown = call(builtin("repr"), value)
+            parts += [call(builtin("type"), value), either(value, shown)]
+    return lambda_of(parameters, parts)
+
+
+def _is_exact(value: Any) -> bool:
+    """Tell whether an argument that is a number is in a key as it is; NaN differs from itself."""
     if isinstance(value, np.generic):
-        return value.dtype, value.tobytes()
-    return type(value), repr(value)
+        return bool(value == value)
+    kind = type(value)
+    return kind is complex or (kind in _REAL and value == value)
+
+
+@dataclass(slots=True)
+class Repeated:
+    """A call with certain arguments: how its launches are packed, and replays of them.
+
+    :arg pack: returns the replay of a call with these arguments, whose new arrays are given
+    :arg makers: of new arrays, each with the position of the argument whose allocator it takes
+    :arg results: the new arrays that a call returns
+    """
+
+    pack: Callable[[tuple[Any, ...], list[Any]], Replay]
+    makers: Sequence[tuple[int, Maker]] = ()
+    results: slice = field(default_factory=lambda: slice(None))
+    #: by the addresses of new arrays
+    replays: dict[tuple[int, ...], Replay] = field(default_factory=dict)
+    #: of a call without new arrays
+    only: Replay | None = None
+
+    def new(self, args: tuple[Any, ...]) -> list[Any]:
+        """Return new arrays."""
+        return [make(args[at].allocator) for at, make in self.makers]
+
+    def add(self, new: list[Any], replay: Replay) -> None:
+        """Add a replay."""
+        self.replays[_addresses(new)] = replay
+        self.only = None if new else replay
+
+
+def _addresses(arrays: list[Any]) -> tuple[int, ...]:
+    return tuple([int(one.gpudata) for one in arrays])
 
 
 class Again:
-    """Launches by the key of calls that make them.
+    """Repeats calls of a kernel in the default stream of CUDA.
 
     Arrays with the same addresses, shapes and types are passed to the device as the same numbers,
-    whatever their contents. The stored launches keep no array of the caller alive.
+    whatever their contents. Neither keys nor replays keep an array of the caller alive.
+    ``calls`` is empty on other devices, where there is nothing to look for.
     """
 
-    def __init__(self) -> None:
-        self._packed: dict[Hashable, Callable[[], None]] = {}
+    def __init__(self, arguments: Sequence[CArgument]) -> None:
+        self._arguments = arguments
+        self.calls: dict[Hashable, Repeated] = {}
+        self._n_replays = 0
 
-    def __call__(self, key: Hashable, pack: Callable[[], Callable[[], None]]) -> None:
-        """Make the launches of a call; *pack* returns their replay on the first one."""
-        found = self._packed.get(key)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Again, (self._arguments,)
+
+    @cached_property
+    def _key(self) -> Callable[..., tuple[Hashable, ...]]:
+        return key_function(self._arguments)
+
+    def __call__(self, args: tuple[Any, ...], more: int | None = None) -> list[Any] | None:
+        """Repeat a call; return its results in new arrays, or ``None`` if it is not known.
+
+        :arg more: a number on which the launches depend, in addition
+        """
+        try:
+            key = self._key(*args)
+            found = self.calls.get(key if more is None else (more, key))
+        except (AttributeError, TypeError, ValueError):  # of arguments that no known call has
+            return None
         if found is None:
-            found = pack()
-            if len(self._packed) >= _MOST:
-                self._packed.clear()
-            self._packed[key] = found
-        found()
+            return None
+        if found.only is not None:
+            found.only()
+            return []
+        new = found.new(args)
+        replay = found.replays.get(_addresses(new))
+        if replay is None:
+            replay = found.pack(args, new)
+            self._add(key if more is None else (more, key), found, new, replay)
+        replay()
+        return new[found.results]
+
+    def takes(self, args: tuple[Any, ...]) -> bool:
+        """Tell whether the key of a call distinguishes it from all others.
+
+        A key does not tell whether arrays that share their first element are one array.
+        """
+        if len(args) != len(self._arguments):
+            return False
+        addresses = []
+        for one, value in zip(self._arguments, args, strict=True):
+            if one.is_array:
+                addresses.append(int(getattr(value, "gpudata", None) or 0))
+            elif not _is_exact(value):
+                return False
+        return all(addresses) and len({*addresses}) == len(addresses)
+
+    def make(self, args: tuple[Any, ...], repeated: Repeated, more: int | None = None) -> list[Any]:
+        """Make a call that :meth:`takes` accepts, and know it from then on; return its results."""
+        new = repeated.new(args)
+        replay = repeated.pack(args, new)
+        replay()
+        key: Hashable = self._key(*args)
+        self._add(key if more is None else (more, key), repeated, new, replay)
+        return new[repeated.results]
+
+    def _add(self, key: Hashable, repeated: Repeated, new: list[Any], replay: Replay) -> None:
+        if self._n_replays >= _MOST:
+            self.calls.clear()
+            self._n_replays = 0
+            repeated.replays.clear()
+        repeated.add(new, replay)
+        self.calls[key] = repeated
+        self._n_replays += 1

@@ -32,6 +32,7 @@ __all__ = [
     "dense",
     "find_place",
     "flat",
+    "maker_like",
     "may_overlap",
     "new_array",
     "output_axes",
@@ -246,6 +247,12 @@ def new_array(place: Place, like: Any, shape: tuple[int, ...], dtype: Any) -> An
         make = _runtime(place.target).new_array
         return make(like.allocator, shape, (dtype.itemsize,) * len(shape), dtype, None)
     return type(like)(*place.leading, shape, dtype, allocator=like.allocator)
+
+
+def maker_like(place: Place, array: Any) -> Callable[[Any], Any]:
+    """Return a function that makes arrays like one on CUDA, with the memory of an allocator."""
+    make: Callable[[Any], Any] = _runtime(place.target).maker_like(array)
+    return make
 
 
 @functools.cache

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from kgen.ready.again import MOST_ELEMENTS, Again, same_as
-from kgen.ready.places import Place
+from kgen.errors import InvocationError
+from kgen.ready.again import MOST_ELEMENTS, Again, Repeated
+from kgen.ready.places import Place, maker_like
 from kgen.ready.snippet import Signature
 
 __all__ = ["Shortcut", "shortcut_for"]
@@ -33,7 +34,7 @@ def shortcut_for(
 
     :arg sizes: the minimum and maximum number of elements that the code supports
     :arg allocates: a call allocates arrays, in the same way as the first one
-    :arg again: has the launches of calls on CUDA
+    :arg again: keeps calls on CUDA
     :arg outputs: makes the arrays for results of a call, from its first array
 
     There is no such function if the call runs in a queue that is not the first array's.
@@ -49,6 +50,7 @@ def shortcut_for(
     options = place.options
     most_packed = MOST_ELEMENTS if options else -1
     size = signature.size if signature.size in given else None
+    named_of = _naming(names, first, size, has_allocator=has_allocator)
     fewest, most = sizes
 
     def call(args: tuple[Any, ...]) -> Any:
@@ -62,14 +64,13 @@ def shortcut_for(
         shape = array.shape
         if len(shape) != 1 or not fewest <= shape[0] <= most:
             return None
-        named = dict(zip(names, args))  # noqa: B905 (a keyword takes time)
-        if size is not None:
-            named[size] = shape[0]
-        if has_allocator and array.allocator is not None:
-            named["allocator"] = array.allocator
-        if shape[0] > most_packed:
-            return executor(*leading, **named, **options)
-        return _launch_packed(again, executor, args, outputs(array), {**named, **options})
+        try:
+            if shape[0] > most_packed or not again.takes(args):
+                return executor(*leading, **named_of(args), **options)
+            made = _repeated(place, executor, named_of, first, outputs(array))
+            return None, again.make(args, made)
+        except InvocationError:  # the other arrays are not like those of the call before
+            return None
 
     return call
 
@@ -82,14 +83,35 @@ def _is_passed_twice(array: Any, args: tuple[Any, ...], others: list[int]) -> bo
     return False
 
 
-def _launch_packed(
-    again: Again,
+def _naming(
+    names: tuple[str, ...], first: int, size: str | None, *, has_allocator: bool
+) -> Callable[[tuple[Any, ...]], dict[str, Any]]:
+    """Return a function that returns the arguments of a call by name."""
+
+    def named_of(args: tuple[Any, ...]) -> dict[str, Any]:
+        named = dict(zip(names, args))  # noqa: B905 (a keyword takes time)
+        if size is not None:
+            named[size] = args[first].shape[0]
+        if has_allocator and args[first].allocator is not None:
+            named["allocator"] = args[first].allocator
+        return named
+
+    return named_of
+
+
+def _repeated(
+    place: Place,
     executor: Any,
-    args: tuple[Any, ...],
+    named_of: Callable[[tuple[Any, ...]], dict[str, Any]],
+    first: int,
     new: Mapping[str, Any],
-    named: dict[str, Any],
-) -> Any:
-    """Make a call on CUDA with packed launches, which stores its results in *new* arrays."""
-    key = (id(executor), *map(same_as, args), *map(same_as, new.values()))
-    again(key, lambda: executor.packed(**named, **new)[0])
-    return None, tuple(new.values())
+) -> Repeated:
+    """Return a call on CUDA that can be repeated, which makes arrays like *new* ones."""
+    names = tuple(new)
+
+    def pack(args: tuple[Any, ...], made: list[Any]) -> Any:
+        results = dict(zip(names, made, strict=True))
+        replay, _ = executor.packed(**named_of(args), **place.options, **results)
+        return replay
+
+    return Repeated(pack, [(first, maker_like(place, one)) for one in new.values()])

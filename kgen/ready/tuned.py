@@ -17,6 +17,7 @@ from kgen.errors import InvocationError
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.again import Again
 from kgen.ready.places import Place
+from kgen.ready.snippet import Signature
 from kgen.runtime.cache import content_key
 from kgen.tuning.devices import device_info
 from kgen.tuning.result import TuneResult
@@ -119,6 +120,7 @@ class Tunable:
     wisdom: Wisdom
     identity: str
     _shortcut: Any
+    signature: Signature
     _again: Again
     _executors: dict[Any, Any]
     _schedules: dict[Any, Schedules]
@@ -135,11 +137,12 @@ class Tunable:
     def _forget(self) -> None:
         self._shortcut, self._found_call = None, None
         self._executors, self._schedules = {}, {}
-        self._again = Again()
+        self._again = Again(self.signature.arguments)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "context": None, "_shortcut": None, "_found_call": None}
-        return {**state, "_executors": {}, "_schedules": {}, "_again": Again()}
+        again = Again(self.signature.arguments)
+        return {**state, "_executors": {}, "_schedules": {}, "_again": again}
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run the kernel on arrays."""

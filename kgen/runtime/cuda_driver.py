@@ -31,6 +31,7 @@ __all__ = [
     "in_stream",
     "is_capturing",
     "load_driver",
+    "reject",
     "unaffected_by_captures",
 ]
 
@@ -153,10 +154,10 @@ def enqueue_all(driver: Any, calls: Iterable[PackedCall], kernel: str) -> None:
         enqueue, one, two, three, four, _ = packed
         error = enqueue(one, two, three, four)
         if error:
-            _reject(driver, packed, error, kernel)
+            reject(driver, packed, error, kernel)
 
 
-def _reject(driver: Any, call: PackedCall, error: int, kernel: str) -> None:
+def reject(driver: Any, call: PackedCall, error: int, kernel: str) -> None:
     """Raise the error of a packed launch, which includes its sizes."""
     enqueue, *_, memory = call
     labels = {"kernel": kernel}
@@ -278,7 +279,7 @@ class LoadedFunction:
         enqueue, one, two, three, four, _memory = packed
         error = enqueue(one, two, three, four)
         if error:
-            _reject(self.program.driver, packed, error, self.launch.function)
+            reject(self.program.driver, packed, error, self.launch.function)
 
     def check_grid(self, grid: Sequence[int]) -> None:
         """Reject grids beyond the limit of an axis, or of concurrent groups if groups wait."""

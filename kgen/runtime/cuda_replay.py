@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Self
 
 from kgen.errors import InvocationError
@@ -15,6 +16,7 @@ from kgen.runtime.cuda_driver import (
     enqueue_all,
     in_stream,
     is_capturing,
+    reject,
     unaffected_by_captures,
 )
 from kgen.runtime.cuda_graphs import Executable, record
@@ -39,6 +41,7 @@ class Replay:
     def __init__(self, driver: Any, packed: Sequence[PackedCall], used: Any, kernel: str) -> None:
         self._driver = driver
         self._packed = tuple(packed)
+        self._single = _bound(packed[0]) if len(packed) == 1 else None
         self._used = used
         self._kernel = kernel
         self._context = current_context(driver)
@@ -58,8 +61,11 @@ class Replay:
 
     def __call__(self) -> None:
         """Make the launches; a graph is launched only in its context, as others are."""
-        if len(self._packed) == 1:
-            enqueue_all(self._driver, self._packed, self._kernel)
+        single = self._single
+        if single is not None:
+            error = single()
+            if error:
+                reject(self._driver, self._packed[0], error, self._kernel)
             return
         with self._lock:
             is_here = self._is_here()
@@ -107,3 +113,9 @@ class Replay:
         finally:
             for one in self._packed:
                 in_stream(one, _DEFAULT_STREAM)
+
+
+def _bound(packed: PackedCall) -> partial[int]:
+    """Return a function that makes one launch, and returns the driver's error."""
+    enqueue, *arguments, _ = packed
+    return partial(enqueue, *arguments)

@@ -25,10 +25,12 @@ __all__ = [
     "const",
     "define",
     "do",
+    "either",
     "from_expr",
     "function_of",
     "if_",
     "item",
+    "lambda_of",
     "name",
     "named",
     "negate",
@@ -66,6 +68,7 @@ _BUILTINS: Final = {
         max,
         min,
         range,
+        repr,
         type,
     )
 }
@@ -116,6 +119,11 @@ def all_of(conditions: Iterable[ast.expr]) -> ast.expr:
 def any_of(conditions: Iterable[ast.expr]) -> ast.expr:
     """Return ``a or b``; a single one is itself, none is ``False``."""
     return _joined(ast.Or(), list(conditions), const(False))
+
+
+def either(value: ast.expr, other: ast.expr) -> ast.expr:
+    """``value or other``."""
+    return ast.BoolOp(ast.Or(), [value, other])
 
 
 def _joined(operator: ast.boolop, parts: list[ast.expr], empty: ast.expr) -> ast.expr:
@@ -197,6 +205,24 @@ def function_of(function: str, code: CodeType, names: Mapping[str, Any]) -> Call
     exec(code, scope)  # noqa: S102, a tree of ours
     defined: Callable[..., Any] = scope[function]
     return defined
+
+
+def lambda_of(parameters: Iterable[str], parts: Iterable[ast.expr]) -> Callable[..., Any]:
+    """Return ``lambda *parameters, /: parts``, which returns a tuple.
+
+    >>> lambda_of(["a", "b"], [call(builtin("type"), name("b")), name("a")])(1, 2.0)
+    (<class 'float'>, 1)
+    """
+    arguments = ast.arguments(
+        posonlyargs=[ast.arg(text) for text in parameters],
+        args=[],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
+    )
+    tree = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, tuple_(parts))))
+    made: Callable[..., Any] = eval(compile(tree, "<kgen>", "eval"), dict(_BUILTINS))  # noqa: S307, a tree of ours
+    return made
 
 
 class _ToPython(PymbolicToASTMapper):
