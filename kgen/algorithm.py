@@ -26,7 +26,7 @@ from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native, viewed
 from kgen.ready.onesweep import MOST_BITS, OneSweepPass, group_alone
 from kgen.ready.passed import read_call
-from kgen.ready.places import HOST, Place, find_place, flat, maker_like, new_array
+from kgen.ready.places import HOST, Place, find_place, flat, live_stream, maker_like, new_array
 from kgen.ready.radix import RadixPass
 from kgen.ready.snippet import Signature, allocator_of, call_options
 from kgen.ready.tuned import Tunable
@@ -40,6 +40,8 @@ _IS_LAST: Final = "if (i+1 == N) count[0] = item;"
 _BITS: Final = 8
 _MOST_BITS_AT_A_TIME: Final = 16
 _Extra = Sequence[tuple[str, Any]]
+#: The ``key_bits`` of a sort, and what identifies its stream on CUDA.
+_Facts = tuple[int | None, tuple[int, int] | None]
 
 
 def copy_if(
@@ -358,13 +360,16 @@ class RadixSort(Tunable):
             at most the bits of the type of keys
         :arg queue, allocator, wait_for, stream: of OpenCL, of CUDA
         """
-        is_usual = queue is allocator is wait_for is stream is None
-        is_usual = is_usual and (key_bits is None or type(key_bits) is int)
-        found: Any = self._again(args, key_bits) if is_usual and self._again.calls else None
+        facts = None
+        if queue is allocator is wait_for is None:
+            facts = self._facts(key_bits, stream)
+        found: Any = self._again(args, facts) if facts and self._again.calls else None
         if found is not None:
             return tuple(found), None
         first, call = self._read(args, key_bits, queue, stream)
-        found = self._repeat(args, call, key_bits) if is_usual and call.place.options else None
+        if facts is not None and call.place.options:
+            found = self._repeat(args, call, facts)
+        self._again.is_used |= bool(call.place.options)
         if found is not None:
             return tuple(like(self.name, first, one) for one in found), None
         allocator = allocator or allocator_of(call.arrays)
@@ -379,26 +384,36 @@ class RadixSort(Tunable):
         results = self._run(call, self._targets(call), more, run)
         return tuple(like(self.name, first, one) for one in results), event
 
-    def _repeat(self, args: tuple[Any, ...], call: _Call, key_bits: int | None) -> Any:
+    def _facts(self, key_bits: int | None, stream: Any) -> _Facts | None:
+        """Return on what a sort depends besides its arrays; ``None`` if it is not to be repeated.
+
+        The first call is not, if it is in a stream, nor is one in a stream that is captured.
+        """
+        if key_bits is not None and type(key_bits) is not int:
+            return None
+        if stream is None:
+            return key_bits, None
+        where = live_stream(stream) if self._again.is_used else None
+        return None if where is None else (key_bits, where)
+
+    def _repeat(self, args: tuple[Any, ...], call: _Call, facts: _Facts) -> Any:
         """Repeat a sort on CUDA, or make it to be repeated; ``None`` if that is not possible."""
         given = tuple(call.given.values())
         if not 0 < call.size <= MOST_ELEMENTS or not self._again.takes(given):
             return None
         if any(map(operator.is_not, args, given)):  # views of another library's arrays
-            results = self._again(given, key_bits)
+            results = self._again(given, facts)
             if results is not None:
                 return results
         n_moved, n_made = len(self._moved), len(call.shifts[:2])
         at = [self.signature.arguments.index(one) for one in self._moved]
-        makers = [
-            (at[k % n_moved], maker_like(call.place, one))
-            for k, one in enumerate(one for made in self._targets(call) for one in made.values())
-        ]
+        new = [one for targets in self._targets(call) for one in targets.values()]
+        makers = [(at[k % n_moved], maker_like(call.place, one)) for k, one in enumerate(new)]
         first = n_moved * ((len(call.shifts) - 1) % n_made)
-        pack = functools.partial(_pack_sort, weakref.ref(self), key_bits)
-        return self._again.make(
-            given, Repeated(pack, makers, slice(first, first + n_moved)), key_bits
-        )
+        pack = functools.partial(_pack_sort, weakref.ref(self), facts)
+        repeated = Repeated(pack, makers, slice(first, first + n_moved))
+        del new  # whose memory the call takes
+        return self._again.make(given, repeated, facts)
 
     def _read(
         self, args: tuple[Any, ...], key_bits: int | None, queue: Any, stream: Any
@@ -463,14 +478,15 @@ class RadixSort(Tunable):
         return tuple(given[name] for name in self.sort_arg_names)
 
     def _packed(
-        self, args: tuple[Any, ...], key_bits: int | None, new: Sequence[Any]
+        self, args: tuple[Any, ...], facts: _Facts, new: Sequence[Any]
     ) -> Callable[[], None]:
         """Return a function that makes the launches of a call, which moves elements to *new*."""
+        key_bits, stream = facts
         _, call = self._read(args, key_bits, None, None)
         names = [f"{one.name}_out" for one in self._moved]
         parts = [new[first : first + len(names)] for first in range(0, len(new), len(names))]
         made = [dict(zip(names, part, strict=True)) for part in parts]
-        more = call_options(allocator=allocator_of(call.arrays))
+        more = call_options(allocator=allocator_of(call.arrays), stream=stream and stream[0])
         replays: list[Any] = []
 
         def run(executor: Any, arguments: dict[str, Any]) -> Any:
@@ -578,12 +594,12 @@ class RadixSort(Tunable):
 
 
 def _pack_sort(
-    sort: weakref.ref[RadixSort], key_bits: int | None, args: tuple[Any, ...], new: list[Any]
+    sort: weakref.ref[RadixSort], facts: _Facts, args: tuple[Any, ...], new: list[Any]
 ) -> Any:
     """Pack the launches of a sort, which has this function, and exists while it is called."""
     found = sort()
     assert found is not None
-    return found._packed(args, key_bits, new)
+    return found._packed(args, facts, new)
 
 
 class KeyValueSorter:

@@ -144,7 +144,8 @@ class ElementwiseKernel(Tunable):
         Returns the event of OpenCL; ``None`` on the host and on CUDA.
         """
         if options:
-            return self._call(args, **options)
+            done = self._in_stream(args, options)
+            return self._call(args, **options) if done is None else done[0]
         if self._again.calls and self._again(args) is not None:
             return None
         shortcut = self._shortcut

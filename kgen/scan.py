@@ -262,7 +262,8 @@ class GenericScanKernel(Tunable):
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
         if options:
-            return self._call(args, **options)
+            done = self._in_stream(args, options)
+            return self._call(args, **options) if done is None else done[0]
         if self._again.calls and self._again(args) is not None:
             return None
         shortcut = self._shortcut
@@ -502,12 +503,9 @@ class _ScanOfArray(GenericScanKernel):
         """
         if output_ary is None and type(input_ary).__module__.partition(".")[0] in _IN_PLACE:
             output_ary = input_ary
-        if axis is allocator is queue is wait_for is stream is None:
+        if axis is allocator is queue is wait_for is None:
             args = (input_ary,) if output_ary is None else (input_ary, output_ary)
-            if self._again.calls and self._again(args) is not None:
-                return output_ary
-            shortcut = self._shortcut
-            done = None if shortcut is None else shortcut(args)
+            done = self._like_before(args, stream)
             if done is not None:
                 return done[1][0] if output_ary is None else output_ary
         given = {"input_ary": input_ary}
@@ -519,6 +517,15 @@ class _ScanOfArray(GenericScanKernel):
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         result = self._scanned(place, given, axis, more)
         return like(self.name, input_ary, result) if output_ary is None else output_ary
+
+    def _like_before(self, args: tuple[Any, ...], stream: Any) -> Any:
+        """Make a call like an earlier one; return its event and results, or ``None``."""
+        if stream is not None:
+            return self._in_stream(args, {"stream": stream})
+        found = self._again(args) if self._again.calls else None
+        if found is not None:
+            return None, found
+        return None if self._shortcut is None else self._shortcut(args)
 
     def _scanned(
         self, place: Place, given: dict[str, Any], axis: int | None, more: dict[str, Any]

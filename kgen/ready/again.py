@@ -94,12 +94,16 @@ def _addresses(arrays: list[Any]) -> tuple[int, ...]:
 
 
 class Again:
-    """Repeats calls of a kernel in the default stream of CUDA.
+    """Repeats calls of a kernel on CUDA.
 
     Arrays with the same addresses, shapes and types are passed to the device as the same numbers,
     whatever their contents. Neither keys nor replays keep an array of the caller alive.
-    ``calls`` is empty on other devices, where there is nothing to look for.
+    ``calls`` is empty on other devices, where there is nothing to look for. Calls in one stream run
+    one after the other, and share temporaries; those in other streams have others.
     """
+
+    #: Whether calls were made on CUDA.
+    is_used = False
 
     def __init__(self, arguments: Sequence[CArgument]) -> None:
         self._arguments = arguments
@@ -113,10 +117,10 @@ class Again:
     def _key(self) -> Callable[..., tuple[Hashable, ...]]:
         return key_function(self._arguments)
 
-    def __call__(self, args: tuple[Any, ...], more: int | None = None) -> list[Any] | None:
+    def __call__(self, args: tuple[Any, ...], more: Hashable = None) -> list[Any] | None:
         """Repeat a call; return its results in new arrays, or ``None`` if it is not known.
 
-        :arg more: a number on which the launches depend, in addition
+        :arg more: on what else the launches depend; their stream if it is not the default one
         """
         try:
             key = self._key(*args)
@@ -151,7 +155,7 @@ class Again:
                 return False
         return all(addresses) and len({*addresses}) == len(addresses)
 
-    def make(self, args: tuple[Any, ...], repeated: Repeated, more: int | None = None) -> list[Any]:
+    def make(self, args: tuple[Any, ...], repeated: Repeated, more: Hashable = None) -> list[Any]:
         """Make a call that :meth:`takes` accepts, and know it from then on; return its results."""
         new = repeated.new(args)
         replay = repeated.pack(args, new)

@@ -32,6 +32,7 @@ __all__ = [
     "dense",
     "find_place",
     "flat",
+    "live_stream",
     "maker_like",
     "may_overlap",
     "new_array",
@@ -253,6 +254,12 @@ def maker_like(place: Place, array: Any) -> Callable[[Any], Any]:
     """Return a function that makes arrays like one on CUDA, with the memory of an allocator."""
     make: Callable[[Any], Any] = _runtime(place.target).maker_like(array)
     return make
+
+
+def live_stream(stream: Any) -> tuple[int, int] | None:
+    """Return what identifies a stream of CUDA, its address first; ``None`` while it is captured."""
+    found: tuple[int, int] | None = _runtime(_CUDA.target).live_stream(stream)
+    return found
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from kgen.errors import InvocationError
@@ -12,8 +12,9 @@ from kgen.ready.snippet import Signature
 
 __all__ = ["Shortcut", "shortcut_for"]
 
-#: Makes a call with given arguments, or returns ``None`` if these need other code.
-Shortcut: TypeAlias = Callable[[tuple[Any, ...]], Any]
+#: Makes a call with given arguments, or returns ``None`` if these need other code; on CUDA, in a
+#: stream that :func:`kgen.ready.places.live_stream` found.
+Shortcut: TypeAlias = Callable[..., Any]
 
 
 def shortcut_for(
@@ -53,7 +54,9 @@ def shortcut_for(
     named_of = _naming(names, first, size, has_allocator=has_allocator)
     fewest, most = sizes
 
-    def call(args: tuple[Any, ...]) -> Any:
+    again.is_used |= bool(options)
+
+    def call(args: tuple[Any, ...], stream: tuple[int, int] | None = None) -> Any:
         if len(args) != count:
             return None
         array = args[first]
@@ -66,9 +69,11 @@ def shortcut_for(
             return None
         try:
             if shape[0] > most_packed or not again.takes(args):
-                return executor(*leading, **named_of(args), **options)
-            made = _repeated(place, executor, named_of, first, outputs(array))
-            return None, again.make(args, made)
+                return None if stream else executor(*leading, **named_of(args), **options)
+            more = {} if stream is None else {"stream": stream[0]}
+            pack = _packing(executor, named_of, {**options, **more}, new := outputs(array))
+            makers = [(first, maker_like(place, one)) for one in new.values()]
+            return None, again.make(args, Repeated(pack, makers), stream)
         except InvocationError:  # the other arrays are not like those of the call before
             return None
 
@@ -99,19 +104,18 @@ def _naming(
     return named_of
 
 
-def _repeated(
-    place: Place,
+def _packing(
     executor: Any,
     named_of: Callable[[tuple[Any, ...]], dict[str, Any]],
-    first: int,
-    new: Mapping[str, Any],
-) -> Repeated:
-    """Return a call on CUDA that can be repeated, which makes arrays like *new* ones."""
+    options: Mapping[str, Any],
+    new: Iterable[str],
+) -> Callable[[tuple[Any, ...], list[Any]], Any]:
+    """Return a function that packs the launches of a call, whose *new* arrays it is given."""
     names = tuple(new)
 
     def pack(args: tuple[Any, ...], made: list[Any]) -> Any:
         results = dict(zip(names, made, strict=True))
-        replay, _ = executor.packed(**named_of(args), **place.options, **results)
+        replay, _ = executor.packed(**named_of(args), **options, **results)
         return replay
 
-    return Repeated(pack, [(first, maker_like(place, one)) for one in new.values()])
+    return pack

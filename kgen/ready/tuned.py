@@ -16,7 +16,7 @@ import numpy as np
 from kgen.errors import InvocationError
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.again import Again
-from kgen.ready.places import Place
+from kgen.ready.places import Place, live_stream
 from kgen.ready.snippet import Signature
 from kgen.runtime.cache import content_key
 from kgen.tuning.devices import device_info
@@ -147,6 +147,22 @@ class Tunable:
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run the kernel on arrays."""
         raise NotImplementedError
+
+    def _in_stream(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+        """Make a call in a stream of CUDA like an earlier one; return its event and results.
+
+        ``None`` if there is no such call, or if there are other *options*.
+        """
+        again, shortcut = self._again, self._shortcut
+        if not again.is_used or options.keys() != {"stream"}:
+            return None
+        stream = live_stream(options["stream"])
+        if stream is None:
+            return None
+        found = again(args, stream)
+        if found is not None:
+            return None, found
+        return None if shortcut is None else shortcut(args, stream)
 
     def _defaults(self, place: Place, options: Mapping[str, Any]) -> dict[str, int]:
         """Return the parameters of the schedule for some options, with their usual values."""

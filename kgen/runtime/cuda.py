@@ -33,7 +33,7 @@ from kgen.runtime.cuda_driver import (
 )
 from kgen.runtime.cuda_graphs import CudaGraph, GraphMaker
 from kgen.runtime.cuda_replay import Replay
-from kgen.runtime.cuda_streams import handle_of, put_in_order
+from kgen.runtime.cuda_streams import handle_of, identity_of, put_in_order
 from kgen.runtime.devices import RunningOn, position_of
 from kgen.runtime.executor import ExecutorBase, reject_group_size, remember
 from kgen.runtime.foreign import CudaMemory, cuda_memory
@@ -71,6 +71,7 @@ __all__ = [
     "executor_for",
     "find_devices",
     "limits_of",
+    "live_stream",
     "maker_like",
     "new_array",
     "number_of",
@@ -326,8 +327,8 @@ class CudaExecutor(ExecutorBase):
         calls: Calls = []
         return calls, self.recording(calls)
 
-    def packed(self, /, **arguments: Any) -> tuple[Replay, Mapping[str, Any]]:
-        """Return a replay of the launches of a call in the default stream, and the outputs.
+    def packed(self, /, *, stream: int = 0, **arguments: Any) -> tuple[Replay, Mapping[str, Any]]:
+        """Return a replay of the launches of a call in the stream with an address, and outputs.
 
         It is like :meth:`bind`, for calls repeated many times: it stores the addresses of arrays,
         and keeps only arrays alive that the call allocated.
@@ -337,11 +338,11 @@ class CudaExecutor(ExecutorBase):
             calls.clear()
             outputs, kept = executor.recorded(**arguments)
             made = [value for name, value in kept.items() if name not in arguments]
-            packed = [function.pack(grid, 0, *values) for function, (grid, values) in calls]
+            packed = [function.pack(grid, stream, *values) for function, (grid, values) in calls]
             used = (made, [function for function, _ in calls])
         for function, (grid, _) in calls:
             function.check_grid(grid)
-        return Replay(load_driver(), packed, used, self.entrypoint), outputs
+        return Replay(load_driver(), packed, used, self.entrypoint, stream), outputs
 
     def launcher(self, calls: Calls, *args: Any) -> Callable[..., Any]:
         driver = load_driver()
@@ -402,6 +403,14 @@ def address_of_stream(stream: Any) -> int:
         address: int = stream.handle
         return address
     return handle_of(stream)
+
+
+def live_stream(stream: Any) -> tuple[int, int] | None:
+    """Return the address and the number of a stream; ``None`` while it is being captured.
+
+    No other stream of the process has its number, also after its end.
+    """
+    return identity_of(load_driver(), address_of_stream(stream))
 
 
 def event_in(stream: Any) -> Any:

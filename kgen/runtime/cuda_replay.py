@@ -27,19 +27,27 @@ __all__ = ["Replay"]
 #: The replay from which several launches are one graph. It takes as long to make as some dozens of
 #: launches, so that it is not for calls that are made only twice, such as one after a warm-up.
 _FIRST_OF_GRAPH: Final = 3
-_DEFAULT_STREAM: Final = 0
 
 
 class Replay:
-    """Makes the launches of a call again, in the default stream: ``replay()``.
+    """Makes the launches of a call again, in one stream: ``replay()``.
 
-    The launches are packed, for the context that is current. From the third replay on, several
-    launches are one CUDA graph. Nothing but addresses and numbers is stored, and *used*: what
-    launches need, such as the memory of temporaries, which lives as long as the replay.
+    The launches are packed, for the context that is current, and for a stream, which is not being
+    captured when they are made. From the third replay on, several launches are one CUDA graph.
+    Nothing but addresses and numbers is stored, and *used*: what launches need, such as the memory
+    of temporaries, which lives as long as the replay.
     """
 
-    def __init__(self, driver: Any, packed: Sequence[PackedCall], used: Any, kernel: str) -> None:
+    def __init__(
+        self,
+        driver: Any,
+        packed: Sequence[PackedCall],
+        used: Any,
+        kernel: str,
+        stream: int = 0,
+    ) -> None:
         self._driver = driver
+        self._stream = stream
         self._packed = tuple(packed)
         self._single = _bound(packed[0]) if len(packed) == 1 else None
         self._used = used
@@ -54,10 +62,11 @@ class Replay:
 
     @classmethod
     def of_all(cls, replays: Iterable[Self], kernel: str) -> Self:
-        """Return the replay of all launches of some, in their order."""
+        """Return the replay of all launches of some in one stream, in their order."""
         parts = list(replays)
         packed = [one for part in parts for one in part._packed]
-        return cls(parts[0]._driver, packed, [part._used for part in parts], kernel)
+        used = [part._used for part in parts]
+        return cls(parts[0]._driver, packed, used, kernel, parts[0]._stream)
 
     def __call__(self) -> None:
         """Make the launches; a graph is launched only in its context, as others are."""
@@ -72,7 +81,7 @@ class Replay:
             if is_here and self._graph is None and self._is_due():
                 self._graph = self._captured()
             if is_here and self._graph is not None:
-                error = self._driver.cuGraphLaunch(self._graph.handle, _DEFAULT_STREAM)
+                error = self._driver.cuGraphLaunch(self._graph.handle, self._stream)
                 if error:
                     check(self._driver, "cuGraphLaunch", error, kernel=self._kernel)
                 return
@@ -86,9 +95,9 @@ class Replay:
     def _is_due(self) -> bool:
         """Count a replay; tell whether a graph is made for it.
 
-        None is made while the caller captures a stream that the default one waits for.
+        None is made while the caller captures a stream for which this one, the default one, waits.
         """
-        if self._n_replays == _FIRST_OF_GRAPH - 1 and is_capturing(self._driver, _DEFAULT_STREAM):
+        if self._n_replays == _FIRST_OF_GRAPH - 1 and is_capturing(self._driver, self._stream):
             return False
         self._n_replays += 1
         return self._n_replays == _FIRST_OF_GRAPH
@@ -112,7 +121,7 @@ class Replay:
             enqueue_all(self._driver, there, self._kernel)
         finally:
             for one in self._packed:
-                in_stream(one, _DEFAULT_STREAM)
+                in_stream(one, self._stream)
 
 
 def _bound(packed: PackedCall) -> partial[int]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kgen.errors import InvocationError
-from kgen.runtime.cuda_driver import check
+from kgen.runtime.cuda_driver import check, is_capturing
 
-__all__ = ["handle_of", "private_stream", "put_in_order"]
+__all__ = ["handle_of", "identity_of", "private_stream", "put_in_order"]
 
 #: Attributes in which libraries have the address of a stream: PyTorch, CuPy, pycuda and numba.
 _HANDLES: Final = ("cuda_stream", "ptr", "handle")
@@ -45,6 +45,20 @@ def handle_of(stream: Any) -> int:
         hint="pass a stream of pycuda, PyTorch, CuPy or numba, an object with __cuda_stream__, "
         "or a number",
     )
+
+
+def identity_of(driver: Any, stream: int) -> tuple[int, int] | None:
+    """Return the address and the number of a stream; ``None`` while it is being captured.
+
+    The number is that of no other stream, also after its end; before CUDA 12 there is none.
+    """
+    number = ctypes.c_ulonglong()
+    find = getattr(driver, "cuStreamGetId", None)
+    if find is None or is_capturing(driver, stream):
+        return None
+    if find(ctypes.c_void_p(stream), ctypes.byref(number)):
+        return None
+    return stream, number.value
 
 
 def put_in_order(driver: Any, first: int, then: int) -> None:

@@ -55,6 +55,15 @@ def test_calls_that_are_the_same() -> None:
     assert len(calls.packed) == 1
 
 
+def test_calls_in_other_streams() -> None:
+    calls, args = Calls(), (2.0, X, Y)
+    for stream in (None, (7, 1), (7, 2)):
+        calls.again.make(args, Repeated(calls.pack), stream)
+    for stream in ((7, 2), None, (7, 1), (7, 3)):
+        assert (calls.again(args, stream) is None) == (stream == (7, 3))
+    assert calls.replayed == [0, 1, 2, 2, 0, 1]
+
+
 OTHERS = [
     (2.5, X, Y),
     (2, X, Y),

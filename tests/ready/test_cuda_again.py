@@ -129,16 +129,50 @@ def test_the_callers_capture_is_left_alone(graphs: list[Any]) -> None:
     assert graphs
 
 
-def test_calls_in_two_streams() -> None:
+def test_calls_in_two_streams(graphs: list[Any]) -> None:
+    """Each of them has its own temporaries, and its order."""
     xs = [integers(200_000, k) for k in range(2)]
-    there, streams = [gpuarray.to_gpu(x) for x in xs], [drv.Stream() for _ in xs]
+    there, streams = [gpuarray.to_gpu(x) for x in xs], [drv.Stream(), drv.Stream(1)]
+    out = [gpuarray.zeros(200_000, np.int32) for _ in xs]
+    scan, add = InclusiveScanKernel(np.int32, "a+b"), ElementwiseKernel("int *x", "x[i] += 1")
+    total = ReductionKernel(np.int64, "0", "a+b", "x[i]", "int *x")
     sort = RadixSort("int *x", "x[i]", ["x"], key_dtype=np.int32)
-    for _ in range(4):
-        found = [sort(x, stream=s)[0][0] for x, s in zip(there, streams, strict=True)]
-        found += [sort(x)[0][0] for x in there]
-        drv.Context.synchronize()
-        for k, one in enumerate(found):
-            np.testing.assert_array_equal(one.get(), np.sort(xs[k % 2]))
+    found = []
+    drv.Context.synchronize()
+    for turn in range(8):
+        for x, made, stream in zip(there, out, streams, strict=True):
+            add(x, stream=stream)
+            scan(x, made, stream=stream)
+            found.append((turn + 1, total(x, stream=stream), sort(x, stream=stream)[0][0]))
+    drv.Context.synchronize()
+    for k, (added, sum_of_all, in_order) in enumerate(found):
+        np.testing.assert_array_equal(sum_of_all.get(), (xs[k % 2] + added).sum(dtype=np.int64))
+        np.testing.assert_array_equal(in_order.get(), np.sort(xs[k % 2] + added))
+    for x, made in zip(xs, out, strict=True):
+        np.testing.assert_array_equal(made.get(), np.cumsum(x + 8, dtype=np.int32))
+    assert len(graphs) >= 2
+
+
+def test_a_stream_that_the_caller_captures() -> None:
+    """Repeated calls join its graph, and are repeated again afterwards."""
+    add, stream = ElementwiseKernel("int *x", "x[i] += 1"), drv.Stream()
+    scan = InclusiveScanKernel(np.int32, "a+b")
+    x = integers(2**17, 1)
+    there, out = gpuarray.to_gpu(x), gpuarray.zeros(2**17, np.int32)
+    drv.Context.synchronize()
+    for _ in range(5):
+        add(there, stream=stream)
+        scan(there, out, stream=stream)
+    drv.Context.synchronize()
+    with Captured(stream) as graph:
+        add(there, stream=stream)
+        add(there, stream=stream)
+    np.testing.assert_array_equal(there.get(), x + 5)
+    graph.launch()
+    np.testing.assert_array_equal(there.get(), x + 7)
+    scan(there, out, stream=stream)
+    drv.Context.synchronize()
+    np.testing.assert_array_equal(out.get(), np.cumsum(x + 7, dtype=np.int32))
 
 
 def test_other_numbers_types_and_memory() -> None:

@@ -36,29 +36,31 @@ class Device(FakeLaunches):
         return len(self.launches), self.names.count("cuGraphLaunch")
 
 
-def replay_on(driver: Device, n_launches: int = 2) -> Replay:
+def replay_on(driver: Device, n_launches: int = 2, stream: int = 0) -> Replay:
     """Return launches with the parameters 0, 1...; before them, memory is zeroed."""
     program = LoadedProgram(driver, 5, b"code", "step")
     step = LoadedFunction(program, Launch("step", (), (), (64,)), [None])
-    parts = [Replay(driver, [step.pack((1, 1, 1), 0, k)], step, "step") for k in range(n_launches)]
+    packed = [step.pack((1, 1, 1), stream, k) for k in range(n_launches)]
     if n_launches > 1:
-        parts.insert(0, Replay(driver, [Zeroing(driver).pack((64,), 0, 0x1234)], None, "zero"))
+        packed.insert(0, Zeroing(driver).pack((64,), stream, 0x1234))
+    parts = [Replay(driver, [one], step, "step", stream) for one in packed]
     return Replay.of_all(parts, "steps")
 
 
-def test_several_launches_become_one_graph() -> None:
+@pytest.mark.parametrize("stream", [0, 77])
+def test_several_launches_become_one_graph(stream: int) -> None:
     driver = Device()
-    replay = replay_on(driver)
+    replay = replay_on(driver, stream=stream)
     made = []
     for _ in range(5):
         replay()
         made.append(driver.counts())
     assert made == [(2, 0), (4, 0), (6, 1), (6, 2), (6, 3)]
     own = driver.called("cuStreamBeginCapture_v2")[0][0].value
-    assert [one["stream"] for one in driver.launches] == [0, 0, 0, 0, own, own]
+    assert [one["stream"] for one in driver.launches] == [*4 * [stream], own, own]
     assert [one["parameters"] for one in driver.launches] == [[0], [1]] * 3
-    assert [stream for *_, stream in driver.called("cuMemsetD8Async")] == [0, 0, own]
-    assert {stream for _, stream in driver.called("cuGraphLaunch")} == {0}
+    assert [there for *_, there in driver.called("cuMemsetD8Async")] == [stream, stream, own]
+    assert {there for _, there in driver.called("cuGraphLaunch")} == {stream}
     assert driver.names.count("cuGraphInstantiateWithFlags") == 1
     assert driver.names.count("cuGraphDestroy") == driver.names.count("cuStreamDestroy_v2") == 1
 

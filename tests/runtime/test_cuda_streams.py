@@ -11,7 +11,7 @@ import pytest
 
 import kgen as lp
 from kgen.runtime.cuda_driver import load_driver
-from kgen.runtime.cuda_streams import handle_of, put_in_order
+from kgen.runtime.cuda_streams import handle_of, identity_of, put_in_order
 from tests.runtime.fake_cuda import FakeDriver
 
 
@@ -53,6 +53,22 @@ def test_work_in_a_stream_waits_for_another_stream() -> None:
     ]
     assert driver.calls[1][2].value == 7
     assert driver.calls[2][1].value == 9
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_streams_have_numbers_unless_they_are_captured(captured: bool) -> None:
+    class Driver(FakeDriver):
+        def cuStreamIsCapturing(self, stream: Any, status: Any) -> int:
+            status._obj.value = int(captured)
+            return 0
+
+        def cuStreamGetId(self, stream: Any, number: Any) -> int:
+            number._obj.value = stream.value + 100
+            return 0
+
+    assert identity_of(Driver(), 7) == (None if captured else (7, 107))
+    assert identity_of(SimpleNamespace(), 7) is None
+    assert identity_of(FakeDriver(cuStreamGetId=400), 7) is None
 
 
 def test_errors_of_the_driver_are_told_and_events_freed() -> None:
