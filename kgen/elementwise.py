@@ -176,7 +176,7 @@ class ElementwiseKernel(Tunable):
         }
         more = call_options(wait_for=wait_for, stream=stream)
         event, _ = self._launch(place, options, elements.arguments, more)
-        if elements.is_plain and elements.restrict and not self.wisdom.records:
+        if elements.is_plain and not self.wisdom.records:
             executor = self._executor(place, "build", options)
             self._shortcut = shortcut_for(
                 place,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -16,13 +17,23 @@ from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
+from kgen.ready.again import MOST_ELEMENTS, Repeated
 from kgen.ready.arguments import check_devices, context_first
 from kgen.ready.c_functions import from_leaves
 from kgen.ready.c_text import CArgument
 from kgen.ready.indices import Indices
 from kgen.ready.libraries import like, native
 from kgen.ready.passed import read_call
-from kgen.ready.places import Place, axes_around, copy_to, find_place, flat, new_array, output_axes
+from kgen.ready.places import (
+    Place,
+    axes_around,
+    copy_to,
+    find_place,
+    flat,
+    live_stream,
+    new_array,
+    output_axes,
+)
 from kgen.ready.scan_bodies import ScanBody, TiledScanBody, races
 from kgen.ready.scan_snippets import ScanSnippets
 from kgen.ready.shortcut import shortcut_for
@@ -268,6 +279,8 @@ class GenericScanKernel(Tunable):
             return None
         shortcut = self._shortcut
         done = None if shortcut is None else shortcut(args)
+        if done is None and self._makes_in_place(args, None):
+            return None
         return self._call(args) if done is None else done[0]
 
     def _call(
@@ -287,6 +300,45 @@ class GenericScanKernel(Tunable):
         event, _ = self._run(place, given, size, axis, more)
         return event
 
+    def _makes_in_place(self, args: tuple[Any, ...], stream: Any) -> bool:
+        """Make a scan on CUDA that two kernels run, to be repeated; tell whether that is done."""
+        if not args or not hasattr(args[0], "gpudata") or not self._again.takes(args):
+            return False
+        arrays = [value for value in args if hasattr(value, "gpudata")]
+        is_shared = len({id(array) for array in arrays}) < len(arrays)
+        if not (self._snippets.stores_results or is_shared) or self.wisdom.records:
+            return False
+        where = None if stream is None else live_stream(stream)
+        if any(array.size > MOST_ELEMENTS for array in arrays) or (
+            stream is not None and where is None
+        ):
+            return False
+        pack = partial(_pack_scan, weakref.ref(self), where)
+        self._again.is_used = True
+        self._again.make(args, Repeated(pack), where)
+        return True
+
+    def _packed(self, args: tuple[Any, ...], where: tuple[int, int] | None) -> Any:
+        """Return a function that makes the launches of a call on CUDA."""
+        replays: list[Any] = []
+
+        def launch(
+            place: Place,
+            options: Mapping[str, Any],
+            arguments: dict[str, Any],
+            more: Mapping[str, Any],
+            method: str = "build",
+        ) -> tuple[None, tuple[Any, ...]]:
+            executor = self._tuned(place, method, options, arguments)
+            replay, outputs = executor.packed(**place.options, **arguments, **more)
+            replays.append(replay)
+            return None, tuple(outputs.values())
+
+        given, place, _ = read_call(self.signature, args, None, None)
+        more = call_options(allocator=allocator_of(given.values()), stream=where and where[0])
+        self._run(place, given, None, None, more, launch)
+        return type(replays[0]).of_all(replays, self.name)
+
     def _run(
         self,
         place: Place,
@@ -294,8 +346,13 @@ class GenericScanKernel(Tunable):
         size: int | None,
         axis: int | None,
         more: dict[str, Any],
+        launch: Callable[..., tuple[Any, Any]] | None = None,
     ) -> tuple[Any, Any]:
-        """Return the event of a call, and the arrays that were written."""
+        """Return the event of a call, and the arrays that were written.
+
+        :arg launch: runs kernels instead of the method ``_launch``
+        """
+        launch = launch or self._launch
         names = [one.name for one in self.signature.arrays if one.name in given]
         first = given[names[0]]
         is_shared = len({id(given[name]) for name in names}) < len(names)
@@ -324,7 +381,7 @@ class GenericScanKernel(Tunable):
             "stores_results": stores_results,
             **layout,
         }
-        event, outputs = self._launch(place, options, given, more)
+        event, outputs = launch(place, options, given, more)
         if not stores_results:
             if is_plain and "turns" not in tiling and not self.wisdom.records:
                 self._shortcut = shortcut_for(
@@ -340,10 +397,7 @@ class GenericScanKernel(Tunable):
             return event, outputs
         results = dict(zip(self._snippets.stored(), outputs, strict=True))
         of_output = {"restrict": not is_shared, **layout}
-        result: tuple[Any, Any] = self._launch(
-            place, of_output, {**given, **results}, more, "build_output"
-        )
-        return result
+        return launch(place, of_output, {**given, **results}, more, "build_output")
 
     def _new_outputs(self, place: Place, given: Sequence[str], like: Any) -> dict[str, Any]:
         """Return the arrays that a call allocates, of the kind of its first argument."""
@@ -422,6 +476,18 @@ class GenericScanKernel(Tunable):
             group_size = options.get("group_size", Tiling.group_size)
             return {"group_size": group_size, "items": options["items"]}
         return defaults_of(schedules.scan, *([] if options["in_one_group"] else ["chunk"]))
+
+
+def _pack_scan(
+    scan: weakref.ref[GenericScanKernel],
+    where: tuple[int, int] | None,
+    args: tuple[Any, ...],
+    new: list[Any],
+) -> Any:
+    """Pack the launches of a scan, which has this function, and exists while it is called."""
+    found = scan()
+    assert found is not None
+    return found._packed(args, where)
 
 
 class GenericDebugScanKernel(GenericScanKernel):
@@ -508,6 +574,8 @@ class _ScanOfArray(GenericScanKernel):
             done = self._like_before(args, stream)
             if done is not None:
                 return done[1][0] if output_ary is None else output_ary
+            if self._makes_in_place(args, stream):
+                return output_ary
         given = {"input_ary": input_ary}
         if output_ary is not None:
             given["output_ary"] = output_ary

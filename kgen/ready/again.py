@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from kgen.ready.c_text import CArgument
-from kgen.runtime.pyast import attribute, builtin, call, either, lambda_of, name
+from kgen.runtime.pyast import attribute, builtin, call, compare, either, lambda_of, name
 
 __all__ = ["MOST_ELEMENTS", "Again", "Maker", "Repeated"]
 
@@ -32,8 +33,9 @@ Replay: TypeAlias = Callable[[], None]
 def key_function(arguments: Sequence[CArgument]) -> Callable[..., tuple[Hashable, ...]]:
     """Return a function of the arguments of a call, equal for calls that make the same launches.
 
-    Arrays are those of pycuda. The function is a single expression, since it takes a large part of
-    the time of a repeated call: Python's ``0.0 == -0.0`` and ``2 == 2.0`` are different numbers.
+    Arrays are those of pycuda; an array that is passed twice is not two arrays of one address. The
+    function is a single expression, since it takes a large part of the time of a repeated call.
+    Python's ``0.0 == -0.0`` and ``2 == 2.0`` are different numbers.
 
     >>> key = key_function([CArgument("a", np.dtype("float32"), is_array=False)])
     >>> key(2.0), key(-0.0)
@@ -51,6 +53,8 @@ def key_function(arguments: Sequence[CArgument]) -> Callable[..., tuple[Hashable
         else:
             shown = call(builtin("repr"), value)
             parts += [call(builtin("type"), value), either(value, shown)]
+    arrays = [name(f"a{k}") for k, one in enumerate(arguments) if one.is_array]
+    parts += [compare(one, "is", other) for one, other in itertools.combinations(arrays, 2)]
     return lambda_of(parameters, parts)
 
 
@@ -141,19 +145,13 @@ class Again:
         return new[found.results]
 
     def takes(self, args: tuple[Any, ...]) -> bool:
-        """Tell whether the key of a call distinguishes it from all others.
-
-        A key does not tell whether arrays that share their first element are one array.
-        """
+        """Tell whether the key of a call distinguishes it from all others."""
         if len(args) != len(self._arguments):
             return False
-        addresses = []
-        for one, value in zip(self._arguments, args, strict=True):
-            if one.is_array:
-                addresses.append(int(getattr(value, "gpudata", None) or 0))
-            elif not _is_exact(value):
-                return False
-        return all(addresses) and len({*addresses}) == len(addresses)
+        return all(
+            bool(getattr(value, "gpudata", None)) if one.is_array else _is_exact(value)
+            for one, value in zip(self._arguments, args, strict=True)
+        )
 
     def make(self, args: tuple[Any, ...], repeated: Repeated, more: Hashable = None) -> list[Any]:
         """Make a call that :meth:`takes` accepts, and know it from then on; return its results."""

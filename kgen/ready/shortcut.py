@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kgen.errors import InvocationError
@@ -30,8 +31,9 @@ def shortcut_for(
 ) -> Shortcut | None:
     """Return a function for calls similar to one with the arguments *given*, if possible.
 
-    Similar calls have a first array of the same type, in the same queue, and with one axis; the
-    code checks the other arrays. Finding the code again would take longer than such a call.
+    Similar calls have a first array of the same type, in the same queue, and with one axis, and
+    pass the same arrays twice; the code checks the other arrays. Finding the code again would take
+    longer than such a call.
 
     :arg sizes: the minimum and maximum number of elements that the code supports
     :arg allocates: a call allocates arrays, in the same way as the first one
@@ -41,7 +43,8 @@ def shortcut_for(
     There is no such function if the call runs in a queue that is not the first array's.
     """
     names = tuple(one.name for one in signature.arguments if one.name in given)
-    first, *others = (names.index(one.name) for one in signature.arrays if one.name in given)
+    positions = [names.index(one.name) for one in signature.arrays if one.name in given]
+    first, pairs = positions[0], _pairs(positions, [given[name] for name in names])
     array_type: Any = type(given[names[first]])
     queue = getattr(given[names[first]], "queue", None)
     if queue is not (place.leading[0] if place.leading else None):
@@ -53,7 +56,6 @@ def shortcut_for(
     size = signature.size if signature.size in given else None
     named_of = _naming(names, first, size, has_allocator=has_allocator)
     fewest, most = sizes
-
     again.is_used |= bool(options)
 
     def call(args: tuple[Any, ...], stream: tuple[int, int] | None = None) -> Any:
@@ -62,7 +64,7 @@ def shortcut_for(
         array = args[first]
         if type(array) is not array_type or (has_queue and array.queue is not queue):
             return None
-        if _is_passed_twice(array, args, others):
+        if _is_otherwise_shared(args, pairs):
             return None
         shape = array.shape
         if len(shape) != 1 or not fewest <= shape[0] <= most:
@@ -80,10 +82,20 @@ def shortcut_for(
     return call
 
 
-def _is_passed_twice(array: Any, args: tuple[Any, ...], others: list[int]) -> bool:
-    """Tell whether an argument at one of the positions is this array."""
-    for position in others:  # noqa: SIM110 (a generator takes time)
-        if args[position] is array:
+def _pairs(positions: list[int], given: Sequence[Any]) -> list[tuple[int, int, bool]]:
+    """Return pairs of positions of arrays, and whether each is one array that is passed twice.
+
+    If none is, those of the first array suffice: the code for different arrays rejects others.
+    """
+    pairs = list(itertools.combinations(positions, 2))
+    found = [(one, other, given[one] is given[other]) for one, other in pairs]
+    return found if any(is_one for *_, is_one in found) else found[: len(positions) - 1]
+
+
+def _is_otherwise_shared(args: tuple[Any, ...], pairs: list[tuple[int, int, bool]]) -> bool:
+    """Tell whether an array is passed twice that was not, or the other way round."""
+    for one, other, is_one in pairs:  # noqa: SIM110 (a generator takes time)
+        if (args[one] is args[other]) is not is_one:
             return True
     return False
 

@@ -175,6 +175,23 @@ def test_a_stream_that_the_caller_captures() -> None:
     np.testing.assert_array_equal(out.get(), np.cumsum(x + 7, dtype=np.int32))
 
 
+def test_arrays_that_are_passed_twice(graphs: list[Any]) -> None:
+    scan, dot = (
+        InclusiveScanKernel(np.int64, "a+b"),
+        ReductionKernel(np.int64, "0", "a+b", "x[i] * y[i]", "long *x, long *y"),
+    )
+    there, other = (gpuarray.zeros(300_000, np.int64) for _ in range(2))
+    other.fill(2)
+    for turn in range(6):
+        x = integers(300_000, turn).astype(np.int64)
+        there.set(x)
+        assert dot(there, there).get() == x @ x
+        assert dot(there, other).get() == 2 * x.sum()
+        assert scan(there) is there
+        np.testing.assert_array_equal(there.get(), np.cumsum(x))
+    assert graphs
+
+
 def test_other_numbers_types_and_memory() -> None:
     """Each call differs from an earlier one in something that the launches depend on."""
     axpy = ElementwiseKernel("float a, float *x, float *z", "z[i] = a*x[i]")

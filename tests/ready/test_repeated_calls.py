@@ -65,9 +65,10 @@ def packed(executor: Any, /, **arguments: Any) -> Any:
     HostReplay.n_packed += 1
     outputs = executor.bind(**arguments).outputs
     stored = {name: there(value) for name, value in arguments.items()}
+    made = {name: value for name, value in outputs.items() if name not in arguments}
 
     def launch() -> None:
-        executor(**{name: value() for name, value in stored.items()})
+        executor(**{name: value() for name, value in stored.items()}, **made)
 
     return HostReplay([launch]), outputs
 
@@ -138,7 +139,12 @@ def test_other_calls() -> None:
         assert total(x[:9]) == np.asarray(x[:9]).sum(dtype=np.int64)
         assert scan(x, out) is out
         np.testing.assert_array_equal(out[1:], np.cumsum(x, dtype=np.int32)[:-1])
+        scan(out, out)
+        sums = np.cumsum(np.cumsum(x, dtype=np.int32)[:-1], dtype=np.int32)[:-1]
+        np.testing.assert_array_equal(out[2:], sums)
         before = y.copy()
         axpy(turn % 3, x, y)
         np.testing.assert_array_equal(y, turn % 3 * x + before)
-    assert HostReplay.n_packed <= 8
+        axpy(turn % 2, y, y)
+        np.testing.assert_array_equal(y, (turn % 2 + 1) * (turn % 3 * x + before))
+    assert HostReplay.n_packed <= 12
