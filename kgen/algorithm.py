@@ -198,7 +198,7 @@ def _run(
     count = new_array(place, ary, (1,), count_dtype)
     if size == 0:
         count.fill(0)
-    event = knl(ary, *made, count, *values, queue=queue, wait_for=wait_for)
+    event = knl(ary, *made, count, *values, **call_options(queue=queue, wait_for=wait_for))
     results = [like("select", passed, one) for one in (*made, count.reshape(()))]
     return tuple(results[:-1]), results[-1], event
 
@@ -645,8 +645,8 @@ class KeyValueSorter:
         options = {"key_bits": bits, "queue": queue, "allocator": allocator, "wait_for": wait_for}
         (lists, ordered), event = sort(values, keys, **options)
         starts = new_array(place, values, (int(nkeys) + 1,), starts_dtype)
-        more = {} if event is None else {"wait_for": [event]}
-        event = find(starts, ordered, ordered.shape[0], queue=queue, **more)
+        more = call_options(queue=queue, wait_for=None if event is None else [event])
+        event = find(starts, ordered, ordered.shape[0], **more)
         made = [like("key_value_sort", passed, one) for one in (starts, lists)]
         return made[0], made[1], event
 

@@ -17,7 +17,7 @@ from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.again import MOST_ELEMENTS, Repeated
+from kgen.ready.again import Repeated
 from kgen.ready.arguments import check_devices, context_first
 from kgen.ready.c_functions import from_leaves
 from kgen.ready.c_text import CArgument
@@ -47,6 +47,10 @@ __all__ = [
     "GenericScanKernel",
     "InclusiveScanKernel",
 ]
+
+
+#: The maximum number of elements of calls on CUDA that are kept with memory for all results.
+_MOST_IN_PLACE: Final = 2**20
 
 
 class GenericScanKernel(Tunable):
@@ -302,16 +306,16 @@ class GenericScanKernel(Tunable):
 
     def _makes_in_place(self, args: tuple[Any, ...], stream: Any) -> bool:
         """Make a scan on CUDA that two kernels run, to be repeated; tell whether that is done."""
-        if not args or not hasattr(args[0], "gpudata") or not self._again.takes(args):
-            return False
         arrays = [value for value in args if hasattr(value, "gpudata")]
         is_shared = len({id(array) for array in arrays}) < len(arrays)
         if not (self._snippets.stores_results or is_shared) or self.wisdom.records:
             return False
+        if not self._again.takes(args):
+            return False
+        if any(array.size > _MOST_IN_PLACE for array in arrays):
+            return False
         where = None if stream is None else live_stream(stream)
-        if any(array.size > MOST_ELEMENTS for array in arrays) or (
-            stream is not None and where is None
-        ):
+        if stream is not None and where is None:
             return False
         pack = partial(_pack_scan, weakref.ref(self), where)
         self._again.is_used = True

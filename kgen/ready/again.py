@@ -58,12 +58,12 @@ def key_function(arguments: Sequence[CArgument]) -> Callable[..., tuple[Hashable
     return lambda_of(parameters, parts)
 
 
-def _is_exact(value: Any) -> bool:
-    """Tell whether an argument that is a number is in a key as it is; NaN differs from itself."""
-    if isinstance(value, np.generic):
-        return bool(value == value)
+def _is_exact(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Tell whether a number for a type is in a key as it is; NaN differs from itself."""
     kind = type(value)
-    return kind is complex or (kind in _REAL and value == value)
+    if kind is complex or isinstance(value, np.complexfloating):
+        return dtype.kind == "c"
+    return (kind in _REAL or isinstance(value, np.generic)) and bool(value == value)
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ class Again:
         if len(args) != len(self._arguments):
             return False
         return all(
-            bool(getattr(value, "gpudata", None)) if one.is_array else _is_exact(value)
+            bool(getattr(value, "gpudata", None)) if one.is_array else _is_exact(value, one.dtype)
             for one, value in zip(self._arguments, args, strict=True)
         )
 

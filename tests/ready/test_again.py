@@ -97,6 +97,7 @@ def test_calls_that_differ_in_anything() -> None:
         (np.float32("nan"), X, Y),
         (np.array(2.0), X, Y),  # whose text is rounded
         ("2", X, Y),
+        (2j, X, Y),
         (2.0, X, replace(Y, gpudata=None)),
         (2.0, X, np.zeros(8)),
         (2.0, X),
