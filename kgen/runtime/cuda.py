@@ -334,12 +334,15 @@ class CudaExecutor(ExecutorBase):
         and keeps only arrays alive that the call allocated.
         """
         with self._lock:
-            calls, executor = self._packing
-            calls.clear()
-            outputs, kept = executor.recorded(**arguments)
-            made = [value for name, value in kept.items() if name not in arguments]
-            packed = [function.pack(grid, stream, *values) for function, (grid, values) in calls]
-            used = (made, [function for function, _ in calls])
+            recorded, executor = self._packing
+            try:
+                outputs, kept = executor.recorded(**arguments)
+                calls = [*recorded]
+            finally:
+                recorded.clear()  # whose parameters keep arrays of the caller alive
+        made = [value for name, value in kept.items() if name not in arguments]
+        packed = [function.pack(grid, stream, *values) for function, (grid, values) in calls]
+        used = (made, [function for function, _ in calls])
         for function, (grid, _) in calls:
             function.check_grid(grid)
         return Replay(load_driver(), packed, used, self.entrypoint, stream), outputs

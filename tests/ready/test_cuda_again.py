@@ -192,6 +192,22 @@ def test_arrays_that_are_passed_twice(graphs: list[Any]) -> None:
     assert graphs
 
 
+def test_memory_of_the_caller_is_not_kept(pool: Any) -> None:
+    add, sort = ElementwiseKernel("int *x", "x[i] += 1"), RadixSort("uint *x", "x[i]", ["x"])
+    total = ReductionKernel(np.int32, "0", "a+b", "x[i]", "int *x")
+    x = gpuarray.zeros(2**17, np.int32, allocator=pool.allocate)
+    for _ in range(5):
+        add(x)
+        total(x)
+    u = gpuarray.zeros(5000, np.uint32, allocator=pool.allocate)
+    for _ in range(5):
+        sort(u)
+    n_blocks = pool.active_blocks
+    del x, u
+    gc.collect()
+    assert pool.active_blocks == n_blocks - 2
+
+
 def test_other_numbers_types_and_memory() -> None:
     """Each call differs from an earlier one in something that the launches depend on."""
     axpy = ElementwiseKernel("float a, float *x, float *z", "z[i] = a*x[i]")
