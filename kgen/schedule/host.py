@@ -260,12 +260,13 @@ def _as_params(domain: BasicSet, inames: frozenset[str]) -> BasicSet:
 
 
 def _with_params(domain: BasicSet, inames: frozenset[str], known: Set) -> BasicSet:
-    """Move set dimensions to the parameters, and drop *known* constraints on these."""
+    """Move set dimensions to the parameters, and drop *known* constraints on these.
+
+    The gist is that of sets, which isl writes with explicit quotients first: the gist of a basic
+    set with a quotient that is not may be empty.
+    """
     domain = _as_params(domain, inames)
-    hull = known.params().simple_hull()
+    hull = isl.Set.from_basic_set(known.params().simple_hull())
     if not hull.is_empty():
-        anything = isl.BasicSet.universe(domain.get_space()).align_params(hull.get_space())
-        given = anything.intersect_params(hull.align_params(anything.get_space()))
-        domain = domain.align_params(given.get_space())
-        domain = domain.gist(given.align_params(domain.get_space()))
+        domain = as_basic_set(isl.Set.from_basic_set(domain).gist_params(hull))
     return project_out_unused_params(domain)
