@@ -145,9 +145,11 @@ def product_on_items(
     first |= {"registers": is_even and most > 1, f"{k}_unroll": is_whole}
     first |= {} if is_whole else {"slabs": True}
     bytes_of_tiles = 16 * 16 * size * sum(sums)
-    if "groups" in params:
-        first["groups"] = 1
     first["stages"] = 2 if is_whole and 2 * bytes_of_tiles < machine.local_memory else 1
+    if "groups" in params:  # measured on an H200: see docs/benchmarks_gpu.md
+        first["groups"] = int(panel in turned)
+        if is_whole and panel not in turned and 6 * bytes_of_tiles <= machine.usual_local_memory:
+            first["stages"] = 3
     return Choices(params, tuple(restrictions), family.steps, first, are_right=is_whole)
 
 

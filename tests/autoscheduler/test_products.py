@@ -52,13 +52,18 @@ def test_factors_may_be_transposed_on_gpus(
 
 @pytest.mark.filterwarnings("ignore::kgen.errors.VectorizationWarning")
 @pytest.mark.parametrize(
-    ("dtype", "more", "bounds"),
-    [(np.float32, "", "(256, 1)"), (np.float64, "", "(128, 2)"), (np.float32, "d[i] = i", "(256)")],
+    ("dtype", "b", "more", "bounds"),
+    [
+        (np.float32, "b[k, j]", "", "(256)"),
+        (np.float32, "b[j, k]", "", "(256, 1)"),
+        (np.float64, "b[k, j]", "", "(128, 2)"),
+        (np.float32, "b[j, k]", "d[i] = i", "(256)"),
+    ],
 )
 def test_products_have_launch_bounds_unless_they_share_a_kernel(
-    dtype: Any, more: str, bounds: str
+    dtype: Any, b: str, more: str, bounds: str
 ) -> None:
-    text = ["out[i, j] = sum(k, a[i, k]*b[k, j])", *filter(None, [more])]
+    text = [f"out[i, j] = sum(k, a[i, k]*{b})", *filter(None, [more])]
     data = [lp.GlobalArg("a, b, out", dtype), ...]
     target = lp.CudaTarget(capability=(9, 0))
     domain = "{ [i, j, k]: 0 <= i, j, k < 256 }"
