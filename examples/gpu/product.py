@@ -73,18 +73,18 @@ def vectors_of_tiles(knl: lp.TranslationUnit, lanes: int) -> lp.TranslationUnit:
     return lp.tag_inames(knl, "ap:unr, av:vec, bp:unr, bv:vec")
 
 
-def tiles_of_vectors(lanes: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
+def tiles_of_vectors(lanes: int, stages: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Let each work-item have 8 x 8 sums, or 8 x 8 in pairs for float64."""
     knl = vectors_of_tiles(tiles(pieces(knl, lanes), lanes), lanes)
     knl = lp.add_padding_to_avoid_bank_conflicts(knl, "a_tile")
-    return lp.pipeline(knl, "k_outer", 2, "a_tile, b_tile")
+    return lp.pipeline(knl, "k_outer", stages, "a_tile, b_tile")
 
 
-def _case(title: str, dtype: Any) -> Case:
+def _case(title: str, dtype: Any, stages: int) -> Case:
     return Case(
         title=title,
         kernel=partial(product, dtype),
-        schedule=partial(tiles_of_vectors, 16 // np.dtype(dtype).itemsize),
+        schedule=partial(tiles_of_vectors, 16 // np.dtype(dtype).itemsize, stages),
         inputs=lambda rng, n: {name: rng.random((n, n)).astype(dtype) for name in "ab"},
         expected=lambda given: given["a"].astype(np.float64) @ given["b"].astype(np.float64),
         work=lambda n: 2 * n**3,
@@ -95,4 +95,4 @@ def _case(title: str, dtype: Any) -> Case:
     )
 
 
-CASES = (_case("product, float32", np.float32), _case("product, float64", np.float64))
+CASES = (_case("product, float32", np.float32, 3), _case("product, float64", np.float64, 2))
