@@ -193,8 +193,8 @@ def writing(file: object) -> Iterator[None]:
         raise KgenError(f"'{file}' cannot be written: {error}") from error
 
 
-class KgenSyntaxError(KgenError):
-    """A text (domain, instruction, match expression) that does not parse.
+class KgenSyntaxError(KgenError, ValueError):
+    """A text (domain, instruction, match expression) that does not parse; also a ``ValueError``.
 
     ``line`` and ``column`` count from 1; they are ``None`` if unknown.
 
@@ -477,7 +477,7 @@ class CompilationError(KgenError):
 
 
 class InvocationError(KgenError, TypeError, ValueError):
-    """A call of a kernel with a missing, unknown or invalid argument.
+    """A call of a kernel, or of ``make_kernel``, with a missing, unknown or invalid argument.
 
     It is also a ``TypeError`` and a ``ValueError``, which Python raises for such calls.
 

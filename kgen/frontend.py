@@ -11,7 +11,7 @@ from typing import Any
 
 from kgen.analysis.overwrites import warn_of_overwrites
 from kgen.analysis.shapes import infer_argument_shapes, infer_constant_shapes
-from kgen.errors import KernelError, KgenError, message, near_names
+from kgen.errors import InvocationError, KernelError, KgenError, message, near_names
 from kgen.ir.checked import check_arguments
 from kgen.ir.construction.make import make_loop_kernel
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
@@ -202,7 +202,7 @@ def _make_checked(
     _reject_later_language(lang_version)
     unknown = sorted(set(settings) - _SETTINGS)
     if unknown:
-        raise KgenError(
+        raise InvocationError(
             f"make_kernel has no argument '{unknown[0]}'\n"
             f"  hint: {near_names(unknown[0], _SETTINGS | _OWN_SETTINGS)}"
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kgen.errors import KgenError, near_names
+from kgen.errors import InvalidValueError, KgenError, near_names
 from kgen.ir.checked import unfit
 
 __all__ = ["Options", "make_options"]
@@ -137,7 +137,7 @@ def _known_name(name: str) -> str:
     """Return the current name of an option; reject one that does not exist."""
     name = _OLD_NAMES.get(name, name)
     if name not in _FIELDS:
-        raise KgenError(f"there is no option '{name}'\n  hint: {near_names(name, _FIELDS)}")
+        raise InvalidValueError(f"there is no option '{name}'", hint=near_names(name, _FIELDS))
     return name
 
 

@@ -498,7 +498,7 @@ def parse_tag(tag: Any) -> Tag | None:
         return UnrollHintTag(int(times[1]))
     if other := re.fullmatch(r"like\.(\w+)", text):
         return LikeTag(other[1])
-    raise KgenError(
+    raise InvalidValueError(
         f"'{tag}' is not an iname tag\n  hint: {_near_tag(text)}the tags are 'for', 'ord', 'unr', "
         "'unr_hint', "
         "'unr_hint.N', 'unr.N', 'unr.auto', 'g.N', 'l.N', 'l.auto', 'unused.g', 'unused.l', "

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from constantdict import constantdict
 
-from kgen.errors import InvocationError, KernelError, near_names
+from kgen.errors import InvalidValueError, InvocationError, KernelError, near_names
 from kgen.ir.arg_descriptors import ArgDescriptor, ArrayArgDescriptor, ValueArgDescriptor
 from kgen.ir.callables import InKernelCallable
 from kgen.ir.checked import check_fields, unfit
@@ -217,7 +217,7 @@ class TranslationUnit(Digested):
                 "  hint: merge it with a kernel that does, or unit.with_entrypoints('name')"
             )
         if len(self.entrypoints) != 1:
-            raise KernelError(
+            raise InvalidValueError(
                 f"the program has {len(self.entrypoints)} entry points: "
                 f"{', '.join(sorted(self.entrypoints))}\n"
                 "  hint: choose one with unit['name'], or unit.with_entrypoints('name')"

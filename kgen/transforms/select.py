@@ -63,13 +63,15 @@ class NothingSelectedError(TransformError):
     """
 
 
-class NoSuchNameError(NothingSelectedError):
-    """An iname, instruction, array... that the kernel does not have.
+class NoSuchNameError(NothingSelectedError, KeyError):
+    """An iname, instruction, array... that the kernel does not have; also a ``KeyError``.
 
     >>> print(NoSuchNameError("mxm", "iname", "k_iner", ["k_inner", "k_outer"]))
     in kernel 'mxm': there is no iname 'k_iner'
       hint: did you mean 'k_inner', 'k_outer'?
     """
+
+    __str__ = RuntimeError.__str__
 
     def __init__(self, kernel: str, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)

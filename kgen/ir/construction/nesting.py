@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pymbolic.primitives as p
 
-from kgen.errors import KernelError, near_names
+from kgen.errors import InvalidValueError, KernelError, near_names
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.construction.dependencies import where
 from kgen.ir.data import SubstitutionRule
@@ -36,7 +36,7 @@ def find_within_inames(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> lis
     for insn, found in zip(kernel.instructions, mentioned, strict=True):
         unknown = sorted(insn.within_inames - inames)
         if unknown:
-            raise KernelError(
+            raise InvalidValueError(
                 f"'{unknown[0]}' is not an iname",
                 where=where(insn),
                 hint=near_names(unknown[0], inames),

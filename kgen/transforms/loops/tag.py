@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, cast
 
-from pytools.tag import Tag
+from pytools.tag import NonUniqueTagError, Tag
 
-from kgen.errors import TransformError
+from kgen.errors import InvalidValueError, TransformError
 from kgen.ir.checked import checked
 from kgen.ir.data import Iname
 from kgen.ir.expr import Reduction, variable_names, walk
@@ -49,6 +49,10 @@ __all__ = [
 #: The tags of one iname: one of them, or several.
 Tags: TypeAlias = TagLike | Iterable[object]
 TagsByIname: TypeAlias = Mapping[str, Tags] | Iterable[tuple[str, Tags]] | str
+
+
+class SecondTagError(TransformError, NonUniqueTagError):
+    """A second implementation tag for an iname; also pytools' ``NonUniqueTagError``."""
 
 
 @checked
@@ -151,7 +155,9 @@ def _read_pairs(given: TagsByIname) -> list[tuple[str, list[Tag | None]]]:
 def _read_pair(text: str) -> tuple[str, str]:
     name, colon, tag = text.partition(":")
     if not colon:
-        raise TransformError(f"'{text.strip()}' gives an iname no tag", hint="write 'i:g.0, j:l.0'")
+        raise InvalidValueError(
+            f"'{text.strip()}' gives an iname no tag", hint="write 'i:g.0, j:l.0'"
+        )
     return name.strip(), tag.strip()
 
 
@@ -199,7 +205,7 @@ def _with_tag(iname: Iname, tag: Tag | None, force: bool) -> Iname:
     chosen = any(not isinstance(t, AutoFitLocalInameTag) for t in old)
     if chosen and (not force or isinstance(old[0], ForceSequentialTag)):
         fixed = isinstance(old[0], ForceSequentialTag)
-        raise TransformError(
+        raise SecondTagError(
             f"iname '{iname.name}' is implemented as '{old[0]}' already, "
             f"not as '{'for' if tag is None else tag}'",
             because="'forceseq' is final" if fixed else None,
