@@ -98,8 +98,7 @@ DEPRECATED: dict[str, Any] = {
     "set_temporary_scope": lambda: lp.set_temporary_scope(
         lp.make_kernel("{ [i]: 0 <= i < 4 }", "<> t[i] = i\nb[i] = t[i]"), "t", "local"
     ),
-    "split_arg_axis": lambda: lp.split_arg_axis(lp.make_kernel(*KERNEL), "a", 0, 4),
-    "split_array_dim": lambda: lp.split_array_dim(lp.make_kernel(*KERNEL), ("a", 0), 4),
+    "split_arg_axis": lambda: lp.split_arg_axis(lp.make_kernel(*KERNEL), ("a", 0), 4),
     "tag_data_axes": lambda: lp.tag_data_axes(lp.make_kernel(*KERNEL), "a", "N0"),
 }
 
@@ -149,6 +148,7 @@ def test_a_loop_priority_replaces_others() -> None:
     assert lp.set_loop_priority(knl, "j, i").default_entrypoint.loop_priority == (("j", "i"),)
 
 
+@pytest.mark.filterwarnings("error")
 def test_split_array_dim_keeps_values() -> None:
     unit = lp.make_kernel(
         "{ [i, j]: 0 <= i < 10 and 0 <= j < 3 }",

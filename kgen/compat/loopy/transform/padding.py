@@ -7,11 +7,11 @@ from typing import Any, TypeAlias, cast
 
 import pymbolic.primitives as p
 
-from kgen.compat.renamed import renamed, warn_once
+from kgen.compat.renamed import renamed
 from kgen.ir.expr import walk
 from kgen.ir.kernel import LoopKernel
 from kgen.transforms.loops.split import split_iname
-from kgen.transforms.select import Program, transform
+from kgen.transforms.select import transform
 from kgen.transforms.storage.array_axes import split_array_axis
 from kgen.transforms.storage.padding import add_padding, find_padding_multiple
 
@@ -26,16 +26,15 @@ __all__ = [
 #: An array, the number of its axis, and "F" where the axis of entries comes first.
 SplitSpec: TypeAlias = tuple[str, int] | tuple[str, int, str]
 
-split_arg_axis = renamed("split_arg_axis", split_array_axis)
 
-
+@transform
 def split_array_dim(
-    kernel: Program,
+    kernel: LoopKernel,
     arrays_and_axes: SplitSpec | Sequence[SplitSpec],
     count: int,
     auto_split_inames: bool = True,
     split_kwargs: Mapping[str, Any] | None = None,
-) -> Program:
+) -> LoopKernel:
     """Split axes of arrays in two, and the loops whose variables are their subscripts.
 
     ::
@@ -48,18 +47,6 @@ def split_array_dim(
     :arg auto_split_inames: ``False`` leaves the loops as they are
     :arg split_kwargs: more arguments of :func:`split_iname`
     """
-    warn_once("split_array_dim", "split_array_axis")
-    return _split_array_dim(kernel, arrays_and_axes, count, auto_split_inames, split_kwargs)
-
-
-@transform
-def _split_array_dim(
-    kernel: LoopKernel,
-    arrays_and_axes: SplitSpec | Sequence[SplitSpec],
-    count: int,
-    auto_split_inames: bool,
-    split_kwargs: Mapping[str, Any] | None,
-) -> LoopKernel:
     if arrays_and_axes and isinstance(arrays_and_axes[0], str):
         arrays_and_axes = cast(list[SplitSpec], [arrays_and_axes])
     specs = [(*spec, "C")[:3] for spec in cast(Sequence[SplitSpec], arrays_and_axes)]
@@ -69,6 +56,9 @@ def _split_array_dim(
     for array, axis, order in specs:
         kernel = split_array_axis(kernel, array, axis, count, order)
     return kernel
+
+
+split_arg_axis = renamed("split_arg_axis", split_array_dim)
 
 
 def _subscripts(kernel: LoopKernel, axes: set[tuple[str, int]]) -> list[str]:
