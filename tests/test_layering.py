@@ -69,8 +69,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 ISL_IN_IR = {"kgen.ir.sets", "kgen.ir.grid"}
 ISL_ABOVE_IR = {"kgen.analysis", "kgen.schedule", "kgen.ast", "kgen.statistics"}
-# Functions of loopy's that take isl's sets.
-ISL_IN_COMPAT = {"kgen.compat.loopy.symbolic", "kgen.compat.loopy.isl_helpers"}
+# Functions of loopy's that take isl's sets, and its frontend, which makes domains.
+FORTRAN = "kgen.compat.loopy.frontend.fortran"
+ISL_IN_COMPAT = {"kgen.compat.loopy.symbolic", "kgen.compat.loopy.isl_helpers", FORTRAN}
 
 # Packages whose use is confined, and to where (a module, or a folder with all below it).
 CONFINED: dict[str, set[str]] = {
@@ -88,7 +89,7 @@ CONFINED: dict[str, set[str]] = {
     "pycuda": {"kgen.runtime.cuda"},
     "pygments": {"kgen.runtime.highlight"},
     "pycparser": {"kgen.ready"},
-    "pcpp": {"kgen.ready.c_text"},
+    "pcpp": {"kgen.ready.c_text", FORTRAN},
     "click": {"kgen.cli"},
     "rich": {"kgen.cli", "kgen.performance.coloured"},
     "matplotlib": {"kgen.draw.plots", "kgen.performance.plot", "kgen.tuning.plots"},

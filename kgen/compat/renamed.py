@@ -11,7 +11,7 @@ from constantdict import constantdict
 
 from kgen.errors import KgenError
 
-__all__ = ["NO_FORTRAN", "NotOfferedError", "refuser", "renamed", "warn_once"]
+__all__ = ["NotOfferedError", "refuser", "renamed", "warn_once"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,18 +19,16 @@ R = TypeVar("R")
 _warned: set[str] = set()
 _NO_HINTS: Final[Mapping[str, str]] = constantdict()
 
-NO_FORTRAN: Final = "kgen reads no Fortran: write the kernel in the language of make_kernel"
-
 
 class NotOfferedError(KgenError, AttributeError):
     """A name of loopy that kgen does not have; the text names a replacement.
 
     >>> from kgen.compat import loopy as lp
-    >>> lp.parse_fortran
+    >>> lp.symbolic.TypedCSE
     Traceback (most recent call last):
         ...
-    kgen.compat.renamed.NotOfferedError: kgen does not provide 'parse_fortran'
-      hint: kgen reads no Fortran: write the kernel in the language of make_kernel
+    kgen.compat.renamed.NotOfferedError: kgen does not provide 'TypedCSE'
+      hint: use pymbolic's CommonSubexpression(TypeCast(dtype, child), prefix)
     """
 
     def __init__(self, name: str, hint: str) -> None:

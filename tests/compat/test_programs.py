@@ -233,8 +233,6 @@ NOT_HERE = {
     "codegen.instruction": "generate_instruction_code",
     "codegen.loop": "generate_sequential_loop_dim_code",
     "codegen.tools": "CodegenOperationCacheManager",
-    "frontend": "FortranFrontend",
-    "frontend.fortran": "FortranFrontend",
     "library.function": "default_function_mangler",
     "library.reduction": "ArgExtOp",
     "library.random123": "random123_function_mangler",

@@ -36,6 +36,11 @@ from kgen.compat.loopy import (
 )
 from kgen.compat.loopy.codegen.result import GeneratedProgram
 from kgen.compat.loopy.diagnostic import LoopyError, LoopyWarning
+from kgen.compat.loopy.frontend.fortran import (
+    c_preprocess,
+    parse_fortran,
+    parse_transformed_fortran,
+)
 from kgen.compat.loopy.kernel import KernelState
 from kgen.compat.loopy.kernel.creation import make_copy_kernel, make_function, make_kernel
 from kgen.compat.loopy.kernel.instruction import LegacyStringInstructionTag
@@ -51,7 +56,7 @@ from kgen.compat.loopy.transform.padding import split_arg_axis, split_array_dim
 from kgen.compat.loopy.transform.parameter import fix_parameters
 from kgen.compat.loopy.translation_unit import make_program
 from kgen.compat.loopy.types import LoopyType, ToLoopyTypeConvertible, to_loopy_type
-from kgen.compat.renamed import NO_FORTRAN, NotOfferedError
+from kgen.compat.renamed import NotOfferedError
 from kgen.errors import near_names
 from kgen.runtime.cache import process_caches
 
@@ -65,6 +70,7 @@ __all__ = [  # noqa: PLE0604
     "LoopyWarning",
     "ToLoopyTypeConvertible",
     "auto_test",
+    "c_preprocess",
     "check",
     "codegen",
     "diagnostic",
@@ -81,6 +87,8 @@ __all__ = [  # noqa: PLE0604
     "make_program",
     "match",
     "options",
+    "parse_fortran",
+    "parse_transformed_fortran",
     "preprocess",
     "preprocess_program",
     "schedule",
@@ -103,10 +111,6 @@ __all__ = [  # noqa: PLE0604
     "version",
 ]
 
-_NOT_OFFERED = dict.fromkeys(
-    ("parse_fortran", "parse_transformed_fortran", "c_preprocess"), NO_FORTRAN
-)
-
 if any(strtobool(os.environ.get(name), False) for name in ("LOOPY_NO_CACHE", "CG_NO_CACHE")):
     set_caching_enabled(False)
 
@@ -118,4 +122,4 @@ if not TYPE_CHECKING:
             return process_caches.disk.enabled
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NotOfferedError(name, _NOT_OFFERED.get(name) or near_names(name, __all__))
+        raise NotOfferedError(name, near_names(name, __all__))

@@ -1,5 +1,5 @@
-"""loopy.frontend: other languages, of which kgen reads none."""
+"""loopy.frontend: kernels from other languages."""
 
-from kgen.compat.renamed import NO_FORTRAN, refuser
+from kgen.compat.loopy.frontend import fortran
 
-__getattr__ = refuser(NO_FORTRAN)
+__all__ = ["fortran"]

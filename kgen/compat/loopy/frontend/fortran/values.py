@@ -1,0 +1,345 @@
+"""Expressions of Fortran as expressions of kgen, with their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pymbolic.primitives as p
+
+from kgen.compat.loopy.frontend.fortran.parser import (
+    Binary,
+    Name,
+    Number,
+    Reference,
+    Tree,
+    Unary,
+    parse_list,
+)
+from kgen.errors import KgenSyntaxError
+from kgen.ir.affine import simplify
+from kgen.ir.expr import Expr, TypeCast, minus
+from kgen.ir.types import NumpyType
+
+__all__ = ["Array", "Scope", "Value", "as_type"]
+
+Dtype: TypeAlias = np.dtype[Any]
+
+INT: Final = np.dtype(np.int32)
+REAL: Final = np.dtype(np.float32)
+DOUBLE: Final = np.dtype(np.float64)
+LOGICAL: Final = np.dtype(np.bool_)
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression of kgen, and its type in Fortran."""
+
+    expr: Expr
+    dtype: Dtype
+
+
+@dataclass(frozen=True)
+class Array:
+    """The type of an array, its lower bounds, and its extents; ``None`` for an extent ``*``."""
+
+    dtype: Dtype
+    lower: tuple[Expr, ...]
+    shape: tuple[Expr | None, ...]
+
+
+@dataclass
+class Scope:
+    """The meaning of names, all in lower case.
+
+    ``axes`` are those of arrays as they are declared, ``arrays`` what they mean.
+    ``spellings`` are the names as their first occurrence has them. ``values`` are those of
+    constants, and of the variables of the loops around an expression; ``ended`` are those of
+    other loops. ``inames`` are never negative; ``read`` has all variables that occur.
+    """
+
+    types: dict[str, Dtype] = field(default_factory=dict)
+    axes: dict[str, tuple[Tree, ...]] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    spellings: dict[str, str] = field(default_factory=dict)
+    inames: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+    arguments: Collection[str] = ()
+    is_typed: bool = False
+
+    def spelled(self, name: str) -> str:
+        """Return a name in its first spelling."""
+        return self.spellings.setdefault(name.lower(), name)
+
+    def type_of(self, name: str) -> Dtype:
+        """Return the type of a variable, which its first letter has if it is not declared."""
+        lower = name.lower()
+        if lower not in self.types:
+            if self.is_typed:
+                raise KgenSyntaxError(f"'{name}' has no type, and 'implicit none' is in effect")
+            self.types[lower] = INT if "i" <= lower[0] <= "n" else REAL
+        return self.types[lower]
+
+    def value(self, text: str) -> Value:
+        """Return the value of one expression.
+
+        >>> from kgen.ir.expr import to_text
+        >>> scope = Scope(types={"a": DOUBLE, "k": INT})
+        >>> print(to_text(scope.value("3*k - a**2").expr))
+        3*k - a**2
+        """
+        trees = parse_list(text)
+        if len(trees) != 1:
+            raise KgenSyntaxError(f"'{text.strip()}' is not one expression")
+        return self.of(trees[0])
+
+    def of(self, tree: Tree) -> Value:
+        """Return the value of a tree."""
+        match tree:
+            case Number():
+                return _literal(tree)
+            case Name():
+                return self.variable(tree.name)
+            case Reference():
+                return self.reference(tree)
+            case Unary("-"):
+                return _negative(self.of(tree.operand))
+            case Unary("not"):
+                return Value(p.LogicalNot(self.of(tree.operand).expr), LOGICAL)
+            case Unary():
+                return self.of(tree.operand)
+            case Binary():
+                return self.binary(tree.operator, self.of(tree.left), self.of(tree.right))
+        raise KgenSyntaxError("sections of arrays are not supported", hint="write a do loop")
+
+    def variable(self, name: str) -> Value:
+        """Return the value of a name without subscripts."""
+        lower = name.lower()
+        if lower in self.values:
+            return self.values[lower]
+        if lower in self.arrays:
+            raise KgenSyntaxError(f"'{name}' is an array", hint="write a do loop over its elements")
+        if lower in self.ended:
+            raise KgenSyntaxError(f"the loop over '{name}' has ended, and its value is not known")
+        self.read.add(self.spelled(name))
+        return Value(p.Variable(self.spelled(name)), self.type_of(name))
+
+    def reference(self, tree: Reference) -> Value:
+        """Return the value of an element of an array, or of a call."""
+        name = tree.name.lower()
+        if name in self.arrays:
+            return self.element(tree)
+        items = [self.of(item) for item in tree.items]
+        if name in _FUNCTIONS:
+            return _FUNCTIONS[name](self, items)
+        if name in self.types and name not in self.arguments:
+            call = p.Variable(self.spelled(tree.name))(*(item.expr for item in items))
+            return Value(call, self.types[name])
+        raise KgenSyntaxError(
+            f"'{tree.name}' is neither an array nor a known function",
+            hint=f"declare an array, 'real*8 {tree.name}(n)', or the type of a function",
+        )
+
+    def element(self, tree: Reference) -> Value:
+        """Return an element of an array; subscripts of kgen begin with 0."""
+        array = self.arrays[tree.name.lower()]
+        if len(tree.items) != len(array.lower):
+            raise KgenSyntaxError(
+                f"'{tree.name}' has {len(array.lower)} axes, and {len(tree.items)} subscripts"
+            )
+        index = [
+            simplify(minus(self.of(item).expr, lower))
+            for item, lower in zip(tree.items, array.lower, strict=True)
+        ]
+        self.read.add(self.spelled(tree.name))
+        return Value(p.Subscript(p.Variable(self.spelled(tree.name)), tuple(index)), array.dtype)
+
+    def binary(self, operator: str, left: Value, right: Value) -> Value:
+        """Return the result of an operator on two values."""
+        if operator in ("and", "or"):
+            kind = p.LogicalAnd if operator == "and" else p.LogicalOr
+            return Value(kind((left.expr, right.expr)), LOGICAL)
+        a, b = _fitted(left, right), _fitted(right, left)
+        if operator not in _ARITHMETIC:
+            return Value(p.Comparison(a, operator.removesuffix("b"), b), LOGICAL)
+        dtype = left.dtype if operator == "**" else _joined(left.dtype, right.dtype)
+        if operator == "**":
+            dtype = _joined(left.dtype, right.dtype) if right.dtype.kind != "i" else dtype
+        expr = _ARITHMETIC[operator](self, a, b, dtype)
+        is_sum = dtype.kind == "i" and operator in "+-*"
+        return Value(simplify(expr) if is_sum else expr, dtype)
+
+    def quotient(self, a: Expr, b: Expr, dtype: Dtype) -> Expr:
+        """Return a quotient, which Fortran truncates for integers."""
+        if dtype.kind != "i":
+            return p.Quotient(a, b)
+        if self.is_count(a) and self.is_count(b):
+            return p.FloorDiv(a, b)
+        differ = p.Comparison(a, "<", 0)
+        if not self.is_count(b):
+            differ = p.Comparison(differ, "!=", p.Comparison(b, "<", 0))
+        negative = p.Product((-1, p.FloorDiv(p.Product((-1, a)), b)))
+        return p.If(differ, negative, p.FloorDiv(a, b))
+
+    def remainder(self, a: Expr, b: Expr, dtype: Dtype) -> Expr:
+        """Return a remainder, which has the sign of *a* in Fortran."""
+        if dtype.kind != "i":
+            return p.Variable("fmod")(a, b)
+        if self.is_count(a) and self.is_count(b):
+            return p.Remainder(a, b)
+        return minus(a, p.Product((b, self.quotient(a, b, dtype))))
+
+    def is_count(self, expr: Expr) -> bool:
+        """Tell whether an integer is never negative: sums and products of loop variables."""
+        match expr:
+            case p.Variable():
+                return expr.name in self.inames
+            case p.Sum() | p.Product():
+                return all(map(self.is_count, expr.children))
+            case p.FloorDiv() | p.Remainder():
+                return self.is_count(expr.numerator) and self.is_count(expr.denominator)
+        return isinstance(expr, int) and expr >= 0
+
+
+def as_type(value: Value, dtype: Dtype) -> Expr:
+    """Return a value as it is stored in a variable; reals are truncated for an integer."""
+    if dtype.kind == "i" and value.dtype.kind in "fc":
+        return TypeCast(NumpyType(dtype), value.expr)
+    return value.expr
+
+
+def _literal(tree: Number) -> Value:
+    if tree.exponent == "logical":
+        return Value(tree.digits == "1", LOGICAL)
+    if not tree.exponent:
+        return Value(int(tree.digits), np.dtype(np.int64) if tree.kind == "8" else INT)
+    is_double = tree.exponent == "d" or tree.kind == "8"
+    return Value(float(tree.digits), DOUBLE if is_double else REAL)
+
+
+def _fitted(value: Value, other: Value) -> Expr:
+    """Return a value beside another one; kgen gives a plain number the type of what is beside."""
+    if isinstance(value.expr, float) and value.dtype == DOUBLE and other.dtype.name not in _WIDE:
+        return np.float64(value.expr)
+    return value.expr
+
+
+_WIDE: Final = ("float64", "complex128")
+
+
+def _joined(one: Dtype, other: Dtype) -> Dtype:
+    """Return the type of a sum: reals stay as wide as they are beside integers."""
+    if one.kind == "i" and other.kind != "i":
+        return other
+    if other.kind == "i" and one.kind != "i":
+        return one
+    return np.result_type(one, other)
+
+
+def _negative(value: Value) -> Value:
+    is_number = isinstance(value.expr, int | float)
+    expr: Expr = -value.expr if is_number else p.Product((-1, value.expr))
+    return Value(simplify(expr) if value.dtype.kind == "i" else expr, value.dtype)
+
+
+_ARITHMETIC: Final[Mapping[str, Callable[[Scope, Expr, Expr, Dtype], Expr]]] = {
+    "+": lambda _, a, b, __: p.Sum((a, b)),
+    "-": lambda _, a, b, __: minus(a, b),
+    "*": lambda _, a, b, __: p.Product((a, b)),
+    "**": lambda _, a, b, __: p.Power(a, b),
+    "/": Scope.quotient,
+}
+
+# -- functions -----------------------------------------------------------------------------------
+
+_Function: TypeAlias = Callable[[Scope, Sequence[Value]], Value]
+
+
+def _checked(name: str, items: Sequence[Value], least: int, most: int | None) -> None:
+    if len(items) < least or (most is not None and len(items) > most):
+        raise KgenSyntaxError(f"'{name}' is called with {len(items)} arguments")
+
+
+def _elementwise(name: str, own: str, kind: Literal["", "real", "part"] = "") -> _Function:
+    """Make a function of one argument: its name in kgen, and the type of its result."""
+
+    def call(_: Scope, items: Sequence[Value]) -> Value:
+        _checked(name, items, 1, 1)
+        dtype = items[0].dtype
+        if dtype.kind == "c" and kind:
+            dtype = np.dtype(np.float64 if dtype.itemsize == 16 else np.float32)
+        if dtype.kind == "i" and kind != "part":
+            raise KgenSyntaxError(f"'{name}' of an integer is not defined", hint="dble(...)")
+        return Value(p.Variable(own)(items[0].expr), dtype)
+
+    return call
+
+
+def _conversion(name: str, default: Dtype) -> _Function:
+    def call(_: Scope, items: Sequence[Value]) -> Value:
+        _checked(name, items, 1, 2)
+        dtype = default
+        if len(items) == 2:
+            kind = items[1].expr
+            if kind not in (1, 2, 4, 8) or default.kind + str(kind) in ("f1", "f2"):
+                raise KgenSyntaxError(f"{kind} is not a kind of number")
+            dtype = np.dtype(f"{default.kind}{kind}")
+        value = items[0].expr
+        if items[0].dtype.kind == "c":
+            value = p.Variable("real")(value)
+        return Value(TypeCast(NumpyType(dtype), value), dtype)
+
+    return call
+
+
+def _folded(name: str, own: str) -> _Function:
+    def call(_: Scope, items: Sequence[Value]) -> Value:
+        _checked(name, items, 2, None)
+        dtype = reduce(_joined, (item.dtype for item in items))
+        whole = Value(None, dtype)
+        exprs = [_fitted(item, whole) for item in items]
+        return Value(reduce(p.Variable(own), exprs), dtype)
+
+    return call
+
+
+def _binary(name: str, own: Callable[[Scope, Expr, Expr, Dtype], Expr]) -> _Function:
+    def call(scope: Scope, items: Sequence[Value]) -> Value:
+        _checked(name, items, 2, 2)
+        one, other = items
+        dtype = _joined(one.dtype, other.dtype)
+        return Value(own(scope, _fitted(one, other), _fitted(other, one), dtype), dtype)
+
+    return call
+
+
+def _called(own: str) -> Callable[[Scope, Expr, Expr, Dtype], Expr]:
+    return lambda _, a, b, __: p.Variable(own)(a, b)
+
+
+_MATHEMATICAL: Final = (
+    *("sqrt", "exp", "log", "log10", "erf", "sin", "cos", "tan"),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
+)
+
+#: Intrinsic functions by their names, with the names of Fortran 77 for double precision.
+_FUNCTIONS: Final[Mapping[str, _Function]] = {
+    **{name: _elementwise(name, name) for name in _MATHEMATICAL},
+    **{f"d{name}": _elementwise(f"d{name}", name) for name in _MATHEMATICAL},
+    **{name: _elementwise(name, "abs", "part") for name in ("abs", "dabs", "iabs")},
+    **{name: _elementwise(name, own, "real") for name, own in (("aimag", "imag"),)},
+    "conjg": _elementwise("conjg", "conj"),
+    **{name: _conversion(name, REAL) for name in ("real", "float")},
+    **{name: _conversion(name, DOUBLE) for name in ("dble", "dfloat")},
+    **{name: _conversion(name, INT) for name in ("int", "ifix", "idint")},
+    **{name: _folded(name, "max") for name in ("max", "dmax1", "amax1", "max0")},
+    **{name: _folded(name, "min") for name in ("min", "dmin1", "amin1", "min0")},
+    **{name: _binary(name, Scope.remainder) for name in ("mod", "dmod", "amod")},
+    **{name: _binary(name, _called("copysign")) for name in ("sign", "dsign")},
+    **{name: _binary(name, _called("atan2")) for name in ("atan2", "datan2")},
+}

@@ -1,0 +1,184 @@
+"""Kernels from subroutines of Fortran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgen.compat.loopy as lp
+
+DECLARATIONS = """
+  implicit none
+  real*8 a(n), b(n), s, t
+  integer n, i, j, k
+"""
+
+
+def subroutine(body: str, name: str = "f") -> str:
+    return f"subroutine {name}(a, b, s, n)\n{DECLARATIONS}\n{body}\nend subroutine {name}\n"
+
+
+def run(body: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Run statements with n = 8, and return 'a' and 'b'."""
+    unit = lp.parse_fortran(subroutine(body), target=lp.ExecutableCTarget())
+    assert [arg.name for arg in unit.default_entrypoint.args] == ["a", "b", "s", "n"]
+    a, b = np.arange(8.0), np.array([3.0, 1, 4, 1.5, 5, 9, 2, 0.5])
+    lp.assume(unit, "n >= 8")(a=a, b=b, s=2.0, n=8)
+    return a, b
+
+
+def test_the_kernel_of_a_subroutine() -> None:
+    unit = lp.parse_fortran(
+        """
+        subroutine scale(c, x, n, m)
+          implicit none
+          real, dimension(n, 0:m) :: c   ! in the order of Fortran
+          real(kind=8), intent(in) :: x
+          integer n, m, i, j
+          !$loopy begin tagged: init
+          do j = 0, m
+            do i = 2, n
+              c(i, j) = x*(i + j) &
+                + 1
+            end do
+          end do
+          !$loopy end tagged: init
+          do i = 1, n
+            c(i, 0) = c(i, 0) + 1d0
+          end do
+        end
+        """
+    )
+    kernel = unit.default_entrypoint
+    first, second = kernel.instructions
+    assert kernel.name == "scale"
+    assert str(first) == "c[i + 1, j] = x*(i + j + 2) + 1  {id=insn0, tags=init}"
+    assert str(second) == "c[i_1, 0] = c[i_1, 0] + 1.0  {id=insn1}"
+    assert second.depends_on == {"insn0"}
+    assert [sorted(domain.get_var_dict()) for domain in kernel.domains] == [
+        ["i", "j", "m", "n"],
+        ["i_1", "n"],
+    ]
+    c = kernel.arg_dict["c"]
+    assert isinstance(c, lp.ArrayArg)
+    assert [str(tag) for tag in c.dim_tags] == ["N0:stride:1", "N1:stride:n"]
+    assert [kernel.arg_dict[name].dtype.numpy_dtype for name in "cx"] == [np.float32, np.float64]
+
+
+def test_integers_are_truncated() -> None:
+    a, b = run(
+        """
+        do i = 1, n
+          k = i - 4
+          a(i) = k/2 + 10*mod(k, 3) + 100*(7/(-2)) + i/2 + mod(-k, 3)*b(i)
+          k = b(i) - 3.5
+          a(i) = a(i) + 1000*k
+        end do
+        """
+    )
+    i = np.arange(1, 9)
+    k = i - 4
+    expected = np.trunc(k / 2) + 10 * np.fmod(k, 3) - 300 + i // 2 + np.fmod(-k, 3) * b
+    np.testing.assert_array_equal(a, expected + 1000 * np.trunc(b - 3.5))
+
+
+def test_loops_and_branches() -> None:
+    a, b = run(
+        """
+        do 10 i = n, 1, -2
+          if (b(i) .gt. 2.d0 .and. i /= 4) then
+            b(i) = 0; a(i) = max(s, 1.5, -s)
+          else if (i == 2) then
+            a(i) = -1
+          else
+            t = sqrt(b(i)*2)
+            a(i) = t**2
+          end if
+  10    continue
+        do i = 3, (n - 1)/2 ; do j = i, 3
+          if (j >= 3) a(j) = -a(j) - 2**2
+        end do ; end do
+        """
+    )
+    np.testing.assert_allclose(a, [0, -1, -6, 3, 4, 2, 6, 1])
+    np.testing.assert_array_equal(b, [3.0, 1, 4, 1.5, 5, 0, 2, 0.5])
+
+
+def test_fixed_form_and_capitals() -> None:
+    unit = lp.parse_fortran(
+        "C     doubles\n"
+        "      SUBROUTINE TWICE(X)\n"
+        "      PARAMETER (N = 4)\n"
+        "      DIMENSION X(N)\n"
+        "      DO 20 I = 1, N\n"
+        "   20 X(I) = X(I)\n"
+        "     &       *2\n"
+        "      END\n",
+        free_form=False,
+    )
+    (arg,) = unit.default_entrypoint.args
+    assert isinstance(arg, lp.ArrayArg)
+    assert (arg.name, arg.shape, arg.dtype.numpy_dtype) == ("X", (4,), np.float32)
+    assert str(unit.default_entrypoint.instructions[0]).startswith("X[I] = X[I]*2")
+
+
+def test_several_subroutines_are_functions() -> None:
+    one = subroutine("do i = 1, n\n a(i) = s\n end do", "one")
+    unit = lp.parse_fortran(one + subroutine("do i = 1, n\n b(i) = a(i)\n end do"))
+    assert not unit.entrypoints
+    assert [insn.id for insn in unit["f"].instructions] == ["insn1"]
+    assert unit.with_entrypoints("one").default_entrypoint.name == "one"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("goto 10", "line 7: 'goto' is not supported"),
+        ("a(1, 2) = 1", r"'a' has 1 axes, and 2 subscripts\n  where: line 7: a\(1, 2\) = 1"),
+        ("a = 1", "'a' is an array"),
+        ("a(1:n) = 2", "sections of arrays are not supported"),
+        ("q = 1", "'q' has no type, and 'implicit none' is in effect"),
+        ("a(1) = g(2)", "'g' is neither an array nor a known function"),
+        ("a(1) = 2*(s", r"the end is not expected in '2\*\(s'"),
+        ("a(1) = k", "'k' is read in 'f', and never assigned"),
+        ("do i = 1, n*n\n a(1) = 2\n end do", "a bound of this loop is not a linear function"),
+        ("k = 2\n do i = 1, k\n k = 3\n end do", "'k' is assigned in a loop that it bounds"),
+        ("do i = 1, n\n i = 3\n end do", "'i' is a constant or the variable of a loop"),
+        ("do i = 1, n\n a(i) = 3\n end do\n s = i", "the loop over 'i' has ended"),
+        ("do i = 1, n\n a(i) = 3", "the subroutine ends inside of a block"),
+        ("end do", "'end do' without 'do'"),
+        ("else", "'else' without 'if'"),
+        ("!$loopy begin tagged: x", "the subroutine ends inside of a block"),
+        ("!$loopy unroll", "this directive is not known"),
+        ("10 a(1) = 2", "only the last statement of a loop can have a label"),
+        ("k = 2\n do i = 1, n, k\n end do", "the step of a loop is a constant"),
+    ],
+)
+def test_what_is_not_supported_is_an_error(body: str, message: str) -> None:
+    with pytest.raises(lp.LoopyError, match=f"(?s)in heat.f90.*{message}"):
+        lp.parse_fortran(subroutine(body), "heat.f90")
+
+
+def test_blocks_transform_the_source() -> None:
+    source = subroutine("do i = 1, n\n a(i) = twice(s)\n end do")
+    units = lp.parse_transformed_fortran(
+        f"""{source}
+        !$loopy begin
+        !
+        ! SOURCE = lp.c_preprocess(SOURCE, ["twice(x) (2*(x))"])
+        ! f = lp.parse_fortran(SOURCE, FILENAME)
+        ! if split:
+        !     f = lp.split_iname(f, "i", width)
+        ! RESULT = [f]
+        !
+        !$loopy end
+        """,
+        pre_transform_code="split = True",
+        transform_code_context={"width": 16},
+    )
+    insn = units[0].default_entrypoint.instructions[0]
+    assert str(insn) == "a[i_inner + i_outer*16] = 2*s  {id=insn0}"
+    with pytest.raises(lp.LoopyError, match="assign nothing to RESULT"):
+        lp.parse_transformed_fortran(source)
