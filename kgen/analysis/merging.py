@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 
 import pymbolic.primitives as p
 
@@ -10,11 +11,14 @@ from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.dependences import describe_violation
 from kgen.analysis.instances import Instances, in_same_iteration, relate
 from kgen.errors import TransformError
-from kgen.ir.expr import variable_names
+from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.expr import substitute, variable_names
+from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set
 from kgen.ir.sets.names import Side
 from kgen.ir.tags import ConcurrentTag
+from kgen.ir.types import auto
 from kgen.ir.updates import update_of
 
 __all__ = ["check_order_kept", "meeting_backward"]
@@ -96,10 +100,55 @@ def _conflicts(
 
 
 def _adds(kernel: LoopKernel, access: Access) -> bool:
-    """Tell whether an access is part of ``x = x + ...``: such sums may be added in any order."""
-    insn = kernel.id_to_insn[access.insn_id]
+    """Tell whether an access is part of ``x = x + ...``: such sums may be added in any order.
+
+    The old value may be read to a temporary before: ``t = x``, and then ``x = t + ...``.
+    """
+    insn = _with_read_before(kernel, kernel.id_to_insn[access.insn_id], access.array)
     update = update_of(insn)
     if update is None or update.operation is not p.Sum:
         return False
     only_there = access.array not in variable_names(*update.operands)
     return only_there and access.array in insn.assignee_var_names()
+
+
+def _with_read_before(kernel: LoopKernel, insn: InstructionBase, array: str) -> InstructionBase:
+    """Join ``t = x`` and ``x = t + ...``, of which *insn* is either, to ``x = x + ...``.
+
+    They are joined if nothing else uses ``t``, and nothing writes ``x`` in between.
+    """
+    for name in {*insn.assignee_var_names(), *insn.read_dependency_names()}:
+        writers, readers = kernel.writers.get(name, ()), kernel.readers.get(name, ())
+        if name in kernel.temporary_variables and len(writers) == len(readers) == 1:
+            reading, adding = (kernel.id_to_insn[ids[0]] for ids in (writers, readers))
+            if _is_read_for(kernel, reading, adding, array):
+                old = {name: reading.expression}  # type: ignore[attr-defined]
+                return adding.with_transformed_expressions(partial(substitute, replacements=old))
+    return insn
+
+
+def _is_read_for(
+    kernel: LoopKernel, reading: InstructionBase, adding: InstructionBase, array: str
+) -> bool:
+    """Tell whether *reading* copies an element of *array* to a scalar for *adding*, unchanged.
+
+    The scalar has the type of the elements: another type may round or truncate them.
+    """
+    if not isinstance(reading, Assignment) or not isinstance(reading.assignee, p.Variable):
+        return False
+    alike = reading.within_inames == adding.within_inames
+    alike = alike and reading.predicates == adding.predicates
+    dtype = kernel.temporary_variables[reading.assignee.name].dtype
+    alike = alike and dtype in (None, auto, kernel.get_var_descriptor(array).dtype)
+    before = ancestors(kernel, adding)
+    others = {*kernel.writers.get(array, ())} - {str(adding.id)}
+    return (
+        alike
+        and str(reading.id) in before
+        and reading.expression in adding.assignees
+        and all(
+            other in ancestors(kernel, reading)
+            or adding.id in ancestors(kernel, kernel.id_to_insn[other])
+            for other in others
+        )
+    )

@@ -50,6 +50,31 @@ def _fused(read: str) -> lp.TranslationUnit:
     return lp.fuse_kernels([one, two], data_flow=[("b", 0, 1)])
 
 
+def _adding(text: str, added: str, dtype: type = np.float64) -> lp.TranslationUnit:
+    data = [
+        lp.GlobalArg("o", np.float64, shape="4"),
+        lp.GlobalArg(added, np.float64, shape="4, 5"),
+        lp.TemporaryVariable("t", dtype),
+    ]
+    domain = "{ [i, k]: 0 <= i < 4 and 0 <= k < 5 }"
+    target = lp.ExecutableCTarget()
+    return lp.make_kernel(domain, text, data, seq_dependencies=True, target=target)
+
+
+def test_sums_that_read_the_old_value_to_a_temporary_are_fused() -> None:
+    text = "t = o[i]\no[i] = t + {}[i, k]"
+    parts = [_adding(text.format(name), name) for name in "ab"]
+    fused = lp.fuse_kernels(parts, data_flow=[("o", 0, 1)])
+    a, b, o = np.arange(20.0).reshape(4, 5), np.ones((4, 5)), np.ones(4)
+    fused(o=o, a=a, b=b)
+    assert o.tolist() == (a.sum(1) + 6).tolist()
+    scaled = _adding("t = o[i]\no[i] = 2*t + b[i, k]", "b")
+    truncated = _adding(text.format("b"), "b", np.int32)
+    for other in (scaled, truncated):
+        with pytest.raises(TransformError, match="the loops over i cannot be fused"):
+            lp.fuse_kernels([parts[0], other], data_flow=[("o", 0, 1)])
+
+
 def test_data_flow_from_later_iterations_is_rejected() -> None:
     with pytest.raises(TransformError, match="the loops over i cannot be fused"):
         _fused("7 - i")
