@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pymbolic.primitives as p
@@ -199,7 +200,10 @@ def _check_use(
             is_before = insn_id in before_writer and not _is_rewritten(
                 kernel, writer, other, reader, name
             )
-            if not is_before and not is_later:
+            is_own = insn_id == reader.id and not _changes_for_itself(
+                kernel, _use_rule(kernel, reader, writer.assignee_name, rule), rule, name
+            )
+            if not (is_before or is_later or is_own):
                 raise TransformError(
                     f"'{name}' may have changed between '{writer.id}' and '{reader.id}'",
                     because=f"'{insn_id}' writes it, and '{writer.id}' reads it",
@@ -231,6 +235,26 @@ def _check_reductions(
                     hint=f"use the loop '{loop}' around '{reader.id}' too, and read "
                     f"'{to_text(writer.assignee)}'",
                 )
+
+
+def _changes_for_itself(
+    kernel: LoopKernel, user: InstructionBase, rule: SubstitutionRule, name: str
+) -> bool:
+    """Tell whether the *user* of a rule writes what it reads of *name* in another iteration."""
+    if not isinstance(user, Assignment):
+        return True
+    kernel = kernel.copy(substitutions={**kernel.substitutions, rule.name: rule})
+    user = user.with_transformed_expressions(partial(expand_expression, kernel))
+    accesses = [x for x in collect_accesses(kernel, (user,)) if x.array == name]
+    instances = Instances(kernel, has_axes=False)
+    loops = tuple(sorted(user.within_inames))
+    for read in accesses:
+        for write in accesses:
+            if write.is_write and not read.is_write:
+                both, _ = instances.meeting(read, write, loops)
+                if not both.subtract(in_same_iteration(both, loops)).is_empty():
+                    return True
+    return False
 
 
 def _is_rewritten(

@@ -134,6 +134,20 @@ def test_a_rule_in_the_value_may_read_what_changes() -> None:
         assignment_to_subst(knl, "b")
 
 
+def test_a_reader_may_write_the_element_that_the_rule_reads() -> None:
+    data = [lp.GlobalArg("b", np.float64, shape=8), lp.TemporaryVariable("t", np.float64, shape=8)]
+
+    def twice(read: str) -> lp.TranslationUnit:
+        text = ["t[i] = b[i] {id=t, dep=*}", f"b[j] = 2*t[{read}] {{id=b, dep=t}}"]
+        return lp.make_kernel("{ [i, j]: 0 <= i, j < 8 }", text, data, target=lp.CTarget())
+
+    found = assignment_to_subst(twice("j"), "t")
+    assert "b[j] = 2.0 * b[j]" in lp.generate_body(found)
+    assert lp.verify(found).ok
+    with pytest.raises(lp.TransformError, match="'b' may have changed between 't' and 'b'"):
+        assignment_to_subst(twice("7 - j"), "t")
+
+
 def test_a_value_that_may_have_changed_is_refused() -> None:
     text = ["<> t = a[0] {id=t, dep=*}", "a[0] = i {id=a, dep=t}", "b[i] = t {id=b, dep=a}"]
     knl = lp.make_kernel("{[i]: 0 <= i < 8}", text, [lp.GlobalArg("a", shape="8"), ...])
