@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgen.errors import CodegenError
 from kgen.ir.checked import checked
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.unit import TranslationUnit, kernel_of
+from kgen.lazy import more_names
 from kgen.lowering import generate_module
 from kgen.targets.builder import CFamilyTarget
 from kgen.targets.module import GeneratedProgram, Module
@@ -20,6 +21,9 @@ __all__ = [
     "generate_code_v2",
     "generate_header",
 ]
+
+if not TYPE_CHECKING:  # programs written for loopy use its names, too
+    __getattr__ = more_names(__name__, "kgen.compat.loopy.codegen")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kgen.ir.expr import (
     CombineMapper,
     GroupHardwareAxisIndex,
@@ -26,6 +28,7 @@ from kgen.ir.sets.quasi_affine import (
     aff_from_expr,
     aff_to_expr,
 )
+from kgen.lazy import more_names
 
 __all__ = [
     "CombineMapper",
@@ -45,3 +48,6 @@ __all__ = [
     "get_dependencies",
     "parse",
 ]
+
+if not TYPE_CHECKING:  # programs written for loopy use its names, too
+    __getattr__ = more_names(__name__, "kgen.compat.loopy.symbolic")

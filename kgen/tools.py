@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kgen.errors import KernelError
+from kgen.lazy import more_names
 from kgen.ready.c_types import NAMED_TYPES, Dtype, find_type
 from kgen.ready.structures import (
     NAMES,
@@ -27,6 +28,9 @@ __all__ = [
     "match_dtype_to_c_struct",
     "register_dtype",
 ]
+
+if not TYPE_CHECKING:  # programs written for loopy use its names, too
+    __getattr__ = more_names(__name__, "kgen.compat.loopy.tools")
 
 
 @dataclass(frozen=True)

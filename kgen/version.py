@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgen.lazy import more_names
 
 __all__ = [
     "MOST_RECENT_LANGUAGE_VERSION",
@@ -10,6 +12,9 @@ __all__ = [
     "VERSION_TEXT",
     "Version",
 ]
+
+if not TYPE_CHECKING:  # programs written for loopy use its names, too
+    __getattr__ = more_names(__name__, "kgen.compat.loopy.version")
 
 
 class Version(NamedTuple):

@@ -51,6 +51,22 @@ def test_what_few_need_is_not_imported_with_all_names() -> None:
     assert OPTIONAL.isdisjoint(found["packages"])
 
 
+def test_modules_of_loopy_are_modules_of_kgen_that_are_not_listed() -> None:
+    found = in_fresh_process(
+        "from kgen.kernel.data import GlobalArg\n"
+        "from kgen.version import LOOPY_USE_LANGUAGE_VERSION_2018_2\n"
+        "from kgen.schedule import CallKernel, tree\n"
+        "from kgen.library.reduction import SumReductionOperation\n"
+        "import kgen.schedule.tools\n"
+        "assert kgen.GlobalArg is GlobalArg and kgen.diagnostic.LoopyError is kgen.KgenError\n"
+        "assert kgen.kernel is kgen.compat.loopy.kernel and tree.__name__ == 'kgen.schedule.tree'\n"
+        "assert kgen.CACHING_ENABLED; kgen.set_caching_enabled(False)\n"
+        "assert not kgen.CACHING_ENABLED\n"
+        "assert {'kernel', 'CACHING_ENABLED'}.isdisjoint(dir(kgen))"
+    )
+    assert "kgen.compat.loopy.kernel.data" in found["modules"]
+
+
 def test_a_name_of_loopy_is_not_listed_after_its_use() -> None:
     found = in_fresh_process(
         'kgen.set_array_dim_names; assert "set_array_dim_names" not in dir(kgen)'

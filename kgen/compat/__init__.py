@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -13,6 +12,7 @@ from typing import Final
 
 from kgen.compat import loopy
 from kgen.errors import KgenError
+from kgen.lazy import LoadedModule
 
 __all__ = ["install", "loopy"]
 
@@ -72,20 +72,4 @@ class _Finder(MetaPathFinder):
                 "docs/porting.md lists those that it has",
                 name=fullname,
             )
-        return ModuleSpec(fullname, _Loader(own))
-
-
-class _Loader(Loader):
-    """Give a module that is loaded under its own name, as it is."""
-
-    def __init__(self, own: str) -> None:
-        self.own = own
-        self.spec: ModuleSpec | None = None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = import_module(self.own)
-        self.spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec  # importlib has put that of the other name in its place
+        return ModuleSpec(fullname, LoadedModule(own))

@@ -1,1 +1,8 @@
 """Common kernels: einsums and copies."""
+
+from typing import TYPE_CHECKING
+
+from kgen.lazy import more_names
+
+if not TYPE_CHECKING:  # programs written for loopy use its names, too
+    __getattr__ = more_names(__name__, "kgen.compat.loopy.library")
