@@ -26,11 +26,40 @@ from kgen.transforms.loops.rename import duplicate_inames
 from kgen.transforms.programs.params import fix_used_parameters
 from kgen.version import MOST_RECENT_LANGUAGE_VERSION
 
-__all__ = ["default_target", "make_function", "make_kernel"]
+__all__ = [
+    "default_target",
+    "installed_target",
+    "make_function",
+    "make_kernel",
+    "set_default_target",
+]
+
+
+class _Chosen:
+    """What programs have chosen for all kernels that they make from then on."""
+
+    target: Callable[[], TargetBase] | None = None
+
+
+def set_default_target(target: Callable[[], TargetBase] | None) -> None:
+    """Choose the target of kernels that are made without one; ``None`` chooses kgen's own.
+
+    >>> from kgen.targets.c import CTarget
+    >>> set_default_target(CTarget)
+    >>> make_kernel("{ [i]: 0<=i<4 }", "a[i] = i").target == CTarget()
+    True
+    >>> set_default_target(None)
+    """
+    _Chosen.target = target
+
+
+def default_target() -> TargetBase:
+    """Return the chosen target, or else what :func:`installed_target` returns."""
+    return installed_target() if _Chosen.target is None else _Chosen.target()
 
 
 @lru_cache(maxsize=1)
-def default_target() -> TargetBase:
+def installed_target() -> TargetBase:
     """Return OpenCL through pyopencl if that is installed, else the host's C compiler."""
     if importlib.util.find_spec("pyopencl") is not None:
         return PyOpenCLTarget()

@@ -11,7 +11,7 @@ import pytest
 
 import kgen as lp
 from kgen.errors import KernelError, KgenError, KgenSyntaxError, StaticValueFindingError
-from kgen.frontend import default_target, make_function, make_kernel
+from kgen.frontend import installed_target, make_function, make_kernel
 from kgen.ir.data import GlobalArg, ValueArg
 from kgen.targets.c import CTarget, ExecutableCTarget
 from kgen.targets.opencl import PyOpenCLTarget
@@ -137,9 +137,9 @@ def test_instructions_that_were_printed_read_back() -> None:
 
 @pytest.fixture
 def no_cached_target() -> Iterator[None]:
-    default_target.cache_clear()
+    installed_target.cache_clear()
     yield
-    default_target.cache_clear()
+    installed_target.cache_clear()
 
 
 @pytest.mark.usefixtures("no_cached_target")

@@ -184,6 +184,16 @@ def test_what_is_not_offered_says_so() -> None:
         lp.make_kernle  # type: ignore[attr-defined] # noqa: B018
 
 
+def test_the_default_target_can_be_chosen() -> None:
+    try:
+        lp.set_default_target(lp.CudaTarget)
+        assert lp.make_kernel(*KERNEL).target == lp.CudaTarget()
+        assert lp.make_kernel(*KERNEL, target=lp.CTarget()).target == lp.CTarget()
+    finally:
+        lp.set_default_target(None)
+    assert lp.make_kernel(*KERNEL).target != lp.CudaTarget()
+
+
 def test_state_of_a_kernel() -> None:
     kernel = lp.make_kernel(*KERNEL, [lp.GlobalArg("a", "f4"), ...]).default_entrypoint
     assert kernel.state == lp.KernelState.INITIAL

@@ -58,6 +58,7 @@ from kgen.compat.loopy.translation_unit import make_program
 from kgen.compat.loopy.types import LoopyType, ToLoopyTypeConvertible, to_loopy_type
 from kgen.compat.renamed import NotOfferedError
 from kgen.errors import near_names
+from kgen.frontend import set_default_target
 from kgen.runtime.cache import process_caches
 
 __all__ = [  # noqa: PLE0604
@@ -93,6 +94,7 @@ __all__ = [  # noqa: PLE0604
     "preprocess_program",
     "schedule",
     "set_array_dim_names",
+    "set_default_target",
     "set_loop_priority",
     "set_temporary_scope",
     "split_arg_axis",
