@@ -89,7 +89,7 @@ def test_loops_and_branches() -> None:
         """
         do 10 i = n, 1, -2
           if (b(i) .gt. 2.d0 .and. i /= 4) then
-            b(i) = 0; a(i) = max(s, 1.5, -s)
+            b(i) = 0; a(max(1, min((i), n))) = max(s, 1.5, -s)
           else if (i == 2) then
             a(i) = -1
           else
@@ -149,6 +149,7 @@ def test_several_subroutines_are_functions() -> None:
         ("do i = 1, n\n a(i) = 3\n end do\n s = i", "the loop over 'i' has ended"),
         ("do i = 1, n\n a(i) = 3", "the subroutine ends inside of a block"),
         ("end do", "'end do' without 'do'"),
+        ("-a(1) = 3", r"'-a\(1\)' cannot be assigned to"),
         ("else", "'else' without 'if'"),
         ("!$loopy begin tagged: x", "the subroutine ends inside of a block"),
         ("!$loopy unroll", "this directive is not known"),

@@ -110,6 +110,7 @@ def resolve_arrays(scope: Scope) -> None:
     for name, extents in scope.axes.items():
         lower, shape = zip(*(_axis(scope, extent) for extent in extents), strict=True)
         scope.arrays[name] = Array(scope.type_of(name), lower, shape)
+        scope.sizes.update(extent.name for extent in shape if isinstance(extent, p.Variable))
 
 
 def _axis(scope: Scope, tree: Tree) -> tuple[Expr, Expr | None]:

@@ -31,7 +31,7 @@ _IF: Final = re.compile(r"(else\s*)?if\s*(\(.*)", re.IGNORECASE)
 _ELSE: Final = re.compile(r"else", re.IGNORECASE)
 _END_IF: Final = re.compile(r"end\s*if", re.IGNORECASE)
 _NOTHING: Final = re.compile(r"continue|return", re.IGNORECASE)
-_ASSIGNMENT: Final = re.compile(r"([a-z]\w*\s*(?:\((?:[^()]|\([^()]*\))*\))?)\s*=(?!=)(.*)", re.I)
+_EQUALS: Final = re.compile(r"(?<![=/<>])=(?!=)")
 _TAGGED: Final = re.compile(r"(begin|end)\s+tagged\s*:\s*(\w+)", re.IGNORECASE)
 
 
@@ -147,16 +147,17 @@ class Subroutine:
             raise refused(statement, f"no 'begin tagged: {found[2]}' is open")
 
     def _assign(self, statement: Statement) -> None:
-        found = _ASSIGNMENT.fullmatch(statement.text)
-        if found is None:
+        target, equals, value = _sides(statement.text)
+        if not equals:
             word = statement.text.split("(")[0].split()[0]
             hint = "read are declarations, assignments, 'do', 'if', 'continue' and a last 'return'"
             raise refused(statement, f"'{word}' is not supported", hint)
-        (target,) = parse_list(found[1])
-        assert isinstance(target, Name | Reference)
-        self._check_target(target.name)
-        place, value = self.scope.of(target), self.scope.value(found[2])
-        self._add(place.expr, as_type(value, place.dtype))
+        trees = parse_list(target)
+        if len(trees) != 1 or not isinstance(trees[0], Name | Reference):
+            raise KgenSyntaxError(f"'{target.strip()}' cannot be assigned to")
+        self._check_target(trees[0].name)
+        place = self.scope.of(trees[0])
+        self._add(place.expr, as_type(self.scope.value(value), place.dtype))
 
     def _check_target(self, name: str) -> None:
         lower = name.lower()
@@ -354,6 +355,19 @@ def _domain(iname: str, distance: Expr, step: int) -> _Domain:
             hint="assign it to a variable before the loop",
         )
     return domain
+
+
+def _sides(text: str) -> tuple[str, str, str]:
+    """Split an assignment at its ``=``, the first one that is in no brackets.
+
+    >>> _sides("a(max(i, 1)) = b == c")
+    ('a(max(i, 1)) ', '=', ' b == c')
+    """
+    for found in _EQUALS.finditer(text):
+        left = text[: found.start()]
+        if left.count("(") == left.count(")"):
+            return left, "=", text[found.end() :]
+    return text, "", ""
 
 
 def _in_brackets(text: str) -> tuple[str, str]:

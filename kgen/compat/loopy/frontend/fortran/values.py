@@ -58,7 +58,8 @@ class Scope:
     ``axes`` are those of arrays as they are declared, ``arrays`` what they mean.
     ``spellings`` are the names as their first occurrence has them. ``values`` are those of
     constants, and of the variables of the loops around an expression; ``ended`` are those of
-    other loops. ``inames`` are never negative; ``read`` has all variables that occur.
+    other loops. ``inames``, and ``sizes`` of arrays, are never negative; ``read`` has all variables
+    that occur.
     """
 
     types: dict[str, Dtype] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Scope:
     values: dict[str, Value] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
     inames: set[str] = field(default_factory=set)
+    sizes: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     arguments: Collection[str] = ()
@@ -195,10 +197,10 @@ class Scope:
         return minus(a, p.Product((b, self.quotient(a, b, dtype))))
 
     def is_count(self, expr: Expr) -> bool:
-        """Tell whether an integer is never negative: sums and products of loop variables."""
+        """Tell whether an integer is never negative, such as a sum of loop variables and sizes."""
         match expr:
             case p.Variable():
-                return expr.name in self.inames
+                return expr.name in self.inames or expr.name in self.sizes
             case p.Sum() | p.Product():
                 return all(map(self.is_count, expr.children))
             case p.FloorDiv() | p.Remainder():
