@@ -36,12 +36,15 @@ def test_the_kernel_of_a_subroutine() -> None:
           implicit none
           real, dimension(n, 0:m) :: c   ! in the order of Fortran
           real(kind=8), intent(in) :: x
-          integer n, m, i, j
+          integer n, m, i, j, k
           !$loopy begin tagged: init
           do j = 0, m
             do i = 2, n
               c(i, j) = x*(i + j) &
                 + 1
+              do k = 1, 3
+                c(i, j) = c(i, j) + k
+              end do
             end do
           end do
           !$loopy end tagged: init
@@ -52,13 +55,14 @@ def test_the_kernel_of_a_subroutine() -> None:
         """
     )
     kernel = unit.default_entrypoint
-    first, second = kernel.instructions
+    first, _, second = kernel.instructions
     assert kernel.name == "scale"
     assert str(first) == "c[i + 1, j] = x*(i + j + 2) + 1  {id=insn0, tags=init}"
-    assert str(second) == "c[i_1, 0] = c[i_1, 0] + 1.0  {id=insn1}"
-    assert second.depends_on == {"insn0"}
+    assert str(second) == "c[i_1, 0] = c[i_1, 0] + 1.0  {id=insn2}"
+    assert second.depends_on == {"insn1"}
     assert [sorted(domain.get_var_dict()) for domain in kernel.domains] == [
         ["i", "j", "m", "n"],
+        ["k"],
         ["i_1", "n"],
     ]
     c = kernel.arg_dict["c"]

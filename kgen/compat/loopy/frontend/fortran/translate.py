@@ -230,15 +230,11 @@ class Subroutine:
     def _close_domain(self, loop: _Loop) -> None:
         """Put the loops of a perfect nest in one domain, for those that join or tile them."""
         at = next(k for k, domain in enumerate(self.domains) if domain.inames[0] == loop.iname)
-        own, inside = self.domains[at], self.domains[at + 1 :]
-        body = range(loop.start, len(self.instructions))
-        if (
-            len(inside) == 1
-            and inside[0].instructions == body
-            and not inside[0].reads(self.assigned)
-        ):
-            self.domains.pop()
-            own = _Domain((*own.inames, *inside[0].inames), own.conditions + inside[0].conditions)
+        own, body = self.domains[at], range(loop.start, len(self.instructions))
+        inner = self.domains[at + 1] if at + 1 < len(self.domains) else None
+        if inner is not None and inner.instructions == body and not inner.reads(self.assigned):
+            del self.domains[at + 1]
+            own = _Domain((*own.inames, *inner.inames), own.conditions + inner.conditions)
         self.domains[at] = replace(own, instructions=body)
 
     # -- branches ----------------------------------------------------------------------------------
