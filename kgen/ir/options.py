@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,6 +84,14 @@ class Options(metaclass=_Named):
     ignore_boostable_into: bool = False
     cooperative: bool = False
     restrict: bool = True
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an option by a former name."""
+            if name not in _OLD_NAMES:
+                raise AttributeError(f"there is no option '{name}'", name=name, obj=self)
+            return getattr(self, _OLD_NAMES[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option, unless the options belong to a kernel."""

@@ -552,6 +552,8 @@ def test_options_of_colours_by_their_earlier_names(name: str) -> None:
     given: Any = {name: False}
     knl = lp.set_options(doubled(), **given)
     assert not knl.default_entrypoint.options.allow_terminal_colors
+    assert getattr(knl.default_entrypoint.options, name) is False
+    assert not hasattr(lp.Options(), "highlight")
     assert lp.Options(**given) == lp.Options(allow_terminal_colors=False)
 
 
