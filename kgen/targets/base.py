@@ -25,7 +25,15 @@ from kgen.targets.preamble import Need
 from kgen.targets.records import record_name, record_need
 from kgen.targets.vector_types import CVectors, Vectors, VectorType
 
-__all__ = ["CFamilyLanguage", "ComplexStyle", "Dtype", "Target", "TargetBase", "dtypes_by_name"]
+__all__ = [
+    "CFamilyLanguage",
+    "ComplexStyle",
+    "Dtype",
+    "DtypeNames",
+    "Target",
+    "TargetBase",
+    "dtypes_by_name",
+]
 
 Dtype = np.dtype[Any]
 
@@ -62,6 +70,17 @@ class Target(TargetBase):
     def argument_limit(self) -> int | None:
         """The maximum bytes of the arguments of one function; ``None`` for no limit."""
         return None
+
+
+@dataclass(frozen=True)
+class DtypeNames:
+    """The names of element types in the language of a target."""
+
+    target: CFamilyLanguage
+
+    def dtype_to_ctype(self, dtype: Any) -> str:
+        """Return the name of a type: :meth:`CFamilyLanguage.dtype_to_typename`."""
+        return self.target.dtype_to_typename(dtype)
 
 
 @dataclass(frozen=True)
@@ -269,6 +288,15 @@ class CFamilyLanguage(Target):
         ('long', 'float')
         """
         return self.type_name(to_kgen_type(dtype))
+
+    def get_dtype_registry(self) -> DtypeNames:
+        """Return the names of element types, as functions that write preambles ask for them.
+
+        >>> import kgen as lp
+        >>> lp.OpenCLTarget().get_dtype_registry().dtype_to_ctype("int64")
+        'long'
+        """
+        return DtypeNames(self)
 
     def is_vector_dtype(self, dtype: Any) -> bool:
         """Tell whether a type is a vector of numbers, such as ``float4``."""

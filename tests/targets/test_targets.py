@@ -88,6 +88,8 @@ def test_a_type_that_a_language_lacks_is_an_error() -> None:
 def test_types_of_a_target_have_names() -> None:
     names = [kind().dtype_to_typename("int64") for kind in (CTarget, OpenCLTarget, CudaTarget)]
     assert names == ["int64_t", "long", "long long"]
+    registries = [kind().get_dtype_registry() for kind in (CTarget, OpenCLTarget, CudaTarget)]
+    assert [registry.dtype_to_ctype(np.dtype("int64")) for registry in registries] == names
     vector = OpenCLTarget().vector_dtype(np.float32, 4)
     assert OpenCLTarget().is_vector_dtype(vector)
     assert not OpenCLTarget().is_vector_dtype(np.float32)
