@@ -80,9 +80,13 @@ def more_names(module: str, more: str) -> Callable[[str], Any]:
 
     def get(name: str) -> Any:
         is_package = not name.startswith("_") and hasattr(sys.modules[module], "__path__")
-        if name.startswith("_") or (is_package and _own_spec(f"{module}.{name}")):
-            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
-        return getattr(importlib.import_module(more), name)
+        if not name.startswith("_") and not (is_package and _own_spec(f"{module}.{name}")):
+            try:
+                return getattr(importlib.import_module(more), name)
+            except AttributeError as error:
+                if type(error) is not AttributeError:  # it says what to use instead
+                    raise
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
 
     return get
 

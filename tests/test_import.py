@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,10 @@ def test_modules_of_loopy_are_modules_of_kgen_that_are_not_listed() -> None:
         "assert {'kernel', 'CACHING_ENABLED'}.isdisjoint(dir(kgen))"
     )
     assert "kgen.compat.loopy.kernel.data" in found["modules"]
+    with pytest.raises(AttributeError, match=r"module 'kgen\.schedule' has no attribute 'place_'"):
+        attrgetter("schedule.place_")(kgen)
+    with pytest.raises(AttributeError, match="does not provide 'TypedCSE'"):
+        attrgetter("symbolic.TypedCSE")(kgen)
 
 
 def test_a_name_of_loopy_is_not_listed_after_its_use() -> None:
