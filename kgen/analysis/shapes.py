@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import pymbolic.primitives as p
+
 from kgen.analysis.access import Access, Place
 from kgen.analysis.bounds import check_loops_bounded, check_not_negative, check_rank
 from kgen.analysis.footprints import Footprints, Span, Values, extremes
 from kgen.errors import KgenError, StaticValueFindingError
 from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable
-from kgen.ir.expr import Expr, to_text, variable_names
+from kgen.ir.expr import Expr, to_text, variable_names, walk
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.sets.dims import isl_int
@@ -137,12 +139,18 @@ def _extent(
             why = f"the subscript '{subscript}' in instruction '{span.highest.insn_id}' "
             raise _unknown(kernel, array, why + "is not affine in loop variables and sizes", axis)
         check_not_negative(kernel, footprints, span, axis)
+    found: list[Expr] = []
     failed: StaticValueFindingError | None = None
     for alternative in _alternatives(footprints, array, axis, accesses):
         try:
-            return _known_extent(kernel, footprints, array, axis, alternative)
+            found.append(_known_extent(kernel, footprints, array, axis, alternative))
         except StaticValueFindingError as err:
             failed = failed or err
+        else:
+            if not any(isinstance(part, p.FloorDiv) for part in walk(found[-1])):
+                return found[-1]
+    if found:
+        return found[0]
     assert failed is not None
     raise failed
 
@@ -151,6 +159,9 @@ def _alternatives(
     footprints: Footprints, array: Array, axis: int, accesses: tuple[Access, ...]
 ) -> Iterator[tuple[Span, ...]]:
     """Yield the subscripts that an extent may be found from, first those to be preferred.
+
+    An extent without quotients is preferred to others, which do not determine a size: that of
+    ``a[i]`` with ``0 <= i < 16*((n + 15)//16)`` under ``if i < n`` is ``n``.
 
     An argument has the elements that its accesses reach under their conditions, and those at all
     iterations of their loops, without constants that are added: with ``0 <= i < n``, ``a[i]`` and

@@ -107,6 +107,11 @@ def test_arguments_hold_the_elements_of_all_iterations(statement: str, extents: 
     assert [shape(found, name) for name in ("out", "a")] == [f"({extent})" for extent in extents]
 
 
+def test_whole_tiles_are_no_longer_than_their_condition() -> None:
+    found = kernel("{ [i]: 0 <= i < 16*((n + 15)//16) }", "out[i] = 2*a[i] {if=i < n}")
+    assert [shape(found, name) for name in ("out", "a")] == ["(n)", "(n)"]
+
+
 def test_the_inner_part_of_a_field_is_computed_on_arrays_of_all_its_points() -> None:
     knl = make_kernel(
         "{ [i, j]: 0 <= i, j < n }",
