@@ -141,7 +141,7 @@ def _extent(
         check_not_negative(kernel, footprints, span, axis)
     found: list[Expr] = []
     failed: StaticValueFindingError | None = None
-    for alternative in _alternatives(footprints, array, axis, accesses):
+    for alternative in _alternatives(footprints, array, axis, accesses, spans):
         try:
             found.append(_known_extent(kernel, footprints, array, axis, alternative))
         except StaticValueFindingError as err:
@@ -156,7 +156,11 @@ def _extent(
 
 
 def _alternatives(
-    footprints: Footprints, array: Array, axis: int, accesses: tuple[Access, ...]
+    footprints: Footprints,
+    array: Array,
+    axis: int,
+    accesses: tuple[Access, ...],
+    spans: tuple[Span, ...],
 ) -> Iterator[tuple[Span, ...]]:
     """Yield the subscripts that an extent may be found from, first those to be preferred.
 
@@ -167,9 +171,8 @@ def _alternatives(
     iterations of their loops, without constants that are added: with ``0 <= i < n``, ``a[i]`` and
     ``a[i + 1]`` under ``if i < n - 1`` have ``n`` elements both, and so has ``a[i]`` under
     ``if i % 2 == 0``, whose footprint does not determine ``n``. Temporaries are as small as their
-    conditions allow.
+    conditions allow. *spans* are the subscripts of *accesses* along the axis.
     """
-    spans = footprints.spans(accesses, axis)
     if not any(access.place.conditions for access in accesses):
         yield spans
         return
