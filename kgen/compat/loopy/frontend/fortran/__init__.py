@@ -39,7 +39,8 @@ def parse_fortran(
     Instructions are called ``insn0``, ``insn1``... Loop variables begin with 0, as subscripts do.
 
     :arg free_form: ``False`` for source in fixed form
-    :arg strict: accepted, and without effect; what is not supported is always an error
+    :arg strict, auto_dependencies: accepted, and without effect; what is not supported is always an
+        error
     :arg seq_dependencies: ``False`` leaves out that each statement depends on the one before it
 
     >>> from kgen.compat import loopy as lp

@@ -169,9 +169,8 @@ class Scope:
         a, b = _fitted(left, right), _fitted(right, left)
         if operator not in _ARITHMETIC:
             return Value(p.Comparison(a, operator.removesuffix("b"), b), LOGICAL)
-        dtype = left.dtype if operator == "**" else _joined(left.dtype, right.dtype)
-        if operator == "**":
-            dtype = _joined(left.dtype, right.dtype) if right.dtype.kind != "i" else dtype
+        is_whole_power = operator == "**" and right.dtype.kind == "i"
+        dtype = left.dtype if is_whole_power else _joined(left.dtype, right.dtype)
         expr = _ARITHMETIC[operator](self, a, b, dtype)
         is_sum = dtype.kind == "i" and operator in "+-*"
         return Value(simplify(expr) if is_sum else expr, dtype)
@@ -334,7 +333,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     **{name: _elementwise(name, name) for name in _MATHEMATICAL},
     **{f"d{name}": _elementwise(f"d{name}", name) for name in _MATHEMATICAL},
     **{name: _elementwise(name, "abs", "part") for name in ("abs", "dabs", "iabs")},
-    **{name: _elementwise(name, own, "real") for name, own in (("aimag", "imag"),)},
+    "aimag": _elementwise("aimag", "imag", "real"),
     "conjg": _elementwise("conjg", "conj"),
     **{name: _conversion(name, REAL) for name in ("real", "float")},
     **{name: _conversion(name, DOUBLE) for name in ("dble", "dfloat")},
