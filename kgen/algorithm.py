@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +16,7 @@ from kgen.ir.data import GlobalArg, ValueArg
 from kgen.ir.expr import Expr
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
-from kgen.ready.again import MOST_ELEMENTS, Repeated
+from kgen.ready.again import MOST_ELEMENTS, Repeated, weakly
 from kgen.ready.arguments import context_first, read_arguments, reject_given
 from kgen.ready.c_functions import Value, converted
 from kgen.ready.c_text import CArgument
@@ -410,8 +409,7 @@ class RadixSort(Tunable):
         new = [one for targets in self._targets(call) for one in targets.values()]
         makers = [(at[k % n_moved], maker_like(call.place, one)) for k, one in enumerate(new)]
         first = n_moved * ((len(call.shifts) - 1) % n_made)
-        pack = functools.partial(_pack_sort, weakref.ref(self), facts)
-        repeated = Repeated(pack, makers, slice(first, first + n_moved))
+        repeated = Repeated(weakly(self._packed, facts), makers, slice(first, first + n_moved))
         del new  # whose memory the call takes
         return self._again.make(given, repeated, facts)
 
@@ -478,7 +476,7 @@ class RadixSort(Tunable):
         return tuple(given[name] for name in self.sort_arg_names)
 
     def _packed(
-        self, args: tuple[Any, ...], facts: _Facts, new: Sequence[Any]
+        self, facts: _Facts, args: tuple[Any, ...], new: Sequence[Any]
     ) -> Callable[[], None]:
         """Return a function that makes the launches of a call, which moves elements to *new*."""
         key_bits, stream = facts
@@ -591,15 +589,6 @@ class RadixSort(Tunable):
         )
         kind = OneSweepPass if target.looks_back else RadixPass
         return kind(self.name, self._key, self._unsigned, self._moved, declared)
-
-
-def _pack_sort(
-    sort: weakref.ref[RadixSort], facts: _Facts, args: tuple[Any, ...], new: list[Any]
-) -> Any:
-    """Pack the launches of a sort, which has this function, and exists while it is called."""
-    found = sort()
-    assert found is not None
-    return found._packed(args, facts, new)
 
 
 class KeyValueSorter:

@@ -143,14 +143,8 @@ class ElementwiseKernel(Tunable):
 
         Returns the event of OpenCL; ``None`` on the host and on CUDA.
         """
-        if options:
-            done = self._in_stream(args, options)
-            return self._call(args, **options) if done is None else done[0]
-        if self._again.calls and self._again(args) is not None:
-            return None
-        shortcut = self._shortcut
-        done = None if shortcut is None else shortcut(args)
-        return self._call(args) if done is None else done[0]
+        done = self._like_before(args, options)
+        return self._call(args, **options) if done is None else done[0]
 
     def _call(
         self,

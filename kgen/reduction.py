@@ -257,15 +257,8 @@ class ReductionKernel(Tunable):
 
         The result is an array where the arguments are: of shape ``()`` without *axis*.
         """
-        if options:
-            done = self._in_stream(args, options)
-            return self._call_with(args, **options) if done is None else done[1][0]
-        new = self._again(args) if self._again.calls else None
-        if new is not None:
-            return new[0]
-        shortcut = self._shortcut
-        done = None if shortcut is None else shortcut(args)
-        return self._call_with(args) if done is None else done[1][0]
+        done = self._like_before(args, options)
+        return self._call_with(args, **options) if done is None else done[1][0]
 
     def _call_with(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -17,7 +16,7 @@ from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready import schedules
-from kgen.ready.again import Repeated
+from kgen.ready.again import Repeated, weakly
 from kgen.ready.arguments import check_devices, context_first
 from kgen.ready.c_functions import from_leaves
 from kgen.ready.c_text import CArgument
@@ -276,16 +275,10 @@ class GenericScanKernel(Tunable):
         :arg axis: the axis of arrays of one shape along which each row is scanned
         :arg queue, wait_for, allocator, stream: of OpenCL, of CUDA
         """
-        if options:
-            done = self._in_stream(args, options)
-            return self._call(args, **options) if done is None else done[0]
-        if self._again.calls and self._again(args) is not None:
+        done = self._like_before(args, options)
+        if done is None and not options and self._makes_in_place(args, None):
             return None
-        shortcut = self._shortcut
-        done = None if shortcut is None else shortcut(args)
-        if done is None and self._makes_in_place(args, None):
-            return None
-        return self._call(args) if done is None else done[0]
+        return self._call(args, **options) if done is None else done[0]
 
     def _call(
         self,
@@ -317,12 +310,11 @@ class GenericScanKernel(Tunable):
         where = None if stream is None else live_stream(stream)
         if stream is not None and where is None:
             return False
-        pack = partial(_pack_scan, weakref.ref(self), where)
         self._again.is_used = True
-        self._again.make(args, Repeated(pack), where)
+        self._again.make(args, Repeated(weakly(self._packed, where)), where)
         return True
 
-    def _packed(self, args: tuple[Any, ...], where: tuple[int, int] | None) -> Any:
+    def _packed(self, where: tuple[int, int] | None, args: tuple[Any, ...], _new: list[Any]) -> Any:
         """Return a function that makes the launches of a call on CUDA."""
         replays: list[Any] = []
 
@@ -482,18 +474,6 @@ class GenericScanKernel(Tunable):
         return defaults_of(schedules.scan, *([] if options["in_one_group"] else ["chunk"]))
 
 
-def _pack_scan(
-    scan: weakref.ref[GenericScanKernel],
-    where: tuple[int, int] | None,
-    args: tuple[Any, ...],
-    new: list[Any],
-) -> Any:
-    """Pack the launches of a scan, which has this function, and exists while it is called."""
-    found = scan()
-    assert found is not None
-    return found._packed(args, where)
-
-
 class GenericDebugScanKernel(GenericScanKernel):
     """A :class:`GenericScanKernel` that one work-group runs, to find errors of expressions.
 
@@ -575,7 +555,7 @@ class _ScanOfArray(GenericScanKernel):
             output_ary = input_ary
         if axis is allocator is queue is wait_for is None:
             args = (input_ary,) if output_ary is None else (input_ary, output_ary)
-            done = self._like_before(args, stream)
+            done = self._like_before(args, {} if stream is None else {"stream": stream})
             if done is not None:
                 return done[1][0] if output_ary is None else output_ary
             if self._makes_in_place(args, stream):
@@ -589,15 +569,6 @@ class _ScanOfArray(GenericScanKernel):
         more = call_options(wait_for=wait_for, allocator=allocator, stream=stream)
         result = self._scanned(place, given, axis, more)
         return like(self.name, input_ary, result) if output_ary is None else output_ary
-
-    def _like_before(self, args: tuple[Any, ...], stream: Any) -> Any:
-        """Make a call like an earlier one; return its event and results, or ``None``."""
-        if stream is not None:
-            return self._in_stream(args, {"stream": stream})
-        found = self._again(args) if self._again.calls else None
-        if found is not None:
-            return None, found
-        return None if self._shortcut is None else self._shortcut(args)
 
     def _scanned(
         self, place: Place, given: dict[str, Any], axis: int | None, more: dict[str, Any]

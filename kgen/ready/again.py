@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 from kgen.ready.c_text import CArgument
 from kgen.runtime.pyast import attribute, builtin, call, compare, either, lambda_of, name
 
-__all__ = ["MOST_ELEMENTS", "Again", "Maker", "Repeated"]
+__all__ = ["MOST_ELEMENTS", "Again", "Maker", "Repeated", "weakly"]
 
 #: The number of calls that are kept.
 _MOST: Final = 32
@@ -56,6 +57,21 @@ def key_function(arguments: Sequence[CArgument]) -> Callable[..., tuple[Hashable
     arrays = [name(f"a{k}") for k, one in enumerate(arguments) if one.is_array]
     parts += [compare(one, "is", other) for one, other in itertools.combinations(arrays, 2)]
     return lambda_of(parameters, parts)
+
+
+def weakly(method: Callable[..., Replay], *first: Any) -> Callable[..., Replay]:
+    """Return a function that calls a method with some *first* arguments.
+
+    Unlike the bound method, it does not keep its object alive, which exists while it is called.
+    """
+    reference = weakref.WeakMethod(method)
+
+    def call_method(*args: Any) -> Replay:
+        found = reference()
+        assert found is not None
+        return found(*first, *args)
+
+    return call_method
 
 
 def _is_exact(value: Any, dtype: np.dtype[Any]) -> bool:

@@ -148,18 +148,19 @@ class Tunable:
         """Run the kernel on arrays."""
         raise NotImplementedError
 
-    def _in_stream(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-        """Make a call in a stream of CUDA like an earlier one; return its event and results.
+    def _like_before(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+        """Make a call like an earlier one; return its event and results.
 
-        ``None`` if there is no such call, or if there are other *options*.
+        ``None`` if there is no such call, or if there are *options* besides a ``stream`` of CUDA.
         """
-        again, shortcut = self._again, self._shortcut
-        if not again.is_used or options.keys() != {"stream"}:
-            return None
-        stream = live_stream(options["stream"])
-        if stream is None:
-            return None
-        found = again(args, stream)
+        again, shortcut, stream = self._again, self._shortcut, None
+        if options:
+            if not again.is_used or options.keys() != {"stream"}:
+                return None
+            stream = live_stream(options["stream"])
+            if stream is None:
+                return None
+        found = again(args, stream) if again.calls else None
         if found is not None:
             return None, found
         return None if shortcut is None else shortcut(args, stream)
