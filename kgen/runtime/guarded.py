@@ -39,9 +39,10 @@ def on_host(value: np.ndarray[Any, Any]) -> Guarded:
     is_fortran = value.flags.f_contiguous and not value.flags.c_contiguous
     if not (is_fortran or value.flags.c_contiguous) or value.nbytes == 0:
         return Guarded(value.copy(order="K"), lambda: True)
-    memory = np.full(value.nbytes + 2 * ZONE + _ALIGNMENT, MARK, np.uint8)
+    memory = np.empty(value.nbytes + 2 * ZONE + _ALIGNMENT, np.uint8)
     start = ZONE + -(memory.ctypes.data + ZONE) % _ALIGNMENT
     stop = start + value.nbytes
+    memory[:start] = memory[stop:] = MARK
     order = "F" if is_fortran else "C"
     array = memory[start:stop].view(value.dtype).reshape(value.shape, order=order)
     array[...] = value

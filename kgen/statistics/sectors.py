@@ -16,7 +16,16 @@ from kgen.errors import ExpressionToAffineConversionError, KernelError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, substitute
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, fix_param_values, isl_int, only_dim, project_out_dims, with_dims
+from kgen.ir.sets.dims import (
+    Set,
+    fix_param_values,
+    isl_int,
+    n_dims,
+    name_dims,
+    only_dim,
+    project_out_dims,
+    with_dims,
+)
 from kgen.ir.sets.effort import limited
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
@@ -79,41 +88,43 @@ def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> An
     Each sector counts once: this is the least that memory must move. ``None`` if subscripts depend
     on data.
     """
+    footprints = Footprints.of(kernel)
     touched: dict[tuple[str, bool], Set] = {}
     for access in _distinct(kernel, "global"):
-        sectors = _with_sectors(kernel, access, params)
-        if sectors is None:
+        relation = footprints.relation(access)
+        if relation is None or not footprints.domain(access.place)[1]:
             return None
-        sectors = only_dim(sectors, SetName.SECTOR)
+        elements = relation.range()
         key = (access.array, access.is_write)
-        touched[key] = touched[key].union(sectors) if key in touched else sectors
-    counts = (evaluated(count(each), params, kernel) for each in touched.values())
+        touched[key] = touched[key].union(elements) if key in touched else elements
+    counts = (
+        evaluated(count(_sectors_of(kernel, array, elements.coalesce(), params)), params, kernel)
+        for (array, _), elements in touched.items()
+    )
     return sum(counts, start=0)
 
 
-def _with_sectors(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> Set | None:
-    """Return ``{ [loops, sector] }`` of an access; ``None`` if it depends on data."""
-    domain, exact = Footprints.of(kernel).domain(access.place)
-    if access.index is None or not exact:
-        return None
-    try:
-        domain = fix_param_values(domain, params)
-        return _with_floor(domain, SetName.SECTOR, _offset(kernel, access, params), SECTOR)
-    except ExpressionToAffineConversionError:
-        return None
+def _sectors_of(kernel: LoopKernel, array: str, elements: Set, params: Mapping[str, int]) -> Set:
+    """Return the sectors that elements of an array are in.
+
+    Elements are easier for isl than iterations: these have quotients for each loop that was split.
+    """
+    names = [SetName.ELEMENT.at(axis) for axis in range(n_dims(elements))]
+    index = tuple(p.Variable(name) for name in names)
+    elements = fix_param_values(name_dims(elements, names), params)
+    offset = _offset(kernel, array, index, params)
+    return only_dim(_with_floor(elements, SetName.SECTOR, offset, SECTOR), SetName.SECTOR)
 
 
-def _offset(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> Expr:
-    """Return the bytes from the start of its array to an element."""
-    array = kernel.array_vars[access.array]
-    index = p.Sum(
-        tuple(
-            p.Product((axis, stride))
-            for axis, stride in zip(access.index or (), array.fixed_strides, strict=True)
-        )
-    )
+def _offset(
+    kernel: LoopKernel, name: str, index: tuple[Expr, ...], params: Mapping[str, int]
+) -> Expr:
+    """Return the bytes from the start of an array to an element."""
+    array = kernel.array_vars[name]
+    steps = zip(index, array.fixed_strides, strict=True)
+    number = p.Sum(tuple(p.Product((axis, stride)) for axis, stride in steps))
     values = {name: params[name] for name in params if name not in kernel.inames}
-    return simplify(substitute(p.Product((array.dtype.itemsize, index)), values))
+    return simplify(substitute(p.Product((array.dtype.itemsize, number)), values))
 
 
 def _distinct(kernel: LoopKernel, memory: str) -> tuple[Access, ...]:
@@ -165,7 +176,7 @@ class _SectorCounter:
         domain, exact = self.footprints.domain(access.place)
         if access.index is None or not exact:
             return None
-        offset = _offset(kernel, access, self.params)
+        offset = _offset(kernel, access.array, access.index, self.params)
         domain = fix_param_values(domain, self.params)
         lids = {
             tag.axis: name

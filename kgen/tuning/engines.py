@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 #: The number of kernels that are built ahead of measurements.
 _AHEAD = 2
 #: The maximum number of processes that build kernels for one device.
-_MAKERS = 8
+_MAKERS = 12
 #: The time limits of a reference, and of building code, in multiples of the deadline.
 _REFERENCE, _COMPILATION = 10, 4
 #: After these a process may be damaged.

@@ -12,7 +12,7 @@ import pytest
 import kgen as lp
 from kgen.statistics import Interval
 from kgen.statistics.programs import prepared_kernel
-from kgen.statistics.sectors import count_bank_passes, count_sectors
+from kgen.statistics.sectors import count_bank_passes, count_footprint_sectors, count_sectors
 
 
 def two_axes(text: str, tile: tuple[int, int], **types: Any) -> Any:
@@ -126,3 +126,23 @@ def test_loops_have_any_names(names: tuple[str, str]) -> None:
     knl = lp.tag_inames(knl, {warp: "l.0"})
     (traffic,) = count_sectors(prepared_kernel(knl), {})
     assert traffic.units == 32 * 32 * 4 // 32
+
+
+def test_each_sector_of_the_footprint_counts_once() -> None:
+    """Columns are 12 bytes apart, and rows overlap in 20 of 60 numbers."""
+    data = [lp.GlobalArg("a", np.float32, shape=(4000,)), ...]
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i < 9 and 0 <= j < 20 }", "out[i, j] = a[40*i + 3*j]", data
+    )
+    knl = lp.split_iname(knl, "j", 8, outer_tag="g.0", inner_tag="l.0")
+    read = {(40 * i + 3 * j) * 4 // 32 for i in range(9) for j in range(20)}
+    assert count_footprint_sectors(prepared_kernel(knl), {}) == len(read) + -(-180 * 4 // 32)
+
+
+def test_large_tiled_products_are_counted() -> None:
+    """Loops over tiles are joined and split; isl took ten minutes for the sectors of b."""
+    data = [lp.GlobalArg("a, b, c", np.float32, shape=(4096, 4096))]
+    text = "c[i, j] = sum(k, a[i, k]*b[k, j])"
+    knl = lp.make_kernel("{ [i, j, k]: 0 <= i, j, k < 4096 }", text, data, target=lp.CudaTarget())
+    tiled = prepared_kernel(lp.autoschedule(knl))
+    assert count_footprint_sectors(tiled, {}) == 3 * 4096 * 4096 * 4 // 32

@@ -245,6 +245,16 @@ def test_memory_limits_are_derived(space: str, reason: str) -> None:
     assert reason in (find_obstacle(knl, {"n": 10}, LIMITS) or "")
 
 
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("place", [(0, 0), (700, 1), (999, 999)])
+def test_difference_finds_one_element_in_any_piece(order: Any, place: tuple[int, int]) -> None:
+    expected = np.ones((1000, 1000), order=order)
+    result = expected.copy(order="K")
+    result[place] = 1.5
+    assert difference(expected.copy(), expected) is None
+    assert f"0.5, at [{place[0]}, {place[1]}]" in (difference(result, expected) or "")
+
+
 def test_difference_knows_nan_and_unwritten_elements() -> None:
     nan = np.array([1.0, np.nan])
     assert difference(nan, nan) is None
