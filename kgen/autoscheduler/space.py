@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,8 @@ __all__ = ["AutoSpace", "auto_space"]
 
 #: Lanes that are fetched together may be stored one by one, in a tile of another layout.
 _LANES_ALONE = "vectorize_failed*"
+#: The parameter that chooses the schedule of analysis instead of the other parameters.
+_ANALYSIS = "autoschedule"
 #: The maximum number of varied nests; others get the schedule that analysis finds.
 _VARIED = 2
 
@@ -38,7 +40,8 @@ class AutoSpace:
 
     ``tune_params`` are the values of each parameter, ``restrictions`` expressions of them, and
     ``build(**configuration)`` returns the program with the schedule of a configuration, of which
-    ``start`` is the one that analysis suggests.
+    ``start`` is the one that analysis suggests: that of :func:`autoschedule`. If no values of the
+    other parameters give it, a parameter ``autoschedule`` chooses it.
     """
 
     program: TranslationUnit
@@ -65,7 +68,7 @@ class AutoSpace:
 
     @property
     def start(self) -> dict[str, Any]:
-        """The configuration that analysis suggests, from which single values were varied."""
+        """The configuration that has the schedule of :func:`autoschedule`."""
         return {
             f"{name}{suffix}": value
             for suffix, _, choices in self._varied
@@ -81,7 +84,12 @@ class AutoSpace:
         return built.map_kernels(lambda one: one.silencing(_LANES_ALONE))
 
     def schedule(self, **configuration: Any) -> Schedule:
-        """Return one of the schedules, as steps that print as Python."""
+        """Return one of the schedules, as steps that print as Python.
+
+        ``autoschedule`` may be omitted, and is false then.
+        """
+        switches = {f"{_ANALYSIS}{suffix}" for suffix, _, _ in self._varied}
+        configuration = dict.fromkeys(switches & self.tune_params.keys(), False) | configuration
         for name in configuration.keys() ^ self.tune_params.keys():
             raise KernelError(
                 f"only one of the configuration and the space has a parameter '{name}'",
@@ -94,9 +102,10 @@ class AutoSpace:
             if nest.insn_ids in chosen:
                 suffix, choices = chosen[nest.insn_ids]
                 own = {name: configuration[f"{name}{suffix}"] for name in choices.params}
-                planner.schedule = self._extended(planner, nest, choices, own)
-            else:
-                planner.plan_nest(recipe_for(self.machine), nest)
+                if not own.get(_ANALYSIS):
+                    planner.schedule = self._extended(planner, nest, choices, own)
+                    continue
+            planner.plan_nest(recipe_for(self.machine), nest)
         return planner.schedule
 
     def _extended(
@@ -122,16 +131,19 @@ class AutoSpace:
     @cached_property
     def _varied(self) -> list[tuple[str, Nest, Choices]]:
         """The varied nests, the suffixes of their parameters' names, and the choices."""
-        planner, machine = self._new_planner(), self.machine
+        planner, recipe = self._new_planner(), recipe_for(self.machine)
         found: list[tuple[str, Nest, Choices]] = []
         for nest in self._nests:
-            if nest.is_on_axes or len(found) == _VARIED:
-                continue
-            loops = planner.parallel_loops(nest)
-            choices = _choices(machine, self.stated, nest, loops)
-            if choices is not None and planner.extended(nest, choices.steps(choices.first)):
+            choices = None
+            if not nest.is_on_axes and len(found) < _VARIED:
+                choices = _choices(self.machine, self.stated, nest, planner.parallel_loops(nest))
+            first = choices and planner.extended(nest, choices.steps(choices.first))
+            legal = _legal(planner, nest, choices) if choices and first else None
+            planner.plan_nest(recipe, nest)
+            if legal is not None:
+                is_found = first == planner.schedule and _is_allowed(legal, legal.first)
                 suffix = f"_{len(found)}" if found else ""
-                found.append((suffix, nest, _legal(planner, nest, choices)))
+                found.append((suffix, nest, legal if is_found else _with_analysis(legal)))
         return found
 
     def __reduce__(self) -> Any:
@@ -183,6 +195,20 @@ def _legal(planner: Planner, nest: Nest, choices: Choices) -> Choices:
     return choices.without(dropped)
 
 
+def _with_analysis(choices: Choices) -> Choices:
+    """Add the schedule of analysis, which no values of the parameters give: one configuration."""
+    first = choices.first
+    if not _is_allowed(choices, first):
+        first = SearchSpace(choices.params, choices.restrictions)[0]
+    only = " and ".join(f"{name} == {value!r}" for name, value in first.items())
+    return replace(
+        choices,
+        params={**choices.params, _ANALYSIS: (False, True)},
+        restrictions=(*choices.restrictions, f"not {_ANALYSIS} or {only}"),
+        first={**first, _ANALYSIS: True},
+    )
+
+
 def _is_allowed(choices: Choices, config: Mapping[str, Any]) -> bool:
     try:
         SearchSpace({name: [value] for name, value in config.items()}, choices.restrictions)
@@ -227,7 +253,7 @@ def auto_space(
     >>> unit = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.ExecutableCTarget())
     >>> space = auto_space(unit)
     >>> space.tune_params
-    {'i_block': [0, 16, 64, 256, 1024, 4096, 16384]}
+    {'i_block': [0, 16, 64, 256, 1024, 4096, 16384], 'autoschedule': [False, True]}
     >>> print(space.schedule(i_block=64))
     knl = lp.split_iname(knl, 'i', 64, outer_tag='g.0')
     """

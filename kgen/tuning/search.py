@@ -82,6 +82,8 @@ class Search:
         self.progress = Progress()
         self.begin = time.perf_counter()
         self.stopped: str | None = None
+        #: the row that is made first
+        self.first: int | None = None
         self.found: dict[int, Record] = {}
         self.compiled: dict[int, Compiled] = {}
         self.winner: Best | None = None
@@ -147,12 +149,16 @@ class Search:
                 self._drop()
 
     def _drop(self) -> None:
-        """Drop the configurations that are not measured yet."""
-        for future in self._making:
-            future.cancel()
-        self._making.clear()
-        self._ready.clear()
-        self._suspects.clear()
+        """Drop the configurations that are not measured yet, except the first one.
+
+        That one runs without a tune, and the result must not be slower.
+        """
+        for future, trial in [*self._making.items()]:
+            if trial.row != self.first:
+                future.cancel()
+                del self._making[future]
+        self._ready = [trial for trial in self._ready if trial.row == self.first]
+        self._suspects = [trial for trial in self._suspects if trial.row == self.first]
 
     def _finish_all(self) -> None:
         while self._in_progress:
@@ -197,6 +203,7 @@ class Search:
             self._begin(self._suspects.pop(0))
 
     def _make(self, row: int) -> None:
+        self.first = row if self.first is None else self.first
         configuration = self.space[row]
         attempt = content_key(
             self.task.digest, repr(configuration), repr(sorted(self.info.identity.items()))

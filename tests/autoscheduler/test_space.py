@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from kgen.autoscheduler.machine import Machine
+from kgen.autoscheduler.machine import Machine, machine_of
 from kgen.autoscheduler.space import AutoSpace
 from kgen.autoscheduler.stated import Stated
 from kgen.ir.target import Execution
@@ -132,6 +132,27 @@ def test_work_items_that_share_rows_compute_the_same(stated: Stated) -> None:
     for config in (space.start, *points(space, 1)):
         _, (y,) = space.build(**config)(queue, v=v, x=x, c=c, starts=starts, n=203)
         np.testing.assert_allclose(y, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+@pytest.mark.parametrize("target", [lp.ExecutableCTarget(), lp.CudaTarget()])
+def test_the_search_starts_with_the_schedule_of_analysis(name: str, target: Any) -> None:
+    knl = KERNELS[name].copy(target=target)
+    space = AutoSpace(knl, machine_of(knl, None)[1])
+    assert space.schedule(**space.start) == lp.find_schedule(knl)
+    if space.tune_params:
+        assert SearchSpace(space.tune_params, space.restrictions).row(space.start) is not None
+
+
+def test_stencils_in_vectors_are_one_more_configuration() -> None:
+    data = [lp.GlobalArg("u", np.float32, shape=(514, 520)), ...]
+    text = "out[i, j] = u[i, j+4] + u[i+2, j+4] + u[i+1, j+3] + u[i+1, j+5]"
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 512 }", text, data, target=lp.CudaTarget())
+    space = lp.auto_space(knl)
+    assert space.start["autoschedule"]
+    assert "float4" in lp.generate_code_v2(space.build(**space.start)).device_code()
+    rows = SearchSpace(space.tune_params, space.restrictions)
+    assert sum(rows[k]["autoschedule"] for k in range(len(rows))) == 1
 
 
 def test_wrong_configurations_are_rejected() -> None:
