@@ -88,10 +88,10 @@ def axes_of(kernel: LoopKernel) -> dict[str, Axis]:
 def grid_of(kernel: LoopKernel, axes: Iterable[Axis]) -> Grid:
     """Make the grid that *axes* need: each axis as long as the longest iname on it.
 
-    Raises :class:`StaticValueFindingError` if none is the longest for all parameters.
+    If none is the longest for all parameters, the length is a maximum of expressions.
     """
-    counts = _per_axis(kernel, axes, GroupInameTag, "work-groups")
-    sizes = _per_axis(kernel, axes, LocalInameTag, "work-items")
+    counts = _per_axis(kernel, axes, GroupInameTag)
+    sizes = _per_axis(kernel, axes, LocalInameTag)
     return Grid(
         tuple(count for count, _ in counts),
         tuple(size for size, _ in sizes),
@@ -204,7 +204,7 @@ _ONE = isl.Val.one(isl.DEFAULT_CONTEXT)
 
 
 def _per_axis(
-    kernel: LoopKernel, axes: Iterable[Axis], kind: type[AxisTag], what: str
+    kernel: LoopKernel, axes: Iterable[Axis], kind: type[AxisTag]
 ) -> list[tuple[PwAff, Expr]]:
     per_axis: dict[int, list[Axis]] = {}
     for axis in axes:
@@ -221,13 +221,12 @@ def _per_axis(
         total = inames[0].extent
         for axis in inames[1:]:
             total = total.max(axis.extent)
-        best = static_value(
-            total,
-            kernel.assumptions,
-            largest=True,
-            what=f"the number of {what} along axis {number} of kernel '{kernel.name}'",
-        )
-        result.append((isl.PwAff.from_aff(best), aff_to_expr(best)))
+        best = next(iter(static_bounds(total, kernel.assumptions, largest=True)), None)
+        if best is None:
+            lengths = dict.fromkeys(axis.length for axis in inames)
+            result.append((total, p.Max(tuple(lengths))))
+        else:
+            result.append((isl.PwAff.from_aff(best), aff_to_expr(best)))
     return result
 
 

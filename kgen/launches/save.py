@@ -19,8 +19,6 @@ from kgen.ir.grid import grid_of
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, Set
-from kgen.ir.sets.domain import PwAff
-from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
@@ -226,7 +224,7 @@ class _Saver:
         grid = grid_of(kernel, on_axes)
         groups = sorted({a.tag.axis for a in on_axes if isinstance(a.tag, GroupInameTag)})
         items = sorted({a.tag.axis for a in on_axes if isinstance(a.tag, LocalInameTag)})
-        counts = [self._extent(grid.group_counts[k]) for k in groups]
+        counts = [grid.groups[k] for k in groups]
         slot = _Slot(
             temporary,
             self.new_name(f"{temporary.name}_save_slot"),
@@ -235,10 +233,6 @@ class _Saver:
         )
         self.slots.append(slot)
         return slot
-
-    def _extent(self, count: PwAff) -> Expr:
-        ((_, extent),) = count.gist_params(self.kernel.assumptions).get_pieces()
-        return aff_to_expr(extent)
 
     def _add(self, slot: _Slot, number: int, region: Set, *, is_save: bool) -> None:
         word = "save" if is_save else "reload"

@@ -174,10 +174,10 @@ def axis_range(grid: Grid, axis: Expr, first: int, last: int) -> Set:
     count = (grid.group_counts if is_group else grid.local_sizes)[axis.axis]
     name = axis_name(axis)
     space = with_params(count.get_domain_space(), (name,))
-    index = param_variable(space, name)
+    index = isl.PwAff.from_aff(param_variable(space, name))
     low = isl.Aff.val_on_domain(isl.LocalSpace.from_space(space), isl_int(first))
-    high = count.align_params(space).get_pieces()[0][1].add_constant_val(isl_int(-last))
-    return index.lt_set(high).intersect(index.ge_set(low))
+    high = count.align_params(space).add_constant_val(isl_int(-last))
+    return index.lt_set(high).intersect(index.ge_set(isl.PwAff.from_aff(low)))
 
 
 class _NestMaker:
