@@ -47,7 +47,7 @@ from tests.random.kernels import (
 )
 from tests.random.large import draw_large_program
 from tests.random.loops import Loop
-from tests.random.program import Program, Step, reason
+from tests.random.program import ArrayDecl, Program, Step, reason
 from tests.random.rows import draw_balanced_program, draw_row_program
 from tests.random.tensors import draw_tensor_program, draw_warpgroup_program
 from tests.random.turns import draw_turn_program
@@ -80,6 +80,8 @@ __all__ = [
 
 _HOST, _DEVICE = CTarget(), CudaTarget()
 _THREADS = CTarget(threads=None)
+#: A loop beside all others, on an axis that it shares with them.
+_BESIDE = "beside"
 #: What programs of devices run on besides.
 _OTHERS = (CTarget(threads=1), _THREADS, OpenCLTarget())
 
@@ -890,11 +892,33 @@ class _Attempts:
 
 
 def _attempts_on(
-    draw: Draw, drawn: Kernel, lowered_for: TargetBase = _DEVICE, *, target: str = "CTarget"
+    draw: Draw,
+    drawn: Kernel,
+    lowered_for: TargetBase = _DEVICE,
+    *,
+    target: str = "CTarget",
+    beside: bool = False,
 ) -> _Attempts:
     loops = (*drawn.loops, *drawn.reductions)
     program = dataclasses.replace(drawn.program(), target=target)
+    if beside and draw(choices.integers(0, 2)) == 0:
+        program = _with_loop_beside(draw, program)
     return _Attempts(draw, program, loops, lowered_for)
+
+
+def _with_loop_beside(draw: Draw, program: Program) -> Program:
+    """Add a loop beside all others, of a length of its own."""
+    length = draw(choices.sampled_from(("n", "m", "m + n", "m + 3", "6")))
+    sizes = set(re.findall("[nm]", length)) - set(re.findall(r"\w+", program.assumptions))
+    known = [program.assumptions] if program.assumptions else []
+    return dataclasses.replace(
+        program,
+        domains=(*program.domains, f"{{ [{_BESIDE}] : 0 <= {_BESIDE} < {length} }}"),
+        lines=(*program.lines, f"extra[{_BESIDE}] = 2*{_BESIDE} + 1 {{id=extra}}"),
+        arrays=(*program.arrays, ArrayDecl("extra", "int32", (length,))),
+        assumptions=" and ".join([*known, *(f"{name} >= 0" for name in sorted(sizes))]),
+        parameters=tuple(name for name in program.parameters if name not in length),
+    )
 
 
 def programs(draw: Draw) -> Program:
@@ -971,11 +995,14 @@ def large_thread_programs(draw: Draw) -> Program:
 def device_programs(draw: Draw) -> Program:
     """Draw a kernel with loops on hardware axes where it has loops that can be."""
     drawn = draw_kernel(draw)
-    attempts = _attempts_on(draw, drawn)
+    attempts = _attempts_on(draw, drawn, beside=True)
     shared = _independent(drawn)
     for axis, loop in enumerate(shared[: draw(choices.integers(1, 2))]):
         attempts.make(_on_axis(draw, loop.name, _kind_of_axis(draw, loop), axis))
     attempts.put_reductions_on_axes(drawn, len(attempts.accepted))
+    if any(_BESIDE in domain for domain in attempts.program.domains):
+        kind = draw(choices.sampled_from(("g", "s", "split")))
+        attempts.make(_on_axis(draw, _BESIDE, kind, 0))
     attempts.share_axes()
     return attempts.make_some()
 
@@ -1002,10 +1029,12 @@ def thread_programs(draw: Draw) -> Program:
     while not loops:
         drawn = draw(choices.sampled_from((draw_kernel, draw_kernel, draw_fetch_kernel)))(draw)
         loops = _independent(drawn)[: draw(choices.integers(1, 3))]
-    attempts = _attempts_on(draw, drawn, _THREADS)
+    attempts = _attempts_on(draw, drawn, _THREADS, beside=True)
     for axis, loop in enumerate(loops):
         attempts.make(_on_threads(draw, loop.name, axis))
     attempts.put_reductions_on_axes(drawn, len(loops))
+    if any(_BESIDE in domain for domain in attempts.program.domains):
+        attempts.make(_on_threads(draw, _BESIDE, 0))
     attempts.share_axes()
     return attempts.make_some()
 
