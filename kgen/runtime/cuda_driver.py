@@ -20,6 +20,7 @@ from kgen.targets.cuda import LIMITS
 from kgen.targets.module import Launch
 
 __all__ = [
+    "RELAXED",
     "LoadedFunction",
     "LoadedProgram",
     "PackedCall",
@@ -48,8 +49,8 @@ _DYNAMIC_LOCAL_MEMORY: Final = 8
 _COOPERATIVE: Final = 2
 #: ``CUdevice_attribute``
 _MULTIPROCESSORS: Final = 16
-#: ``CUstreamCaptureMode``: calls of this thread do not invalidate a capture.
-_RELAXED: Final = 2
+#: ``CUstreamCaptureMode``: a capture and calls of other threads do not affect each other.
+RELAXED: Final = 2
 #: Errors of calls that are not allowed while a stream is captured.
 _OF_CAPTURE: Final = range(900, 909)
 _HINT_OF_STREAMS: Final = "the stream must be one of the current context, and still exist"
@@ -116,7 +117,7 @@ def is_capturing(driver: Any, stream: int) -> bool:
 @contextlib.contextmanager
 def unaffected_by_captures(driver: Any) -> Iterator[None]:
     """Allow calls in a block that CUDA otherwise rejects while a stream is captured."""
-    mode = ctypes.c_int(_RELAXED)
+    mode = ctypes.c_int(RELAXED)
     driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
     try:
         yield

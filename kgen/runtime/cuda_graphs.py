@@ -6,21 +6,18 @@ import ctypes
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kgen.runtime.bound import Calls
-from kgen.runtime.cuda_driver import check, current_context, in_context
+from kgen.runtime.cuda_driver import RELAXED, check, current_context, in_context
 
 __all__ = ["CudaGraph", "Executable", "GraphMaker", "record"]
-
-#: ``CUstreamCaptureMode``: calls of other threads do not affect the capture.
-_RELAXED: Final = 2
 
 
 def record(driver: Any, stream: int, enqueue: Callable[[], None]) -> ctypes.c_void_p:
     """Return a graph of the launches that *enqueue* makes in a private stream."""
     graph, own = ctypes.c_void_p(), ctypes.c_void_p(stream)
-    check(driver, "cuStreamBeginCapture", driver.cuStreamBeginCapture_v2(own, _RELAXED))
+    check(driver, "cuStreamBeginCapture", driver.cuStreamBeginCapture_v2(own, RELAXED))
     try:
         enqueue()
     except BaseException:
