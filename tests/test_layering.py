@@ -93,6 +93,7 @@ CONFINED: dict[str, set[str]] = {
     "pygments": {"kgen.runtime.highlight"},
     "pycparser": {"kgen.ready"},
     "pcpp": {"kgen.ready.c_text", FORTRAN},
+    "fparser": {f"{FORTRAN}.source"},
     "click": {"kgen.cli"},
     "rich": {"kgen.cli", "kgen.performance.coloured"},
     "matplotlib": {"kgen.draw.plots", "kgen.performance.plot", "kgen.tuning.plots"},

@@ -1,4 +1,4 @@
-"""Optional packages, imported on first use."""
+"""Packages that only some programs need, imported on first use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["DISTRIBUTION", "load"]
 DISTRIBUTION: Final = "kgen-loops"
 
 
-def load(module: str, extra: str) -> Any:
-    """Import and return a module of a package that the extra *extra* of kgen installs.
+def load(module: str, extra: str = "") -> Any:
+    """Import and return a module of a package that kgen, or its extra *extra*, installs.
 
     >>> load("json", "tune").dumps([1])
     '[1]'
@@ -27,5 +27,5 @@ def load(module: str, extra: str) -> Any:
         raise KgenError(
             f"'{module}' cannot be imported",
             because=str(err),
-            hint=f"pip install '{DISTRIBUTION}[{extra}]'",
+            hint=f"pip install '{DISTRIBUTION}{extra and f'[{extra}]'}'",
         ) from None

@@ -136,6 +136,51 @@ def test_several_subroutines_are_functions() -> None:
     assert unit.with_entrypoints("one").default_entrypoint.name == "one"
 
 
+def test_named_loops_kinds_and_ends_with_labels() -> None:
+    unit = lp.parse_fortran(
+        """
+        pure subroutine f(a, n)
+          use, intrinsic :: iso_c_binding, only: c_int
+          implicit none
+          integer, parameter :: dp = kind(1.d0)
+          integer, intent(in) :: n
+          real(dp), intent(inout) :: a(n)
+          integer :: i, j
+          outer: do i = 1, n
+            do 10 j = 1, 3
+              a(i) = a(i) + 0.1_dp*real(j, kind=dp)
+        10  end do
+          end do outer
+        end subroutine f
+        """
+    )
+    kernel = unit.default_entrypoint
+    assert kernel.arg_dict["a"].dtype.numpy_dtype == np.float64
+    assert "a[i] = a[i] + 0.1*cast(np:dtype('float64'), j + 1)" in str(kernel.instructions[0])
+
+
+def test_what_fparser_logs_or_leaves_out_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    fixed = "      subroutine f(s)\n      real s\nx     s = 2\n      end\n"
+    with pytest.raises(lp.LoopyError, match=f"(?s)line 3: {WRONG}.*non-space/digit char 'x'"):
+        lp.parse_fortran(fixed, free_form=False)
+    with pytest.raises(lp.LoopyError, match="line 1: only subroutines are read"):
+        lp.parse_fortran("subroutine f\nend\nx = 3\nend\n")
+    assert not caplog.records
+
+
+def test_columns_that_nobody_reads_in_fixed_form() -> None:
+    unit = lp.parse_fortran(
+        f"      subroutine f(s)\n{'      s = 1':72}SEQ1\n     0s = 2 ! two\n      end\n",
+        free_form=False,
+    )
+    first, second = unit.default_entrypoint.instructions
+    assert (str(first), str(second).split("  ")[0]) == ("s = 1  {id=insn0}", "s = 2")
+
+
+#: How errors of syntax begin.
+WRONG = "this is not Fortran, or not expected here"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -145,16 +190,29 @@ def test_several_subroutines_are_functions() -> None:
         ("a(1:n) = 2", "sections of arrays are not supported"),
         ("q = 1", "'q' has no type, and 'implicit none' is in effect"),
         ("a(1) = g(2)", "'g' is neither an array nor a known function"),
-        ("a(1) = 2*(s", r"the end is not expected in '2\*\(s'"),
+        ("a(1) = 2*(s", f"line 7: {WRONG}"),
+        ("a(1) = 2 &\n  + 3*(s", f"line 7: {WRONG}"),
+        ("a(1) = 2 3", f"line 7: {WRONG}.*no blanks"),
+        ("a(1) = sqrt(s, t)", f"line 7: {WRONG}.*'SQRT' expects 1"),
         ("a(1) = k", "'k' is read in 'f', and never assigned"),
         ("do i = 1, n*n\n a(1) = 2\n end do", "a bound of this loop is not a linear function"),
         ("k = 2\n do i = 1, k\n k = 3\n end do", "'k' is assigned in a loop that it bounds"),
         ("do i = 1, n\n i = 3\n end do", "'i' is a constant or the variable of a loop"),
         ("do i = 1, n\n a(i) = 3\n end do\n s = i", "the loop over 'i' has ended"),
-        ("do i = 1, n\n a(i) = 3", "the subroutine ends inside of a block"),
-        ("end do", "'end do' without 'do'"),
-        ("-a(1) = 3", r"'-a\(1\)' cannot be assigned to"),
-        ("else", "'else' without 'if'"),
+        ("do i = 1, n\n a(i) = 3", f"line 9: {WRONG}"),
+        ("end do", f"line 7: {WRONG}"),
+        ("-a(1) = 3", f"line 7: {WRONG}"),
+        ("a(1)%x = 3", r"'a\(1\) % x' cannot be assigned to"),
+        ("else", f"line 7: {WRONG}"),
+        ("if (s > 1) then\n else\n else if (s > 2) then\n end if", "there is an 'else' before"),
+        ("if (s > 1) return\n a(1) = 2", "line 7: 'return' is not supported in a block"),
+        ("return\n a(1) = 2", "line 8: a statement after 'return'"),
+        ("do while (s > 1)\n s = 0\n end do", "line 7: only loops with a variable"),
+        ("include 'pyproject.toml'", "line 7: 'include' is not supported"),
+        ("#define n 3", "line 7: 'cpp macro' is not supported"),
+        ("a(1) = 2; stop", "line 7: 'stop' is not supported"),
+        ("if (s > 1) goto 10", "line 7: 'goto' is not supported"),
+        ("outer:\n a(1) = 2", f"line 7: {WRONG}.*No construct following construct-name"),
         ("!$loopy begin tagged: x", "the subroutine ends inside of a block"),
         ("!$loopy unroll", "this directive is not known"),
         ("10 a(1) = 2", "only the last statement of a loop can have a label"),

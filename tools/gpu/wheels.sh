@@ -24,7 +24,7 @@ done
 $pip download -q --only-binary=:all: --implementation cp --python-version "$version" \
     $platforms --platform manylinux2014_x86_64 --platform manylinux1_x86_64 \
     --find-links .wheels -d .wheels \
-    cgen click cloudpickle constantdict genpy hypothesis islpy mako mpi4py mpich namedisl pcpp \
+    cgen click cloudpickle constantdict fparser genpy hypothesis islpy mako mpi4py mpich namedisl pcpp \
     ml_dtypes platformdirs pycparser pygments pymbolic pyopencl pytest pytest-xdist pytools rich siphash24 \
     threadpoolctl
 rm -f .wheels/numpy-*.whl  # large, and the host has its own

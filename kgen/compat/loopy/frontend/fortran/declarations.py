@@ -2,131 +2,121 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-import numpy as np
 import pymbolic.primitives as p
 
-from kgen.compat.loopy.frontend.fortran.parser import Name, Range, Reference, Tree, parse_list
-from kgen.compat.loopy.frontend.fortran.source import Statement, refused
-from kgen.compat.loopy.frontend.fortran.values import Array, Dtype, Scope, Value
+from kgen.compat.loopy.frontend.fortran.source import Statement, nodes_of, parts_of
+from kgen.compat.loopy.frontend.fortran.values import Array, Axis, Dtype, Scope, Value, dtype_of
 from kgen.errors import KgenSyntaxError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, minus
 
 __all__ = ["declare", "resolve_arrays"]
 
-_TYPE: Final = re.compile(
-    r"(integer|real|double\s*precision|complex|logical)(?!\w)\s*(?:\*\s*(\d+)|\(([^()]*)\))?\s*(.*)",
-    re.IGNORECASE | re.DOTALL,
-)
-_ATTRIBUTE: Final = re.compile(
-    r",\s*(?:dimension\s*\((?P<axes>(?:[^()]|\([^()]*\))*)\)|intent\s*\(\s*(?:in|out|inout)\s*\)"
-    r"|(?P<parameter>parameter)|external)\s*",
-    re.IGNORECASE,
-)
-_DIMENSION: Final = re.compile(r"dimension\b\s*(?:::)?(.*)", re.IGNORECASE)
-_PARAMETER: Final = re.compile(r"parameter\s*\((.*)\)", re.IGNORECASE)
-_IGNORED: Final = re.compile(r"(external|intrinsic|intent|use\s+iso_c_binding)\b", re.IGNORECASE)
-_NONE: Final = re.compile(r"implicit\s+none", re.IGNORECASE)
-_SIZES: Final = {"integer": (1, 2, 4, 8), "real": (2, 4, 8), "complex": (8, 16), "logical": (4,)}
+#: Statements and attributes that say nothing about types, values and shapes.
+_IGNORED: Final = ("External_Stmt", "Intrinsic_Stmt", "Intent_Stmt")
+_IGNORED_ATTRIBUTES: Final = ("INTENT", "EXTERNAL")
+_DOUBLE: Final = {"DOUBLE PRECISION": ("real", 8), "DOUBLE COMPLEX": ("complex", 16)}
+_NUMBERS: Final = ("INTEGER", "REAL", "COMPLEX", "LOGICAL")
 
 
 def declare(scope: Scope, statement: Statement) -> bool:
     """Read a declaration into *scope*; tell whether the statement is one."""
-    text = statement.text
-    if _NONE.fullmatch(text):
-        scope.is_typed = True
-    elif found := _PARAMETER.fullmatch(text):
-        _set_constants(scope, found[1])
-    elif found := _DIMENSION.match(text):
-        for entity in _entities(found[1]):
-            _declare_entity(scope, entity, None, None)
-    elif (found := _TYPE.match(text)) and not text[found.end(1) :].lstrip().startswith("="):
-        _declare_type(scope, statement, found)
-    else:
-        return bool(_IGNORED.match(text))
+    match statement.kind, statement.parts:
+        case "Implicit_Stmt", ("NONE",):
+            scope.is_typed = True
+        case "Parameter_Stmt", (_, constants):
+            for constant in nodes_of(constants):
+                name, value = constant.items
+                _set_constant(scope, str(name), value)
+        case "Dimension_Stmt", (entities,):
+            for name, axes in entities:
+                scope.axes[scope.spelled(str(name)).lower()] = _axes(axes)
+        case "Type_Declaration_Stmt", (kind, attributes, entities):
+            _declare_type(scope, _dtype(scope, kind), nodes_of(attributes), nodes_of(entities))
+        case "Use_Stmt", (_, _, module, *_):
+            return str(module).lower() == "iso_c_binding"
+        case _:
+            return statement.kind in _IGNORED
     return True
 
 
-def _declare_type(scope: Scope, statement: Statement, found: re.Match[str]) -> None:
-    dtype = _dtype(scope, statement, found)
-    rest, axes, is_constant = found[4], None, False
-    while attribute := _ATTRIBUTE.match(rest):
-        axes = attribute["axes"] or axes
-        is_constant = is_constant or attribute["parameter"] is not None
-        rest = rest[attribute.end() :]
-    if rest.startswith(","):
-        raise refused(statement, "this attribute is not supported")
-    for entity in _entities(rest.removeprefix("::")):
-        _declare_entity(scope, entity, dtype, axes)
-    if is_constant:
-        _set_constants(scope, rest.removeprefix("::"))
-
-
-def _dtype(scope: Scope, statement: Statement, found: re.Match[str]) -> Dtype:
-    base = re.sub(r"\s", "", found[1].lower())
-    if base == "doubleprecision":
-        return np.dtype(np.float64)
-    size = {"complex": 8}.get(base, 4)
-    if found[2]:
-        size = int(found[2])
-    elif found[3]:
-        kind = scope.value(found[3].split("=")[-1]).expr
-        size = kind * (2 if base == "complex" else 1) if isinstance(kind, int) else 0
-    if size not in _SIZES[base]:
-        raise refused(statement, f"kgen has no type for this kind of {base}")
-    return np.dtype(np.bool_ if base == "logical" else f"{base[0].replace('r', 'f')}{size}")
-
-
-def _entities(text: str) -> Iterator[str]:
-    """Split at the commas that are in no brackets."""
-    depth, start = 0, 0
-    for at, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if char == "," and not depth:
-            yield text[start:at]
-            start = at + 1
-    yield text[start:]
-
-
-def _declare_entity(scope: Scope, text: str, dtype: Dtype | None, axes: str | None) -> None:
-    (tree,) = parse_list(text.partition("=")[0])
-    if not isinstance(tree, Name | Reference):
-        raise KgenSyntaxError(f"'{text.strip()}' declares nothing")
-    name = tree.name.lower()
-    scope.spelled(tree.name)
-    if dtype is not None:
+def _declare_type(
+    scope: Scope, dtype: Dtype, attributes: Sequence[Any], entities: Sequence[Any]
+) -> None:
+    axes: tuple[Axis, ...] = ()
+    is_constant = False
+    for attribute in attributes:
+        word = str(parts_of(attribute)[0])
+        if word == "DIMENSION":
+            axes = _axes(attribute.items[1])
+        elif word == "PARAMETER":
+            is_constant = True
+        elif word not in _IGNORED_ATTRIBUTES:
+            raise KgenSyntaxError(f"the attribute '{attribute}' is not supported")
+    for entity in entities:
+        spelled, own_axes, length, value = entity.items
+        name = scope.spelled(str(spelled)).lower()
         scope.types[name] = dtype
-    extents = tree.items if isinstance(tree, Reference) else parse_list(axes or "")
-    if extents:
-        scope.axes[name] = extents
+        if extents := _axes(own_axes) or axes:
+            scope.axes[name] = extents
+        if length is not None:
+            raise KgenSyntaxError(f"'{entity}' is not supported", hint="write the kind at the type")
+        if is_constant:
+            _set_constant(scope, str(spelled), value and value.items[1])
+        elif value is not None:
+            raise KgenSyntaxError(
+                f"'{spelled}' has an initial value, and is no constant",
+                hint="assign it in a statement, or make it a 'parameter'",
+            )
+
+
+def _dtype(scope: Scope, kind: Any) -> Dtype:
+    base, selector = parts_of(kind)
+    if base in _DOUBLE:
+        return dtype_of(*_DOUBLE[base])
+    if base not in _NUMBERS:
+        raise KgenSyntaxError(f"kgen has no type for '{kind}'")
+    unit = 2 if base == "COMPLEX" else 1
+    if selector is None:
+        return dtype_of(base.lower(), 4 * unit)
+    mark, number = selector.items[:2]
+    size = scope.of(number).expr
+    if not isinstance(size, int):
+        size = 0
+    return dtype_of(base.lower(), size if mark == "*" else size * unit)
+
+
+def _axes(shape: Any) -> tuple[Axis, ...]:
+    """Return the bounds of the axes in a declaration; ``None`` for one that is not there."""
+    if type(shape).__name__ == "Assumed_Size_Spec":
+        others, lower = shape.items
+        return (*_axes(others), (lower, None))
+    return tuple(axis.items for axis in nodes_of(shape))
 
 
 def resolve_arrays(scope: Scope) -> None:
     """Determine the shapes of arrays, whose sizes may be declared after them."""
-    for name, extents in scope.axes.items():
-        lower, shape = zip(*(_axis(scope, extent) for extent in extents), strict=True)
+    for name, axes in scope.axes.items():
+        lower, shape = zip(*(_axis(scope, axis) for axis in axes), strict=True)
         scope.arrays[name] = Array(scope.type_of(name), lower, shape)
         scope.sizes.update(extent.name for extent in shape if isinstance(extent, p.Variable))
 
 
-def _axis(scope: Scope, tree: Tree) -> tuple[Expr, Expr | None]:
+def _axis(scope: Scope, axis: Axis) -> tuple[Expr, Expr | None]:
     """Return the lower bound of an axis, and its extent."""
-    if not isinstance(tree, Range):
-        return 1, simplify(scope.of(tree).expr)
-    lower = 1 if tree.first is None else scope.of(tree.first).expr
-    if tree.last is None:
+    first, last = axis
+    lower = 1 if first is None else scope.of(first).expr
+    if last is None:
         return lower, None
-    return lower, simplify(p.Sum((minus(scope.of(tree.last).expr, lower), 1)))
+    extent = scope.of(last).expr
+    return lower, simplify(extent if lower == 1 else p.Sum((minus(extent, lower), 1)))
 
 
-def _set_constants(scope: Scope, text: str) -> None:
-    for entity in _entities(text):
-        name, equals, value = entity.partition("=")
-        if not equals:
-            raise KgenSyntaxError(f"the constant '{name.strip()}' has no value")
-        dtype = scope.type_of(scope.spelled(name.strip()))
-        scope.values[name.strip().lower()] = Value(scope.value(value).expr, dtype)
+def _set_constant(scope: Scope, name: str, value: Any) -> None:
+    if value is None:
+        raise KgenSyntaxError(f"the constant '{name}' has no value")
+    dtype = scope.type_of(scope.spelled(name))
+    scope.values[name.lower()] = Value(scope.of(value).expr, dtype)

@@ -1,120 +1,217 @@
-"""Statements of Fortran source text, in free and in fixed form."""
+"""Statements of Fortran source text, parsed by fparser, and directives in its comments."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Any, Final, Self
 
 from kgen.errors import KgenSyntaxError
+from kgen.ir.optional import load
 
-__all__ = ["Statement", "blocks_of_loopy", "refused", "statements_of"]
+__all__ = ["Statement", "blocks_of_loopy", "nodes_of", "parts_of", "refused", "statements_of"]
 
 #: A comment with instructions for the translator, such as ``!$loopy begin tagged: init``.
 _DIRECTIVE: Final = re.compile(r"\s*[!cC*]\$loopy\b(.*)", re.IGNORECASE)
-_STRING: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
-_LABEL: Final = re.compile(r"(\d+)\s+(?=\S)")
-#: In fixed form, the column of the mark of continuation lines, and the columns of statements.
-_MARK, _BODY = 5, slice(6, 72)
+#: In fixed form, the column of the mark of continuation lines, and the first one after statements.
+_MARK, _END = 5, 72
+#: The line that a message of fparser's log is about: its number, its text, and what is wrong.
+_LOGGED: Final = re.compile(r"^ *(\d+):(.*) <== (.*)$", re.MULTILINE)
+#: fparser reads '1 2' as '12', in free form, too.
+_SPLIT_NUMBER: Final = re.compile(r"\d\s+\d")
+#: fparser has one table of symbols, and one logger, for all threads.
+_LOCK: Final = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, or the text of a directive, with the number of its first line."""
+    """A statement with its parse tree, or the text of a directive, and its first line."""
 
     text: str
     line: int
-    is_directive: bool = False
     label: str | None = None
+    node: Any = None
 
+    @property
+    def kind(self) -> str:
+        """The name of fparser's class; ``"Directive"`` for a directive."""
+        return "Directive" if self.node is None else type(self.node).__name__
 
-@dataclass(frozen=True)
-class _Piece:
-    """A line without its comment; ``continues`` the one before, or ``goes_on`` in the next one."""
-
-    text: str
-    line: int
-    continues: bool = False
-    goes_on: bool = False
-    is_directive: bool = False
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The parts of the statement."""
+        return parts_of(self.node)
 
 
 def refused(statement: Statement, what: str, hint: str | None = None) -> KgenSyntaxError:
     """Return the error that a statement is not in the subset that kgen reads.
 
-    >>> print(refused(Statement("goto 10", 3), "'goto' is not supported"))
-    line 3: 'goto' is not supported
-      where: goto 10
+    >>> print(refused(Statement("unroll", 3), "this directive is not known"))
+    line 3: this directive is not known
+      where: !$loopy unroll
     """
-    where = ("!$loopy " if statement.is_directive else "") + statement.text
-    return KgenSyntaxError(
-        f"line {statement.line}: {what}", line=statement.line, where=where, hint=hint
-    )
+    where = ("!$loopy " if statement.node is None else "") + statement.text
+    return _error(statement.line, what, where, hint)
+
+
+def _error(line: int, what: str, where: str, hint: str | None = None) -> KgenSyntaxError:
+    return KgenSyntaxError(f"line {line}: {what}", line=line, where=where, hint=hint)
+
+
+def parts_of(node: Any) -> tuple[Any, ...]:
+    """Return the parts of a node; that of a name is its text."""
+    return tuple(node.items) if hasattr(node, "items") else (node.string,)
+
+
+def nodes_of(node: Any) -> tuple[Any, ...]:
+    """Return the nodes of a list; none for ``None``, and a single node for itself."""
+    if node is None:
+        return ()
+    return tuple(node.items) if type(node).__name__.endswith("_List") else (node,)
 
 
 def statements_of(source: str, free_form: bool) -> list[Statement]:
-    r"""Split source text into statements, without comments.
+    r"""Parse source text, and return its statements and directives in order.
 
-    >>> [s.text for s in statements_of("a = 1 + & ! one\n  & 2; b = '!'\n", free_form=True)]
-    ['a = 1 + 2', "b = '!'"]
-    >>> [s.text for s in statements_of("c note\n      a = 1 +\n     &    2\n", free_form=False)]
-    ['a = 1 + 2']
+    >>> text = "subroutine f ! one\n  a = 1 + &\n    2; b = a\n!$loopy unroll\nend\n"
+    >>> for one in statements_of(text, free_form=True):
+    ...     print(one.line, one.kind, one.text)
+    1 Subroutine_Stmt subroutine f
+    2 Assignment_Stmt a = 1 +     2
+    2 Assignment_Stmt b = a
+    4 Directive unroll
+    5 End_Subroutine_Stmt end
     """
-    lines = enumerate(source.splitlines(), 1)
-    return list(_joined(map(_free_piece if free_form else _fixed_piece, lines)))
+    lines = source.splitlines()
+    directives = [
+        Statement(found[1].strip(), number)
+        for number, line in enumerate(lines, 1)
+        if (found := _DIRECTIVE.match(line))
+    ]
+    text = "\n".join(lines if free_form else map(_fixed_line, lines))
+    with _LOCK:
+        statements = _parsed(text, free_form)
+    return sorted([*statements, *directives], key=lambda one: one.line)
 
 
-def _free_piece(numbered: tuple[int, str]) -> _Piece:
-    number, line = numbered
-    if directive := _DIRECTIVE.match(line):
-        return _Piece(directive[1].strip(), number, is_directive=True)
-    text = _without_comment(line).strip()
-    continues, goes_on = text.startswith("&"), text.endswith("&")
-    return _Piece(text.strip("&").strip(), number, continues, goes_on)
+def _fixed_line(line: str) -> str:
+    """Return a line as fparser reads fixed form: without the columns that nobody reads."""
+    if line.startswith(("c", "C", "*", "!")):
+        return line
+    line = line.expandtabs(8)[:_END]
+    is_first = line[_MARK : _MARK + 1] == "0"
+    return f"{line[:_MARK]} {line[_MARK + 1 :]}" if is_first else line
 
 
-def _fixed_piece(numbered: tuple[int, str]) -> _Piece:
-    number, line = numbered
-    if directive := _DIRECTIVE.match(line):
-        return _Piece(directive[1].strip(), number, is_directive=True)
-    if line[:1] in tuple("cC*!"):
-        return _Piece("", number)
-    line = _without_comment(line.expandtabs(8))
-    continues = line[_MARK : _MARK + 1].strip() not in ("", "0")
-    label = "" if continues else line[:_MARK]
-    return _Piece(f"{label.strip()} {line[_BODY]}".strip(), number, continues)
+def _parsed(text: str, free_form: bool) -> list[Statement]:
+    items = _items(_reader(text, free_form))
+    if not items:
+        return []
+    reader = _reader(text, free_form)
+    try:
+        tree = _parser()(reader)
+    except load("fparser.two.utils").FparserException as error:
+        raise _misplaced(reader, items, error) from None
+    found = [_statement(node) for node in _leaves(tree)]
+    for k, item in enumerate(items):  # what is before a main program is not in the tree
+        if k >= len(found) or found[k].line != item.span[0]:
+            raise _error(item.span[0], "only subroutines are read", item.line)
+    return found
 
 
-def _without_comment(line: str) -> str:
-    """Cut a line at the first ``!`` that is not in a string."""
-    masked = _STRING.sub(lambda found: "x" * len(found[0]), line)
-    return line[: masked.find("!")] if "!" in masked else line
+def _reader(text: str, free_form: bool) -> Any:
+    reader = load("fparser.common.readfortran").FortranStringReader(text, ignore_comments=True)
+    reader.set_format(load("fparser.common.sourceinfo").FortranFormat(free_form, False))
+    reader.exit_on_error = False
+    return reader
 
 
-def _joined(pieces: Iterable[_Piece]) -> Iterator[Statement]:
-    """Join continuation lines, and split lines with several statements."""
-    text, start, goes_on = "", 0, False
-    for piece in pieces:
-        if piece.is_directive:
-            yield from _split(text, start)
-            yield Statement(piece.text, piece.line, is_directive=True)
-            text, goes_on = "", False
-        elif piece.text and text and (goes_on or piece.continues):
-            text, goes_on = f"{text} {piece.text}", piece.goes_on
-        elif piece.text:
-            yield from _split(text, start)
-            text, start, goes_on = piece.text, piece.line, piece.goes_on
-    yield from _split(text, start)
+def _items(reader: Any) -> list[Any]:
+    """Read all statements as texts. What fparser only logs is an error, too."""
+    items = []
+    with _Log() as log:
+        for item in reader:
+            if item.reader is not reader:
+                line = reader.linecount
+                raise _error(line, "'include' is not supported", reader.source_lines[line - 1])
+            if reader.format.is_free and _SPLIT_NUMBER.search(item.line):
+                raise _wrong(item.span[0], item.line, "a number has no blanks in it")
+            items.append(item)
+    for message in log.messages:
+        number, where, reason = _LOGGED.findall(message)[0]
+        raise _wrong(int(number), where.strip(), reason)
+    return items
 
 
-def _split(text: str, line: int) -> Iterator[Statement]:
-    for part in text.split(";") if ";" in _STRING.sub("", text) else [text]:
-        part = part.strip()
-        if part:
-            label = _LABEL.match(part)
-            rest = part[label.end() :] if label else part
-            yield Statement(rest, line, label=label[1] if label else None)
+class _Log(logging.Handler):
+    """Keep what fparser logs, and let nobody else see it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+        self.logger = logging.getLogger("fparser")
+        self.propagate = self.logger.propagate
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+    def __enter__(self) -> Self:
+        self.logger.propagate = False
+        self.logger.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.logger.removeHandler(self)
+        self.logger.propagate = self.propagate
+
+
+@cache
+def _factory() -> Any:
+    return load("fparser.two.parser").ParserFactory().create(std="f2008")
+
+
+def _parser() -> Any:
+    """Return fparser's parser, which knows no names of other programs."""
+    parser = _factory()
+    load("fparser.two.symbol_table").SYMBOL_TABLES.clear()
+    return parser
+
+
+def _misplaced(reader: Any, items: Sequence[Any], error: Exception) -> KgenSyntaxError:
+    """Return the error of the last statement that the parser has read."""
+    last = reader.linecount
+    item = next((one for one in items if one.span[0] <= last <= one.span[1]), items[-1])
+    reason = str(error).partition(">>>")[2].partition("\n")[2].strip()
+    return _wrong(item.span[0], item.line, reason)
+
+
+def _wrong(line: int, where: str, reason: str) -> KgenSyntaxError:
+    return KgenSyntaxError(
+        f"line {line}: this is not Fortran, or not expected here",
+        line=line,
+        where=where,
+        because=reason or None,
+        hint=None if reason else "check brackets, and that each 'do' and 'if' has its 'end'",
+    )
+
+
+def _leaves(node: Any) -> Iterator[Any]:
+    """Yield the statements of a block."""
+    for child in node.content:
+        if hasattr(child, "content"):
+            yield from _leaves(child)
+        else:
+            yield child
+
+
+def _statement(node: Any) -> Statement:
+    item = node.item
+    label = None if item.label is None else str(item.label)
+    return Statement(item.line, item.span[0], label, node)
 
 
 def blocks_of_loopy(source: str) -> tuple[str, list[str]]:
@@ -131,7 +228,7 @@ def blocks_of_loopy(source: str) -> tuple[str, list[str]]:
         words = directive[1].split() if directive else None
         if words in (["begin"], ["end"]):
             if inside is (words == ["begin"]):
-                raise refused(Statement(words[0], number, is_directive=True), "blocks do not nest")
+                raise refused(Statement(words[0], number), "blocks do not nest")
             inside = not inside
             blocks += [[]] if inside else []
         elif inside:
@@ -146,5 +243,5 @@ def blocks_of_loopy(source: str) -> tuple[str, list[str]]:
 def _uncommented(line: str, number: int) -> str:
     text = line.strip()
     if text and not text.startswith("!"):
-        raise refused(Statement(text, number), "lines of a '!$loopy' block begin with '!'")
+        raise _error(number, "lines of a '!$loopy' block begin with '!'", text)
     return text[2:] if text.startswith("! ") else text[1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -11,8 +11,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from kgen.compat.loopy.frontend.fortran.declarations import declare, resolve_arrays
-from kgen.compat.loopy.frontend.fortran.parser import Name, Reference, parse_list
-from kgen.compat.loopy.frontend.fortran.source import Statement, refused
+from kgen.compat.loopy.frontend.fortran.source import Statement, nodes_of, parts_of, refused
 from kgen.compat.loopy.frontend.fortran.values import LOGICAL, Array, Scope, Value, as_type
 from kgen.compat.loopy.symbolic import condition_to_set
 from kgen.errors import KgenSyntaxError
@@ -23,15 +22,7 @@ from kgen.ir.instruction import Assignment
 
 __all__ = ["Subroutine", "subroutines_of"]
 
-_HEAD: Final = re.compile(r"subroutine\s+(\w+)\s*(?:\(([^()]*)\))?", re.IGNORECASE)
-_END: Final = re.compile(r"end(?:\s*subroutine(?:\s+\w+)?)?", re.IGNORECASE)
-_DO: Final = re.compile(r"do\s+(?:(\d+)\s*,?\s*)?([a-z]\w*)\s*=\s*(.*)", re.IGNORECASE)
-_END_DO: Final = re.compile(r"end\s*do", re.IGNORECASE)
-_IF: Final = re.compile(r"(else\s*)?if\s*(\(.*)", re.IGNORECASE)
-_ELSE: Final = re.compile(r"else", re.IGNORECASE)
-_END_IF: Final = re.compile(r"end\s*if", re.IGNORECASE)
-_NOTHING: Final = re.compile(r"continue|return", re.IGNORECASE)
-_EQUALS: Final = re.compile(r"(?<![=/<>])=(?!=)")
+_READ: Final = "read are declarations, assignments, 'do', 'if', 'continue' and a last 'return'"
 _TAGGED: Final = re.compile(r"(begin|end)\s+tagged\s*:\s*(\w+)", re.IGNORECASE)
 
 
@@ -70,10 +61,11 @@ class _Domain:
 
 @dataclass
 class _Branch:
-    """An if that is open: the conditions of its branches until now."""
+    """An if that is open: the conditions of its branches until now; ``else`` is the last one."""
 
     outer: frozenset[Expr]
     conditions: list[str]
+    is_last: bool = False
 
 
 @dataclass
@@ -92,6 +84,7 @@ class Subroutine:
     tags: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
     is_declaring: bool = True
+    has_returned: bool = False
 
     def __post_init__(self) -> None:
         self.scope.arguments = [self.scope.spelled(name).lower() for name in self.arguments]
@@ -106,6 +99,7 @@ class Subroutine:
     def read(self, statement: Statement) -> None:
         """Translate a statement."""
         try:
+            self._check_label(statement)
             self._read(statement)
             self._end_labelled(statement)
         except KgenSyntaxError as error:
@@ -113,27 +107,25 @@ class Subroutine:
             raise
 
     def _read(self, statement: Statement) -> None:
-        if statement.is_directive:
+        if statement.node is None:
             return self._set_tag(statement)
         if self.is_declaring:
             if declare(self.scope, statement):
                 return None
             resolve_arrays(self.scope)
             self.is_declaring = False
-        text = statement.text
-        if found := _DO.fullmatch(text):
-            return self._begin_loop(found[2], found[3], found[1])
-        if found := _IF.fullmatch(text):
-            return self._branch(statement, found[2], found[1] is not None)
-        if _END_DO.fullmatch(text):
-            return self._end_loop()
-        if _ELSE.fullmatch(text):
-            return self._otherwise()
-        if _END_IF.fullmatch(text):
-            return self._end_branch()
-        if _NOTHING.fullmatch(text):
-            return None
-        return self._assign(statement)
+        if self.has_returned:
+            raise refused(statement, "a statement after 'return' is not supported", _READ)
+        read = _STATEMENTS.get(statement.kind)
+        if read is None:
+            what = statement.kind.removesuffix("_Stmt").lower().replace("_", " ")
+            raise refused(statement, f"'{what}' is not supported", _READ)
+        return read(self, statement, *statement.parts)
+
+    def _return(self, statement: Statement, *_: Any) -> None:
+        if self.blocks:
+            raise refused(statement, "'return' is not supported in a block", _READ)
+        self.has_returned = True
 
     def _set_tag(self, statement: Statement) -> None:
         found = _TAGGED.fullmatch(statement.text)
@@ -146,18 +138,12 @@ class Subroutine:
         else:
             raise refused(statement, f"no 'begin tagged: {found[2]}' is open")
 
-    def _assign(self, statement: Statement) -> None:
-        target, equals, value = _sides(statement.text)
-        if not equals:
-            word = statement.text.split("(")[0].split()[0]
-            hint = "read are declarations, assignments, 'do', 'if', 'continue' and a last 'return'"
-            raise refused(statement, f"'{word}' is not supported", hint)
-        trees = parse_list(target)
-        if len(trees) != 1 or not isinstance(trees[0], Name | Reference):
-            raise KgenSyntaxError(f"'{target.strip()}' cannot be assigned to")
-        self._check_target(trees[0].name)
-        place = self.scope.of(trees[0])
-        self._add(place.expr, as_type(self.scope.value(value), place.dtype))
+    def _assign(self, _: Statement, target: Any, __: Any, value: Any) -> None:
+        if type(target).__name__ not in ("Name", "Part_Ref"):
+            raise KgenSyntaxError(f"'{target}' cannot be assigned to")
+        self._check_target(str(parts_of(target)[0]))
+        place = self.scope.of(target)
+        self._add(place.expr, as_type(self.scope.of(value), place.dtype))
 
     def _check_target(self, name: str) -> None:
         lower = name.lower()
@@ -185,10 +171,18 @@ class Subroutine:
 
     # -- loops -------------------------------------------------------------------------------------
 
-    def _begin_loop(self, name: str, text: str, label: str | None) -> None:
-        bounds = [self.scope.of(tree) for tree in parse_list(text)]
-        if len(bounds) not in (2, 3) or any(bound.dtype.kind != "i" for bound in bounds):
-            raise KgenSyntaxError("a loop has two integers as bounds, and may have one as its step")
+    def _begin_labelled(self, statement: Statement, _: Any, label: Any, control: Any) -> None:
+        self._begin_loop(statement, None, control, str(label))
+
+    def _begin_loop(
+        self, statement: Statement, _: Any, control: Any, label: str | None = None
+    ) -> None:
+        counter = control and control.items[1]
+        if counter is None:
+            raise refused(statement, "only loops with a variable are supported", "do i = 1, n")
+        name, bounds = str(counter[0]), [self.scope.of(node) for node in counter[1]]
+        if any(bound.dtype.kind != "i" for bound in bounds):
+            raise KgenSyntaxError("the bounds of a loop and its step are integers")
         lower, upper, step = (*(bound.expr for bound in bounds), 1)[:3]
         if not isinstance(step, int) or step == 0:
             raise KgenSyntaxError("the step of a loop is a constant", hint="write the number")
@@ -211,19 +205,22 @@ class Subroutine:
             return name
         return next(new for k in range(1, len(known) + 2) if (new := f"{name}_{k}") not in known)
 
-    def _end_loop(self) -> None:
+    def _end_loop(self, *_: Any) -> None:
         loop = self.blocks.pop() if self.blocks else None
         if not isinstance(loop, _Loop):
-            raise KgenSyntaxError("'end do' without 'do'")
+            raise KgenSyntaxError("a loop ends that is not the innermost block")
         del self.scope.values[loop.name]
         self.scope.ended.add(loop.name)
         self._close_domain(loop)
 
-    def _end_labelled(self, statement: Statement) -> None:
-        """End the loops that end with the label of a statement."""
+    def _check_label(self, statement: Statement) -> None:
         label = statement.label
         if label is not None and not any(loop.label == label for loop in self.loops):
             raise refused(statement, "only the last statement of a loop can have a label")
+
+    def _end_labelled(self, statement: Statement) -> None:
+        """End the loops that end with the label of a statement."""
+        label = statement.label
         while label is not None and self.loops and self.loops[-1].label == label:
             self._end_loop()
 
@@ -239,41 +236,52 @@ class Subroutine:
 
     # -- branches ----------------------------------------------------------------------------------
 
-    def _branch(self, statement: Statement, text: str, is_else: bool) -> None:
-        condition, rest = _in_brackets(text)
-        if is_else:
-            self._otherwise()
-        else:
-            self.blocks.append(_Branch(self.predicates, []))
-        branch = self.blocks[-1]
-        assert isinstance(branch, _Branch)
+    def _begin_branch(self, _: Statement, condition: Any) -> None:
+        self.blocks.append(_Branch(self.predicates, []))
+        self._take_branch(condition)
+
+    def _next_branch(self, _: Statement, condition: Any, __: Any) -> None:
+        self._leave_branch()
+        self._take_branch(condition)
+
+    def _take_branch(self, condition: Any) -> None:
+        branch = self._open_branch()
         branch.conditions.append(self._condition(condition))
         self.predicates |= {p.Variable(branch.conditions[-1])}
-        if rest.lower() != "then":
-            self._read(Statement(rest, statement.line))
-            self._end_branch()
 
-    def _condition(self, text: str) -> str:
+    def _one_line(self, statement: Statement, condition: Any, action: Any) -> None:
+        self._begin_branch(statement, condition)
+        self._read(replace(statement, node=action))
+        self._end_branch()
+
+    def _open_branch(self) -> _Branch:
+        branch = self.blocks[-1]
+        assert isinstance(branch, _Branch)
+        return branch
+
+    def _condition(self, node: Any) -> str:
         taken = set(self.scope.spellings.values())
         count = len(self.conditions)
         name = next(new for k in range(count, 10**6) if (new := f"loopy_cond{k}") not in taken)
         self.conditions.append(name)
         self.scope.spelled(name)
-        self._add(p.Variable(name), self.scope.value(text).expr)
+        self._add(p.Variable(name), self.scope.of(node).expr)
         return name
 
-    def _otherwise(self) -> None:
-        branch = self.blocks[-1] if self.blocks else None
-        if not isinstance(branch, _Branch):
-            raise KgenSyntaxError("'else' without 'if'")
+    def _leave_branch(self) -> None:
+        branch = self._open_branch()
+        if branch.is_last:
+            raise KgenSyntaxError("there is an 'else' before")
         others = {p.LogicalNot(p.Variable(name)) for name in branch.conditions}
         self.predicates = branch.outer | others
 
-    def _end_branch(self) -> None:
-        branch = self.blocks.pop() if self.blocks else None
-        if not isinstance(branch, _Branch):
-            raise KgenSyntaxError("'end if' without 'if'")
-        self.predicates = branch.outer
+    def _otherwise(self, *_: Any) -> None:
+        self._leave_branch()
+        self._open_branch().is_last = True
+
+    def _end_branch(self, *_: Any) -> None:
+        self.predicates = self._open_branch().outer
+        self.blocks.pop()
 
     # -- the kernel --------------------------------------------------------------------------------
 
@@ -317,26 +325,46 @@ class Subroutine:
         return TemporaryVariable(spelled, array.dtype, shape=array.shape, order="F")
 
 
+#: How statements in a subroutine are read, with their parts, by the names of fparser's classes.
+_STATEMENTS: Final[Mapping[str, Callable[..., None]]] = {
+    "Assignment_Stmt": Subroutine._assign,
+    "Nonlabel_Do_Stmt": Subroutine._begin_loop,
+    "Label_Do_Stmt": Subroutine._begin_labelled,
+    "End_Do_Stmt": Subroutine._end_loop,
+    "If_Stmt": Subroutine._one_line,
+    "If_Then_Stmt": Subroutine._begin_branch,
+    "Else_If_Stmt": Subroutine._next_branch,
+    "Else_Stmt": Subroutine._otherwise,
+    "End_If_Stmt": Subroutine._end_branch,
+    "Continue_Stmt": lambda *_: None,
+    "Return_Stmt": Subroutine._return,
+}
+
+
 def subroutines_of(statements: Sequence[Statement]) -> Iterator[Subroutine]:
     """Translate all subroutines of a source text."""
     current: Subroutine | None = None
     first = 0
     for statement in statements:
-        head = _HEAD.fullmatch(statement.text)
         if current is None:
-            if head is None or statement.is_directive:
-                raise refused(statement, "only subroutines are read")
-            names = [name.strip() for name in (head[2] or "").split(",")]
-            current = Subroutine(head[1], tuple(filter(None, names)), first)
-        elif _END.fullmatch(statement.text) and not statement.is_directive:
+            current = _head(statement, first)
+        elif statement.kind == "End_Subroutine_Stmt":
             current.end(statement)
             first += len(current.instructions)
             yield current
             current = None
         else:
             current.read(statement)
-    if current is not None:
-        raise KgenSyntaxError(f"the subroutine '{current.name}' has no 'end'")
+
+
+def _head(statement: Statement, first: int) -> Subroutine:
+    if statement.kind != "Subroutine_Stmt":
+        raise refused(statement, "only subroutines are read")
+    prefix, name, arguments, suffix = statement.parts
+    names = tuple(map(str, nodes_of(arguments)))
+    if "*" in names or suffix or str(prefix or "pure").lower() != "pure":
+        raise refused(statement, "only 'subroutine' and 'pure subroutine' are supported")
+    return Subroutine(str(name), names, first)
 
 
 def _domain(iname: str, distance: Expr, step: int) -> _Domain:
@@ -351,26 +379,3 @@ def _domain(iname: str, distance: Expr, step: int) -> _Domain:
             hint="assign it to a variable before the loop",
         )
     return domain
-
-
-def _sides(text: str) -> tuple[str, str, str]:
-    """Split an assignment at its ``=``, the first one that is in no brackets.
-
-    >>> _sides("a(max(i, 1)) = b == c")
-    ('a(max(i, 1)) ', '=', ' b == c')
-    """
-    for found in _EQUALS.finditer(text):
-        left = text[: found.start()]
-        if left.count("(") == left.count(")"):
-            return left, "=", text[found.end() :]
-    return text, "", ""
-
-
-def _in_brackets(text: str) -> tuple[str, str]:
-    """Split a text at the bracket that closes the first one."""
-    depth = 0
-    for at, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if not depth:
-            return text[1:at], text[at + 1 :].strip()
-    raise KgenSyntaxError(f"a bracket of '{text}' is never closed")

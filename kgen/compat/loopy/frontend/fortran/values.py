@@ -10,23 +10,17 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
-from kgen.compat.loopy.frontend.fortran.parser import (
-    Binary,
-    Name,
-    Number,
-    Reference,
-    Tree,
-    Unary,
-    parse_list,
-)
+from kgen.compat.loopy.frontend.fortran.source import nodes_of, parts_of
 from kgen.errors import KgenSyntaxError
 from kgen.ir.affine import simplify
 from kgen.ir.expr import Expr, TypeCast, minus
 from kgen.ir.types import NumpyType
 
-__all__ = ["Array", "Scope", "Value", "as_type"]
+__all__ = ["LOGICAL", "Array", "Axis", "Dtype", "Scope", "Value", "as_type", "dtype_of"]
 
 Dtype: TypeAlias = np.dtype[Any]
+#: The bounds of an axis of an array, as nodes of fparser's tree.
+Axis: TypeAlias = tuple[Any, Any]
 
 INT: Final = np.dtype(np.int32)
 REAL: Final = np.dtype(np.float32)
@@ -63,7 +57,7 @@ class Scope:
     """
 
     types: dict[str, Dtype] = field(default_factory=dict)
-    axes: dict[str, tuple[Tree, ...]] = field(default_factory=dict)
+    axes: dict[str, tuple[Axis, ...]] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
@@ -87,37 +81,48 @@ class Scope:
             self.types[lower] = INT if "i" <= lower[0] <= "n" else REAL
         return self.types[lower]
 
-    def value(self, text: str) -> Value:
-        """Return the value of one expression.
+    def of(self, node: Any) -> Value:
+        """Return the value of an expression, which is a node of fparser's tree."""
+        match type(node).__name__, parts_of(node):
+            case "Int_Literal_Constant" | "Real_Literal_Constant" | "Logical_Literal_Constant", _:
+                return self.literal(*node.items)
+            case "Name", (name,):
+                return self.variable(name)
+            case "Part_Ref" | "Intrinsic_Function_Reference" | "Structure_Constructor", _:
+                return self.reference(str(node.items[0]), nodes_of(node.items[1]))
+            case "Parenthesis", (_, inner, _):
+                return self.of(inner)
+            case _, (str() as word, operand) if word.lower() in _SIGNS:
+                return _SIGNS[word.lower()](self.of(operand))
+            case _, (left, str() as word, right) if word.lower() in _OPERATORS:
+                return self.binary(_OPERATORS[word.lower()], self.of(left), self.of(right))
+            case "Subscript_Triplet", _:
+                raise KgenSyntaxError(
+                    "sections of arrays are not supported", hint="write a do loop"
+                )
+        raise KgenSyntaxError(f"'{node}' is not supported")
 
-        >>> from kgen.ir.expr import to_text
-        >>> scope = Scope(types={"a": DOUBLE, "k": INT})
-        >>> print(to_text(scope.value("3*k - a**2").expr))
-        3*k - a**2
+    def literal(self, text: str, kind: str | None) -> Value:
+        """Return the value of a number, or of ``.true.`` and ``.false.``.
+
+        >>> Scope().literal("1.5D0", None)
+        Value(expr=1.5, dtype=dtype('float64'))
         """
-        trees = parse_list(text)
-        if len(trees) != 1:
-            raise KgenSyntaxError(f"'{text.strip()}' is not one expression")
-        return self.of(trees[0])
+        text = text.lower()
+        if "true" in text or "false" in text:
+            return Value("true" in text, LOGICAL)
+        size = 4 if kind is None else self.size_of(kind)
+        if text.isdigit():
+            return Value(int(text), dtype_of("integer", size))
+        size = 8 if "d" in text else size
+        return Value(float(text.replace("d", "e")), dtype_of("real", size))
 
-    def of(self, tree: Tree) -> Value:
-        """Return the value of a tree."""
-        match tree:
-            case Number():
-                return _literal(tree)
-            case Name():
-                return self.variable(tree.name)
-            case Reference():
-                return self.reference(tree)
-            case Unary("-"):
-                return _negative(self.of(tree.operand))
-            case Unary("not"):
-                return Value(p.LogicalNot(self.of(tree.operand).expr), LOGICAL)
-            case Unary():
-                return self.of(tree.operand)
-            case Binary():
-                return self.binary(tree.operator, self.of(tree.left), self.of(tree.right))
-        raise KgenSyntaxError("sections of arrays are not supported", hint="write a do loop")
+    def size_of(self, kind: str) -> int:
+        """Return the number that a kind is, such as ``8`` or a constant."""
+        size = int(kind) if kind.isdigit() else self.variable(kind).expr
+        if not isinstance(size, int):
+            raise KgenSyntaxError(f"the kind '{kind}' is not a constant", hint="write the number")
+        return size
 
     def variable(self, name: str) -> Value:
         """Return the value of a name without subscripts."""
@@ -131,35 +136,35 @@ class Scope:
         self.read.add(self.spelled(name))
         return Value(p.Variable(self.spelled(name)), self.type_of(name))
 
-    def reference(self, tree: Reference) -> Value:
+    def reference(self, spelled: str, nodes: Sequence[Any]) -> Value:
         """Return the value of an element of an array, or of a call."""
-        name = tree.name.lower()
+        name = spelled.lower()
         if name in self.arrays:
-            return self.element(tree)
-        items = [self.of(item) for item in tree.items]
+            return self.element(spelled, nodes)
+        items = [self.of(_kind(node) if name in _CONVERSIONS else node) for node in nodes]
         if name in _FUNCTIONS:
             return _FUNCTIONS[name](self, items)
         if name in self.types and name not in self.arguments:
-            call = p.Variable(self.spelled(tree.name))(*(item.expr for item in items))
+            call = p.Variable(self.spelled(spelled))(*(item.expr for item in items))
             return Value(call, self.types[name])
         raise KgenSyntaxError(
-            f"'{tree.name}' is neither an array nor a known function",
-            hint=f"declare an array, 'real*8 {tree.name}(n)', or the type of a function",
+            f"'{spelled}' is neither an array nor a known function",
+            hint=f"declare an array, 'real*8 {spelled}(n)', or the type of a function",
         )
 
-    def element(self, tree: Reference) -> Value:
+    def element(self, name: str, nodes: Sequence[Any]) -> Value:
         """Return an element of an array; subscripts of kgen begin with 0."""
-        array = self.arrays[tree.name.lower()]
-        if len(tree.items) != len(array.lower):
+        array = self.arrays[name.lower()]
+        if len(nodes) != len(array.lower):
             raise KgenSyntaxError(
-                f"'{tree.name}' has {len(array.lower)} axes, and {len(tree.items)} subscripts"
+                f"'{name}' has {len(array.lower)} axes, and {len(nodes)} subscripts"
             )
         index = [
-            simplify(minus(self.of(item).expr, lower))
-            for item, lower in zip(tree.items, array.lower, strict=True)
+            simplify(minus(self.of(node).expr, lower))
+            for node, lower in zip(nodes, array.lower, strict=True)
         ]
-        self.read.add(self.spelled(tree.name))
-        return Value(p.Subscript(p.Variable(self.spelled(tree.name)), tuple(index)), array.dtype)
+        self.read.add(self.spelled(name))
+        return Value(p.Subscript(p.Variable(self.spelled(name)), tuple(index)), array.dtype)
 
     def binary(self, operator: str, left: Value, right: Value) -> Value:
         """Return the result of an operator on two values."""
@@ -168,7 +173,7 @@ class Scope:
             return Value(kind((left.expr, right.expr)), LOGICAL)
         a, b = _fitted(left, right), _fitted(right, left)
         if operator not in _ARITHMETIC:
-            return Value(p.Comparison(a, operator.removesuffix("b"), b), LOGICAL)
+            return Value(p.Comparison(a, operator, b), LOGICAL)
         is_whole_power = operator == "**" and right.dtype.kind == "i"
         dtype = left.dtype if is_whole_power else _joined(left.dtype, right.dtype)
         expr = _ARITHMETIC[operator](self, a, b, dtype)
@@ -214,13 +219,24 @@ def as_type(value: Value, dtype: Dtype) -> Expr:
     return value.expr
 
 
-def _literal(tree: Number) -> Value:
-    if tree.exponent == "logical":
-        return Value(tree.digits == "1", LOGICAL)
-    if not tree.exponent:
-        return Value(int(tree.digits), np.dtype(np.int64) if tree.kind == "8" else INT)
-    is_double = tree.exponent == "d" or tree.kind == "8"
-    return Value(float(tree.digits), DOUBLE if is_double else REAL)
+def dtype_of(base: str, size: int) -> Dtype:
+    """Return a type of Fortran.
+
+    >>> dtype_of("real", 8)
+    dtype('float64')
+    """
+    if size not in _SIZES[base]:
+        raise KgenSyntaxError(f"kgen has no type for this kind of {base}")
+    return LOGICAL if base == "logical" else np.dtype(f"{base[0].replace('r', 'f')}{size}")
+
+
+_SIZES: Final = {"integer": (1, 2, 4, 8), "real": (2, 4, 8), "complex": (8, 16), "logical": (4,)}
+
+
+def _kind(node: Any) -> Any:
+    """Return the number in ``kind=8``, and other arguments as they are."""
+    is_kind = type(node).__name__ == "Actual_Arg_Spec" and str(node.items[0]).lower() == "kind"
+    return node.items[1] if is_kind else node
 
 
 def _fitted(value: Value, other: Value) -> Expr:
@@ -247,6 +263,28 @@ def _negative(value: Value) -> Value:
     expr: Expr = -value.expr if is_number else p.Product((-1, value.expr))
     return Value(simplify(expr) if value.dtype.kind == "i" else expr, value.dtype)
 
+
+_SIGNS: Final[Mapping[str, Callable[[Value], Value]]] = {
+    "-": _negative,
+    "+": lambda value: value,
+    ".not.": lambda value: Value(p.LogicalNot(value.expr), LOGICAL),
+}
+
+#: Operators by their names in Python.
+_OPERATORS: Final = {
+    **{name: name for name in ("+", "-", "*", "/", "**", "==", "<", "<=", ">", ">=")},
+    "/=": "!=",
+    ".eq.": "==",
+    ".ne.": "!=",
+    ".lt.": "<",
+    ".le.": "<=",
+    ".gt.": ">",
+    ".ge.": ">=",
+    ".and.": "and",
+    ".or.": "or",
+    ".eqv.": "==",
+    ".neqv.": "!=",
+}
 
 _ARITHMETIC: Final[Mapping[str, Callable[[Scope, Expr, Expr, Dtype], Expr]]] = {
     "+": lambda _, a, b, __: p.Sum((a, b)),
@@ -298,6 +336,14 @@ def _conversion(name: str, default: Dtype) -> _Function:
     return call
 
 
+def _kind_of(_: Scope, items: Sequence[Value]) -> Value:
+    _checked("kind", items, 1, 1)
+    dtype = items[0].dtype
+    if dtype.kind == "b":
+        raise KgenSyntaxError("'kind' of a logical is not supported")
+    return Value(dtype.itemsize // (2 if dtype.kind == "c" else 1), INT)
+
+
 def _folded(name: str, own: str) -> _Function:
     def call(_: Scope, items: Sequence[Value]) -> Value:
         _checked(name, items, 2, None)
@@ -328,6 +374,12 @@ _MATHEMATICAL: Final = (
     *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
 )
 
+_CONVERSIONS: Final[Mapping[str, _Function]] = {
+    **{name: _conversion(name, REAL) for name in ("real", "float")},
+    **{name: _conversion(name, DOUBLE) for name in ("dble", "dfloat")},
+    **{name: _conversion(name, INT) for name in ("int", "ifix", "idint")},
+}
+
 #: Intrinsic functions by their names, with the names of Fortran 77 for double precision.
 _FUNCTIONS: Final[Mapping[str, _Function]] = {
     **{name: _elementwise(name, name) for name in _MATHEMATICAL},
@@ -335,9 +387,8 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     **{name: _elementwise(name, "abs", "part") for name in ("abs", "dabs", "iabs")},
     "aimag": _elementwise("aimag", "imag", "real"),
     "conjg": _elementwise("conjg", "conj"),
-    **{name: _conversion(name, REAL) for name in ("real", "float")},
-    **{name: _conversion(name, DOUBLE) for name in ("dble", "dfloat")},
-    **{name: _conversion(name, INT) for name in ("int", "ifix", "idint")},
+    **_CONVERSIONS,
+    "kind": _kind_of,
     **{name: _folded(name, "max") for name in ("max", "dmax1", "amax1", "max0")},
     **{name: _folded(name, "min") for name in ("min", "dmin1", "amin1", "min0")},
     **{name: _binary(name, Scope.remainder) for name in ("mod", "dmod", "amod")},
