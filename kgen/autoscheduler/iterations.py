@@ -21,6 +21,7 @@ from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.rows import GROUP, has_ascending_rows, lanes_of_sums, terms_at_once
 from kgen.autoscheduler.stated import Stated
 from kgen.autoscheduler.steps import Step, step
+from kgen.autoscheduler.vectors import lanes_of
 from kgen.ir.expr import variable_names
 from kgen.ir.target import Execution
 from kgen.transforms.loops.split import split_iname
@@ -213,23 +214,27 @@ class _OnThreads(_Iterations):
 
 
 def iterations_on_items(
-    machine: Machine, stated: Stated, nest: Nest, loops: Sequence[str]
+    machine: Machine, stated: Stated, nest: Nest, loops: Sequence[str], *, are_typed: bool
 ) -> Choices:
     """Return the schedules of independent iterations for work-items: groups, copies, tiles.
 
-    Several work-items may add up a row, or share the entries of all rows evenly.
+    Several work-items may add up a row, or share the entries of all rows evenly. If the types of
+    all arguments are known, work-items may access vectors.
     """
     free = [name for name in loops if nest.is_free(name)]
     lane = nest.lane(free) or free[-1]
     others = sorted((n for n in free if n != lane), key=lambda n: nest.trips(n) is not None)
     is_even = has_ascending_rows(stated, nest, loops)
-    family = _OnItems(nest, (lane, *others[:2]), machine, is_even)
+    lanes = lanes_of(nest, loops) if are_typed else 1
+    family = _OnItems(nest, (lane, *others[:2]), machine, is_even, lanes)
     params = family.params
     first: dict[str, Any] = {name: values[0] for name, values in params.items()}
     shared = lanes_of_sums(machine, nest, loops) if family.sums and not is_even else 0
-    rows = (machine.most_items // shared, 1) if shared else (machine.warp, 8, 4)
-    lanes = max(1, shared)
-    wanted = {**dict(zip(family.chosen, rows, strict=False)), **dict.fromkeys(family.sums, lanes)}
+    rows = [machine.warp, 8, 4] if others else [machine.most_items]
+    if shared:
+        rows = [machine.most_items // shared, 1]
+    together = dict.fromkeys(family.sums, max(1, shared))
+    wanted = {**dict(zip(family.chosen, rows, strict=False)), **together}
     if is_even:
         first[f"{family.sums[0]}_balanced"] = True
         wanted[lane] = GROUP
@@ -238,6 +243,8 @@ def iterations_on_items(
         first[f"{name}_items"] = min((abs(size - wanted[name]), size) for size in sizes)[1]
     if shared and family.terms:
         first[family.terms] = terms_at_once(nest, family.sums[0])
+    if family.has_vectors:
+        first[family.width] = lanes
     return Choices(params, tuple(family.restrictions()), family.steps, first)
 
 
@@ -246,6 +253,18 @@ class _OnItems(_Iterations):
     machine: Machine
     #: whether all entries of rows may be shared evenly
     is_even: bool
+    #: the elements of vectors along the lanes; 1 if there are none
+    vector: int
+
+    @property
+    def width(self) -> str:
+        """The parameter for the elements of a vector."""
+        return f"{self.lane}_lanes"
+
+    @cached_property
+    def has_vectors(self) -> bool:
+        """Whether vectors of all arrays are aligned: no elements are shared with neighbours."""
+        return self.vector > 1 and not self.tiled
 
     @cached_property
     def sums(self) -> tuple[str, ...]:
@@ -278,6 +297,8 @@ class _OnItems(_Iterations):
             counts = powers(least, 256) if name == self.lane else powers(1, 32)
             params[f"{name}_items"] = fitting(self.nest, name, counts)
             params[f"{name}_each"] = fitting(self.nest, name, (1, 2, 4, 8))
+        if self.has_vectors:
+            params[self.width] = powers(1, self.vector)
         if self.sums:
             params[self.lanes] = fitting(self.nest, self.sums[0], powers(1, 256))
         if self.terms:
@@ -337,6 +358,15 @@ class _OnItems(_Iterations):
         """Yield the steps for one loop: along the lanes, adjacent iterations stay adjacent."""
         items, each = config[f"{name}_items"], config[f"{name}_each"]
         group, item = f"g.{axis}", f"l.{local}"
+        lanes = config.get(self.width, 1) if name == self.lane else 1
+        if lanes > 1:
+            yield step(split_iname, name, items * each * lanes, outer_tag=group)
+            inner = f"{name}_inner"
+            if each > 1:
+                yield step(split_iname, inner, items * lanes, outer_tag="ilp")
+                inner = f"{inner}_inner"
+            yield step(split_iname, inner, lanes, outer_tag=item, inner_tag="vec")
+            return
         if each == 1:
             yield step(split_iname, name, items, outer_tag=group, inner_tag=item)
             return

@@ -136,7 +136,7 @@ class AutoSpace:
         for nest in self._nests:
             choices = None
             if not nest.is_on_axes and len(found) < _VARIED:
-                choices = _choices(self.machine, self.stated, nest, planner.parallel_loops(nest))
+                choices = self._choices(planner, nest, planner.parallel_loops(nest))
             first = choices and planner.extended(nest, choices.steps(choices.first))
             legal = _legal(planner, nest, choices) if choices and first else None
             planner.plan_nest(recipe, nest)
@@ -146,33 +146,32 @@ class AutoSpace:
                 found.append((suffix, nest, legal if is_found else _with_analysis(legal)))
         return found
 
+    def _choices(self, planner: Planner, nest: Nest, loops: Sequence[str]) -> Choices | None:
+        """Return the family of schedules of a nest; ``None`` if there is nothing to choose."""
+        machine = self.machine
+        on_items = machine.kind is Execution.ITEMS
+        found = nest.find_product(loops)
+        product = None
+        if found is not None and on_items:
+            product = product_on_tensor_cores(machine, nest, *found) or product_on_items(
+                machine, nest, *found
+            )
+        elif found is not None:
+            product = product_on_threads(nest, *found)
+        if product is not None or machine.kind is Execution.SERIAL:
+            return product
+        if not loops:
+            return sum_of_all(machine, nest)
+        if not on_items:
+            return iterations_on_threads(nest, loops)
+        are_typed = not planner.prover.types
+        return iterations_on_items(machine, self.stated, nest, loops, are_typed=are_typed)
+
     def __reduce__(self) -> Any:
         return AutoSpace, (self.program, self.machine, self.stated)
 
     def __repr__(self) -> str:
         return f"AutoSpace({', '.join(self.tune_params)})"
-
-
-def _choices(machine: Machine, stated: Stated, nest: Nest, loops: Sequence[str]) -> Choices | None:
-    """Return the family of schedules for a nest with parallel *loops*; ``None`` for no choice."""
-    on_items = machine.kind is Execution.ITEMS
-    found = nest.find_product(loops)
-    product = None
-    if found is not None and on_items:
-        product = product_on_tensor_cores(machine, nest, *found) or product_on_items(
-            machine, nest, *found
-        )
-    elif found is not None:
-        product = product_on_threads(nest, *found)
-    if product is not None or machine.kind is Execution.SERIAL:
-        return product
-    if not loops:
-        return sum_of_all(machine, nest)
-    return (
-        iterations_on_items(machine, stated, nest, loops)
-        if on_items
-        else iterations_on_threads(nest, loops)
-    )
 
 
 def _legal(planner: Planner, nest: Nest, choices: Choices) -> Choices:

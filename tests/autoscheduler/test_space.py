@@ -155,6 +155,29 @@ def test_stencils_in_vectors_are_one_more_configuration() -> None:
     assert sum(rows[k]["autoschedule"] for k in range(len(rows))) == 1
 
 
+def axpy(target: lp.TargetBase) -> lp.TranslationUnit:
+    data = [lp.GlobalArg("x, y, out", np.float32, shape=lp.auto), ...]
+    return lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*x[i] + y[i]", data, target=target)
+
+
+def test_vectors_of_elementwise_operations_are_a_parameter() -> None:
+    space = lp.auto_space(axpy(lp.CudaTarget()))
+    assert space.start == {"i_items": 256, "i_each": 1, "i_lanes": 4}
+    for lanes, word in ((4, "float4"), (2, "float2"), (1, "float")):
+        built = space.build(i_items=64, i_each=2, i_lanes=lanes)
+        assert f"*({word} const *)" in lp.generate_code_v2(built).device_code() or lanes == 1
+
+
+def test_vectors_of_several_per_work_item_compute_the_same() -> None:
+    cl = pytest.importorskip("pyopencl")
+    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    x, y = np.random.default_rng(0).random((2, 5003), np.float32)
+    space = AutoSpace(axpy(lp.PyOpenCLTarget()), Machine(kind=Execution.ITEMS))
+    for config in ({"i_items": 32, "i_each": 4, "i_lanes": 2}, *points(space, 2)):
+        _, (out,) = space.build(**config)(queue, x=x, y=y)
+        np.testing.assert_allclose(out, 2 * x + y, rtol=1e-6)
+
+
 def test_wrong_configurations_are_rejected() -> None:
     space = lp.auto_space(KERNELS["elementwise"])
     with pytest.raises(lp.KernelError, match="parameter 'j_block'"):
