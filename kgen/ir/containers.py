@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable
 from typing import SupportsIndex, TypeVar, overload
 
@@ -42,10 +44,11 @@ class Parts(tuple[P, ...]):
 
 
 class Joinable(tuple[P, ...]):
-    """Loop nestings, outer loops first, or words: a tuple with a union ``|`` with sets.
+    """Loop nestings, outer loops first, or words: a tuple with the operations of a set.
 
-    >>> Joinable([("i", "j")]) | {("j", "k"), ("i", "j")}
-    (('i', 'j'), ('j', 'k'))
+    >>> nestings = Joinable([("i", "j")]) | {("j", "k"), ("i", "j")}
+    >>> nestings, nestings - {("i", "j")}, nestings.union([("k", "m")], [("i", "k")])
+    ((('i', 'j'), ('j', 'k')), (('j', 'k'),), (('i', 'j'), ('j', 'k'), ('k', 'm'), ('i', 'k')))
     """
 
     __slots__ = ()
@@ -54,6 +57,18 @@ class Joinable(tuple[P, ...]):
         return Joinable((*self, *sorted(set(more).difference(self))))  # type: ignore[type-var]
 
     __ror__ = __or__
+
+    def union(self, *more: Iterable[P]) -> Joinable[P]:
+        """Return the items of this and of *more*, each once."""
+        return functools.reduce(operator.or_, more, self)
+
+    def difference(self, *removed: Iterable[P]) -> Joinable[P]:
+        """Return the items that are in none of *removed*."""
+        rest = set(self).difference(*removed)
+        return Joinable(item for item in self if item in rest)
+
+    def __sub__(self, removed: Iterable[P]) -> Joinable[P]:
+        return self.difference(removed)
 
 
 class Table(constantdict[str, P]):

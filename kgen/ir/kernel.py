@@ -43,11 +43,13 @@ from kgen.ir.pretty import stringify_kernel
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
+    dim_names,
     from_named,
     outer_dims,
+    to_named,
     without_params,
 )
-from kgen.ir.sets.domain import PwAff
+from kgen.ir.sets.domain import PwAff, as_basic_set
 from kgen.ir.sets.existential import drop_implied_in_pieces
 from kgen.ir.sets.facts import DomainFacts
 from kgen.ir.sets.loop_range import LoopRange
@@ -559,6 +561,12 @@ class LoopKernel(Digested, Taggable):
 
     # -- tags -----------------------------------------------------------------------------
 
+    def all_are_in(self, inames: Collection[str]) -> bool:
+        """Tell whether each instruction that assigns something is in one of these loops."""
+        return not any(
+            insn.assignees and insn.within_inames.isdisjoint(inames) for insn in self.instructions
+        )
+
     def iname_tags(self, iname: str) -> frozenset[Tag]:
         """Return the tags of *iname*."""
         return self.inames[iname].tags
@@ -756,6 +764,28 @@ class LoopKernel(Digested, Taggable):
         names = (inames,) if isinstance(inames, str) else inames
         return self.domain_of(self.in_order(names))
 
+    def combine_domains(self, domains: Iterable[int]) -> BasicSet:
+        """Return the intersection of some of the kernel's domains, by their numbers.
+
+        Inames of one that bound loops of another are no parameters of the result.
+
+        >>> import kgen as lp
+        >>> unit = lp.make_kernel(["{ [i]: 0<=i<n }", "{ [j]: 0<=j<i }"], "a[i, j] = 1")
+        >>> print(unit.default_entrypoint.combine_domains((0, 1)))
+        [n] -> { [i, j] : 0 <= i < n and 0 <= j < i }
+        """
+        combined = to_named(Set("{ [] }"))
+        names: list[str] = []
+        for number in domains:
+            combined = combined.intersect(to_named(self.domains[number]))
+            names += [name for name in dim_names(self.domains[number]) if name not in names]
+        return as_basic_set(from_named(combined, names))
+
+    @property
+    def isl_context(self) -> Any:
+        """The islpy.Context of all sets."""
+        return self.assumptions.get_ctx()
+
     def get_iname_bounds(self, iname: str, constants_only: bool = False) -> LoopRange:
         """Return the bounds of a loop under the assumptions, in parameters and enclosing inames.
 
@@ -806,8 +836,8 @@ class LoopKernel(Digested, Taggable):
         They are tuples, or with *return_dict* ``{axis: size}``. Loops of called kernels, found in
         *callables_table*, count only after inlining.
 
-        Raises :class:`KernelError` for loops tagged ``l.auto``, which have no axis yet, unless
-        *ignore_auto*; and for a called kernel with loops on hardware axes.
+        Raises :class:`KernelError` if loops tagged ``l.auto``, which have no axis yet, determine
+        a size, unless *ignore_auto*; and for a called kernel with loops on hardware axes.
         """
         self._reject_unknown_axes(callables_table, ignore_auto)
         return _sizes(self.grid.group_counts, self.grid.local_sizes, return_dict)
@@ -864,14 +894,17 @@ class LoopKernel(Digested, Taggable):
     def _reject_unknown_axes(
         self, callables_table: Mapping[str, Any] | None, ignore_auto: bool
     ) -> None:
-        """Reject loops that will be on hardware axes but have no axis yet."""
-        for iname in self.inames:
-            if not ignore_auto and self.has_tag(iname, AutoFitLocalInameTag):
-                raise KernelError(
-                    f"the loop '{iname}' is tagged 'l.auto': its hardware axis is not known",
-                    kernel=self.name,
-                    hint="tag it l.0, l.1 or l.2; or pass ignore_auto=True to leave it out",
-                )
+        """Reject kernels in which loops tagged ``l.auto`` determine the size of a hardware axis.
+
+        If an instruction is in no such loop, these loops share the axes that others have sized.
+        """
+        waiting = [iname for iname in self.inames if self.has_tag(iname, AutoFitLocalInameTag)]
+        if waiting and not ignore_auto and self.all_are_in(waiting):
+            raise KernelError(
+                f"the loop '{waiting[0]}' is tagged 'l.auto': its hardware axis is not known",
+                kernel=self.name,
+                hint="tag it l.0, l.1 or l.2; or pass ignore_auto=True to leave it out",
+            )
         table = callables_table or {}
         exprs = [expr for insn in self.instructions for expr in insn.expressions()]
         called = mentions_of(*exprs).functions

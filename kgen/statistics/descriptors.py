@@ -60,6 +60,8 @@ def _check_name(key: Any, field: str, known: Iterable[str] | None = None) -> Non
 
 def _tags(key: Any, field: str) -> frozenset[Tag]:
     value = getattr(key, field)
+    if value is None:
+        return frozenset()
     tags = tuple(value) if isinstance(value, Iterable) else (value,)
     if isinstance(value, str) or not all(isinstance(tag, Tag) for tag in tags):
         raise KernelError(
@@ -155,7 +157,7 @@ class MemAccess(Copyable):
     gid_strides: Mapping[int, Expr] | None = None
     direction: str | None = None
     variable: str | None = None
-    variable_tags: frozenset[Tag] | None = None
+    variable_tags: frozenset[Tag] = frozenset()
     count_granularity: str | None = None
     kernel_name: str | None = None
 
@@ -168,8 +170,7 @@ class MemAccess(Copyable):
         object.__setattr__(self, "dtype", read_type(self.dtype, f"a key {type(self).__name__}"))
         for name in ("lid_strides", "gid_strides"):
             object.__setattr__(self, name, _strides(self, name))
-        if self.variable_tags is not None:
-            object.__setattr__(self, "variable_tags", _tags(self, "variable_tags"))
+        object.__setattr__(self, "variable_tags", _tags(self, "variable_tags"))
 
     @property
     def itemsize(self) -> int:
@@ -190,7 +191,7 @@ class MemAccess(Copyable):
             _shown_strides(self.gid_strides),
             str(self.direction),
             str(self.variable),
-            "None" if tags is None else "{" + ", ".join(sorted(map(str, tags))) + "}",
+            "{" + ", ".join(sorted(map(str, tags))) + "}" if tags else "None",
             str(self.count_granularity),
             repr(self.kernel_name),
         ]

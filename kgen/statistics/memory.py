@@ -96,7 +96,7 @@ def _key(kernel: LoopKernel, access: Access, memory: str, strides: _Strides) -> 
         gid_strides=gids,
         direction="store" if access.is_write else "load",
         variable=access.array,
-        variable_tags=access.tags or None,
+        variable_tags=access.tags,
         count_granularity=granularity,
         kernel_name=kernel.name,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import Any, ClassVar
 
 import islpy as isl
@@ -447,6 +448,32 @@ def test_nestings_are_joined_with_sets() -> None:
     first = knl.copy(loop_priority=frozenset([("j", "i")]))
     assert first == knl.copy(loop_priority=knl.loop_priority | {("j", "i")})
     assert lp.generate_body(first.copy(target=lp.CTarget())).startswith("  for (int j = 0;")
+    assert first == knl.copy(loop_priority=knl.loop_priority.union([("j", "i")]))
+    assert knl == knl.copy(loop_priority=first.loop_priority - {("j", "i")})
+
+
+def test_domains_are_combined_in_isls_context() -> None:
+    knl = lp.make_kernel(
+        ["{ [i]: 0 <= i < n }", "{ [j]: 0 <= j < i }", "{ [k]: 0 <= k < n }"], "a[i, j, k] = 1"
+    ).default_entrypoint
+    for numbers, expected in (
+        ((0, 1), "[n] -> { [i, j]: 0 <= j < i < n }"),
+        ([0, 2], "[n] -> { [i, k]: 0 <= i, k < n }"),
+        ((1,), "[i] -> { [j]: 0 <= j < i }"),
+        ((), "{ [] }"),
+    ):
+        wanted = isl.BasicSet.read_from_str(knl.isl_context, expected)
+        assert knl.combine_domains(numbers).is_equal(wanted)
+
+
+def test_warnings_about_a_kernel_can_be_silenced() -> None:
+    knl = doubled().default_entrypoint
+    diagnostic = lp.diagnostic
+    with pytest.warns(diagnostic.LoopyAdvisory, match=r"in kernel 'loopy_kernel': slow \(add"):
+        diagnostic.warn_with_kernel(knl, "slow(i)", "slow", diagnostic.LoopyAdvisory)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        diagnostic.warn_with_kernel(knl.copy(silenced_warnings=["slow*"]), "slow(i)", "slow")
 
 
 def test_a_kernel_can_be_copied_with_assumptions_of_one_piece() -> None:

@@ -82,3 +82,20 @@ def test_conditions_hold_in_all_groups_of_the_longest_loop(backend: Any) -> None
         backend(knl, a=a, b=b, m=m)
         np.testing.assert_array_equal(a, np.triu(np.ones((m, m)), 1) * (np.arange(m) >= 6))
         np.testing.assert_array_equal(b, np.arange(6))
+
+
+def test_loops_that_share_the_axes_of_others_do_not_change_the_grid() -> None:
+    knl = lp.make_kernel(
+        "{ [i, j]: 0 <= i < 128 and 0 <= j < 16 }",
+        "out[i, j] = a[i, j]",
+        [lp.GlobalArg("a, out", np.float32, shape=(128, 16))],
+        target=lp.OpenCLTarget(),
+    )
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    fetched = lp.add_prefetch(knl, "a", ["i_inner", "j"], default_tag="l.auto")
+    sizes = fetched.default_entrypoint.get_grid_size_upper_bounds_as_exprs
+    assert sizes(fetched.callables_table) == ((8,), (16,))
+    own = lp.tag_inames(knl, "j:l.auto").default_entrypoint
+    with pytest.raises(lp.KgenError, match=r"'l\.auto': its hardware axis is not known"):
+        own.get_grid_size_upper_bounds_as_exprs()
+    assert own.get_grid_size_upper_bounds_as_exprs(ignore_auto=True) == ((8,), (16,))

@@ -195,7 +195,14 @@ def test_same_element_for_all_work_items_counts_once_per_sub_group() -> None:
 def test_tags_of_variables_tell_accesses_apart() -> None:
     knl = one_loop("out[i] = a$mine[i] + a[i]", a=np.float32)
     keys = list(lp.get_mem_access_map(knl).filter_by(direction=["load"]))
-    assert sorted(len(key.variable_tags or ()) for key in keys) == [0, 1]
+    assert sorted(len(key.variable_tags) for key in keys) == [0, 1]
+
+
+def test_accesses_without_tags_have_an_empty_set_of_them() -> None:
+    loads = lp.get_mem_access_map(one_loop("out[i] = a[i]", a=np.float32)).filter_by(variable="a")
+    assert loads.filter_by(variable_tags=[frozenset()]) == loads
+    (key,) = loads
+    assert key.copy(variable_tags=None) == key
 
 
 def test_atomic_updates_have_their_own_type() -> None:

@@ -84,7 +84,6 @@ def accesses(mem_map: Any, lid_strides: dict[int, int], granularity: str) -> tup
                 {},
                 direction,
                 variable,
-                variable_tags=None,
                 count_granularity=granularity,
                 kernel_name="stats_knl",
             )

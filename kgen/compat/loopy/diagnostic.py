@@ -11,7 +11,9 @@ from kgen.errors import (
     KgenWarning,
     TypeInferenceFailure,
     VectorizationWarning,
+    warn,
 )
+from kgen.ir.kernel import LoopKernel
 
 ExpressionNotAffineError: TypeAlias = ExpressionToAffineConversionError
 LoopyAdvisory: TypeAlias = VectorizationWarning
@@ -20,6 +22,22 @@ LoopyTypeError: TypeAlias = TypeInferenceFailure
 LoopyWarning: TypeAlias = KgenWarning
 LoopyWarningBase: TypeAlias = KgenWarning
 UnableToDetermineAccessRangeError: TypeAlias = ExpressionToAffineConversionError
+
+
+def warn_with_kernel(
+    kernel: LoopKernel,
+    id: str,
+    text: str,
+    type: type[KgenWarning] = KgenWarning,
+    stacklevel: int | None = None,
+) -> None:
+    """Issue a warning about *kernel*, unless its ``silenced_warnings`` contain *id*.
+
+    *stacklevel* is that of :func:`warnings.warn`; by default, the warning is the caller's.
+    """
+    level = 3 if stacklevel is None else stacklevel + 1
+    text = f"in kernel '{kernel.name}': {text}"
+    warn(text, type, silencer=id, silenced=kernel.silenced_warnings, stacklevel=level)
 
 
 class CannotBranchDomainTree(KgenError):

@@ -103,7 +103,7 @@ class _Fit:
 
     def _decide(self, name: str) -> None:
         count, axis = self.bounds[name].count, self._free_axis(name)
-        all_wait = self._all_wait()
+        all_wait = self.kernel.all_are_in(self.waiting)
         del self.waiting[name]
         if axis is None or count is None:
             return
@@ -124,13 +124,6 @@ class _Fit:
             for axis in self.taken.get(insn_id, ())
         }
         return next((axis for axis in range(MAX_AXES) if axis not in used), None)
-
-    def _all_wait(self) -> bool:
-        """Tell whether all instructions are in loops without an axis yet: none misses one."""
-        return not any(
-            insn.assignees and insn.within_inames.isdisjoint(self.waiting)
-            for insn in self.kernel.instructions
-        )
 
     def _changed(self) -> LoopKernel:
         """Replace ``l.auto`` by axes, or by nothing, or share a loop in strides."""
