@@ -59,9 +59,10 @@ def check_bounds(kernel: LoopKernel) -> LoopKernel:
     Linear subscripts must stay between the first and the last element in memory.
 
     Data-dependent subscripts are not checked, nor unrelated sizes: ``lo <= i < hi`` in an
-    array of ``n`` elements. Raises :class:`KgenIndexError` with the loop indices
-    and sizes of an out-of-bounds access. ``options.enforce_array_accesses_within_bounds``:
-    ``False`` makes this a warning, ``"no_check"`` skips the check.
+    array of ``n`` elements, or of an unknown number. Raises :class:`KgenIndexError` with the
+    loop indices and sizes of an out-of-bounds access.
+    ``options.enforce_array_accesses_within_bounds``: ``False`` makes this a warning,
+    ``"no_check"`` skips the check.
     """
     enforce = kernel.options.enforce_array_accesses_within_bounds
     if enforce == "no_check":
@@ -193,11 +194,16 @@ def _open_question(footprints: Footprints, access: Access, axis: int, extent: Ex
 
 
 def _is_unrelated(span: Span, extent: Expr) -> bool:
-    """Tell whether the subscript depends on sizes, but the extent on none of them."""
-    if span.values is None or is_open_extent(extent):
+    """Tell whether the subscript depends on sizes, but the extent on none of them.
+
+    An unknown extent may be any: ``start <= i < end`` can be right for an axis of ``None``.
+    """
+    if span.values is None or extent is auto:
         return False
-    sizes = set(variable_names(extent))
     used = involved_params(span.values.values)
+    if extent is None:
+        return bool(used)
+    sizes = set(variable_names(extent))
     return bool(sizes) and bool(used) and sizes.isdisjoint(used)
 
 

@@ -111,6 +111,12 @@ def test_an_axis_of_unknown_extent() -> None:
     assert unit.default_entrypoint.array_vars["a"].shape == (None, 3)
     with pytest.raises(lp.LoopyIndexError, match=r"outside of array 'a', of shape \(None, 3\)"):
         lp.generate_code_v2(lp.make_kernel(domain, "out[i, j] = a[i, j + 1]", args))
+    part = "[start, end] -> { [i, j]: start <= i < end and 0 <= j < 3 }"
+    assert "for (int i = start; i < end; ++i)" in lp.generate_body(
+        lp.make_kernel(part, "out[i, j] = a[i, j]", args)
+    )
+    with pytest.raises(lp.LoopyIndexError, match=r"writes out\[-1,"):
+        lp.generate_body(lp.make_kernel(domain, "out[i - 1, j] = 1", args))
     with pytest.raises(
         lp.LoopyError, match=r"axis 0 of array 'a' is implemented by (.*\n)*.*has an unknown extent"
     ):
