@@ -105,3 +105,18 @@ def test_the_earlier_name() -> None:
         lp.get_one_scheduled_kernel(knl).linearization
         == lp.get_one_linearized_kernel(knl).linearization
     )
+
+
+def test_functions_whose_callers_determine_their_types_have_no_order() -> None:
+    double = lp.make_function("{ [i]: 0 <= i < 8 }", "y[i] = 2*x[i]", name="double")
+    caller = lp.make_kernel(
+        "{ [i]: 0 <= i < 8 }",
+        "[i]: b[i] = double([i]: a[i])",
+        [lp.GlobalArg("a, b", np.float64, shape=8)],
+        name="caller",
+    )
+    unit = lp.linearize(lp.preprocess_kernel(lp.merge([caller, double])))
+    assert unit["double"].linearization is None
+    assert "b[i_0] = 2*a[i_0]" in unit["caller"].stringify("LINEARIZATION")
+    typed = lp.linearize(lp.add_dtypes(double, {"x": np.float64}))
+    assert typed["double"].linearization is not None
