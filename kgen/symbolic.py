@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from kgen.ir.expr import (
     CombineMapper,
     GroupHardwareAxisIndex,
-    IdentityMapper,
     LinearSubscript,
     LocalHardwareAxisIndex,
     Reduction,
@@ -20,6 +19,9 @@ from kgen.ir.expr import (
 )
 from kgen.ir.language.expressions import (
     parse,
+)
+from kgen.ir.mappers import (
+    IdentityMapper,
 )
 from kgen.ir.mentions import (
     get_dependencies,

@@ -1,73 +1,104 @@
-"""Mappers that visit the variables of reductions and of swept arrays, as those of loopy do."""
+"""Mappers of loopy that are given functions, rules or candidates, and need no subclass."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import pymbolic.primitives as p
-from pymbolic.mapper.dependency import DependencyMapper as _DependencyMapper
+import pymbolic.mapper as pm
+from pymbolic.mapper.unifier import UnidirectionalUnifier as _UnidirectionalUnifier
 
-from kgen.ir.expr import CombineMapper, Expr, Reduction, SubArrayRef
-from kgen.ir.expr import IdentityMapper as _IdentityMapper
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.expansion import RuleExpander
+from kgen.ir.expr import Expr, Reduction
+from kgen.ir.mappers import IdentityMapper
 
-__all__ = ["DependencyMapper", "IdentityMapper"]
+__all__ = [
+    "CallbackMapper",
+    "ReductionCallbackMapper",
+    "SubstitutionRuleExpander",
+    "UnidirectionalUnifier",
+]
 
 
-class IdentityMapper(_IdentityMapper):
-    """Copy an expression; a subclass changes what it defines, names of loops included.
+class CallbackMapper(pm.CallbackMapper):  # type: ignore[type-arg]
+    """Map each part of an expression by ``function(expr, mapper, *args)``.
+
+    The function visits the parts of *expr* with ``mapper.fallback_mapper(expr)``.
 
     >>> from kgen.ir.language.expressions import parse
-    >>> class Renamer(IdentityMapper):
-    ...     def map_variable(self, expr):
-    ...         return p.Variable(expr.name + "_new")
-    >>> print(Renamer()(parse("sum(k, a[k])")))
-    reduce(sum, [k_new], a_new[k_new])
+    >>> def double(expr, mapper):
+    ...     return 2*expr if expr == parse("x") else mapper.fallback_mapper(expr)
+    >>> print(CallbackMapper(double, IdentityMapper())(parse("sum(k, a[k] + x)")))
+    reduce(sum, [k], a[k] + 2*x)
     """
+
+    def __init__(self, function: Callable[..., Any], fallback_mapper: Callable[..., Any]) -> None:
+        super().__init__(function, fallback_mapper)  # type: ignore[no-untyped-call]
+
+    def _called(self, expr: Expr, *args: Any, **kwargs: Any) -> Any:
+        return self.function(expr, self, *args, **kwargs)
+
+    map_tagged_variable = _called
+    map_typed_literal = _called
+    map_group_hardware_axis_index = _called
+    map_local_hardware_axis_index = _called
+    map_trunc_quotient = _called
+    map_trunc_remainder = _called
+    map_type_cast = _called
+    map_reduction = _called
+    map_sub_array_ref = _called
+    map_linear_subscript = _called
+
+
+class ReductionCallbackMapper(IdentityMapper):
+    """Replace reductions by ``callback(reduction, rec)``; ``None`` visits their operands.
+
+    >>> from kgen.ir.language.expressions import parse
+    >>> first = ReductionCallbackMapper(lambda expr, rec: rec(expr.expr))
+    >>> print(first(parse("1 + sum(k, a[k] + sum(j, b[j]))")))
+    1 + a[k] + b[j]
+    """
+
+    def __init__(self, callback: Callable[..., Any]) -> None:
+        super().__init__()
+        self.callback = callback
 
     def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Expr:
-        mapped = super().map_reduction(expr, *args, **kwargs)
-        inames = tuple(self._name(name, *args, **kwargs) for name in expr.inames)
-        if not isinstance(mapped, Reduction) or inames == expr.inames:
-            return mapped
-        return mapped.over(inames, mapped.exprs)
-
-    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Expr:
-        mapped = super().map_sub_array_ref(expr, *args, **kwargs)
-        swept = tuple(
-            p.Variable(self._name(each.name, *args, **kwargs)) for each in expr.swept_inames
-        )
-        if not isinstance(mapped, SubArrayRef) or swept == expr.swept_inames:
-            return mapped
-        return SubArrayRef(swept, mapped.subscript)
-
-    def _name(self, name: str, *args: Any, **kwargs: Any) -> str:
-        new = self.rec(p.Variable(name), *args, **kwargs)
-        return new.name if isinstance(new, p.Variable) else name
+        """Replace a reduction, if the callback does."""
+        new = self.callback(expr, self.rec, *args, **kwargs)
+        return super().map_reduction(expr, *args, **kwargs) if new is None else new
 
 
-class DependencyMapper(_DependencyMapper[...], CombineMapper):
-    """Collect what an expression depends on: variables and subscripts, but no names of functions.
-
-    Arguments are those of pymbolic's; loops that a reduction or a part of an array runs over do
-    not count.
+class SubstitutionRuleExpander:
+    """Replace the uses of *rules* in an expression by what the rules stand for.
 
     >>> from kgen.ir.language.expressions import parse
-    >>> sorted(map(str, DependencyMapper()(parse("sum(k, a[i, k]) + f(x)"))))
-    ['a[i, k]', 'x']
-    >>> sorted(map(str, DependencyMapper(composite_leaves=False)(parse("sum(k, a[i, k]) + f(x)"))))
-    ['a', 'i', 'x']
+    >>> square = SubstitutionRule("f", ("x",), parse("x*x"))
+    >>> print(SubstitutionRuleExpander({"f": square})(parse("1 + f(a[i])")))
+    1 + a[i]*a[i]
     """
 
-    def map_call(self, expr: p.Call, *args: Any, **kwargs: Any) -> Any:
-        return self.map_tuple(expr.parameters, *args, **kwargs)
+    def __init__(self, rules: Mapping[str, SubstitutionRule]) -> None:
+        self.rules = rules
+        self._expander = RuleExpander(rules)
 
-    def map_reduction(self, expr: Reduction, *args: Any, **kwargs: Any) -> Any:
-        return self._without(self.map_tuple(expr.exprs, *args, **kwargs), expr.inames)
+    def __call__(self, expr: Expr) -> Expr:
+        """Return *expr* without uses of the rules."""
+        return self._expander.rec(expr, ())
 
-    def map_sub_array_ref(self, expr: SubArrayRef, *args: Any, **kwargs: Any) -> Any:
-        found = self.rec(expr.subscript, *args, **kwargs)
-        return self._without(found, [each.name for each in expr.swept_inames])
+    rec = __call__
 
-    def _without(self, found: Any, inames: Collection[str]) -> Any:
-        return frozenset(each for each in found if getattr(each, "name", None) not in inames)
+
+class UnidirectionalUnifier(_UnidirectionalUnifier):
+    """Find the values of the variables *lhs_mapping_candidates* of a pattern.
+
+    >>> from kgen.ir.language.expressions import parse
+    >>> (found,) = UnidirectionalUnifier({"x"})(parse("a[x + 1]"), parse("a[j + 1]"))
+    >>> found.lmap
+    {'x': Variable('j')}
+    """
+
+    def handle_unsupported_expression(self, expr: Expr, other: Expr, urecs: Any) -> Any:
+        """Accept only equal nodes of kinds that pymbolic does not know."""
+        return urecs if expr == other else []

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 import pymbolic.primitives as p
 from constantdict import constantdict
 
-from kgen.compat.mappers import IdentityMapper
 from kgen.errors import TransformError, counted
 from kgen.ir.data import ArrayArg, SubstitutionRule
 from kgen.ir.expr import Expr, TaggedVariable, substitute, tags_of
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.mappers import IdentityMapper
 from kgen.ir.mentions import mentions_of
 
 __all__ = [

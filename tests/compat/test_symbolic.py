@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import islpy as isl
 import numpy as np
 import pytest
 from pymbolic import var
 
+import kgen
 import kgen.compat.loopy as lp
 from kgen.compat.loopy import symbolic
 from kgen.compat.loopy.symbolic import CoefficientCollector, ResolvedFunction, parse
@@ -61,3 +63,44 @@ def test_coefficients_of_chosen_variables() -> None:
 def test_data_have_no_coefficients() -> None:
     with pytest.raises(lp.LoopyError, match=r"'a\[i\]' is data"):
         CoefficientCollector(["i"])(parse("a[i] + i"))
+
+
+def test_mappers_of_functions_visit_the_nodes_of_kernels() -> None:
+    seen: list[str] = []
+
+    def note(expr: Any, mapper: Any) -> Any:
+        seen.append(type(expr).__name__)
+        return mapper.fallback_mapper(expr)
+
+    expr = parse("sum(k, [j]: a[j, k]) + cast('float32', x)*f$hot(2)")
+    mapped = symbolic.CallbackMapper(note, symbolic.IdentityMapper())(expr)
+    assert mapped == expr
+    assert {"Reduction", "SubArrayRef", "TypeCast", "TaggedVariable"} <= set(seen)
+    halves = symbolic.ReductionCallbackMapper(lambda one, rec: rec(one.expr) / 2)
+    assert halves(parse("1 + sum(k, a[k])")) == parse("1 + a[k]/2")
+    assert symbolic.ReductionCallbackMapper(lambda one, rec: None)(expr) == expr
+
+
+def test_rules_are_expanded_in_an_expression() -> None:
+    unit = lp.make_kernel("{ [i]: 0 <= i < n }", "f(x) := 2*g(x)\ng(x) := a[x + 1]\nout[i] = f(i)")
+    rules = unit.default_entrypoint.substitutions
+    assert symbolic.SubstitutionRuleExpander(rules)(parse("f(k) + 1")) == parse("2*a[k + 1] + 1")
+
+
+def test_the_elements_that_a_subscript_reads() -> None:
+    domain = isl.BasicSet("[n] -> { [i, j]: 0 <= i, j < n }")
+    found = symbolic.get_access_map(
+        domain, parse("i + 1, j // 2"), isl.BasicSet("[n] -> { : n > 4 }")
+    )
+    wanted = "[n] -> { [i, j] -> [i + 1, floor(j/2)]: n > 4 and 0 <= i, j < n }"
+    assert found.is_equal(isl.Map(wanted))
+    with pytest.raises(lp.LoopyError, match=r"i\*i"):
+        symbolic.get_access_map(domain, (parse("i*i"),))
+
+
+def test_mappers_of_kgen_rename_loops_as_those_of_loopy_do() -> None:
+    class Renamer(kgen.symbolic.IdentityMapper):
+        def map_variable(self, expr: Any) -> Any:
+            return var(expr.name + "_")
+
+    assert Renamer()(parse("sum(k, a[k])")) == parse("sum(k_, a_[k_])")

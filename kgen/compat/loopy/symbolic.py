@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import islpy as isl
@@ -11,8 +11,12 @@ from pymbolic.mapper import CachedMapper
 from pymbolic.mapper.coefficient import CoefficientCollector as _CoefficientCollector
 from pymbolic.mapper.distributor import distribute
 
-from kgen.compat.mappers import DependencyMapper
-from kgen.compat.mappers import IdentityMapper as UncachedIdentityMapper
+from kgen.compat.mappers import (
+    CallbackMapper,
+    ReductionCallbackMapper,
+    SubstitutionRuleExpander,
+    UnidirectionalUnifier,
+)
 from kgen.compat.renamed import refuser
 from kgen.compat.rule_mappers import (
     ExpansionState,
@@ -49,18 +53,22 @@ from kgen.ir.expr import (
 )
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.expressions import parse
+from kgen.ir.mappers import DependencyMapper
+from kgen.ir.mappers import IdentityMapper as UncachedIdentityMapper
 from kgen.ir.mentions import get_dependencies
 from kgen.ir.sets.dims import with_params
 from kgen.ir.sets.quasi_affine import (
     aff_to_expr,
     as_pw_aff,
     conditions_of,
+    map_from_exprs,
     pw_aff_from_expr,
     qpolynomial_to_expr,
     set_from_condition,
 )
 
 __all__ = [
+    "CallbackMapper",
     "CoefficientCollector",
     "CombineMapper",
     "DependencyMapper",
@@ -70,12 +78,14 @@ __all__ = [
     "LinearSubscript",
     "LocalHardwareAxisIndex",
     "Reduction",
+    "ReductionCallbackMapper",
     "ResolvedFunction",
     "RuleAwareIdentityMapper",
     "RuleAwareSubstitutionMapper",
     "StringifyMapper",
     "SubArrayRef",
     "SubstitutionMapper",
+    "SubstitutionRuleExpander",
     "SubstitutionRuleMappingContext",
     "TaggedVariable",
     "TypeCast",
@@ -83,10 +93,12 @@ __all__ = [
     "UncachedIdentityMapper",
     "UncachedSubstitutionMapper",
     "UncachedWalkMapper",
+    "UnidirectionalUnifier",
     "WalkMapper",
     "aff_from_expr",
     "aff_to_expr",
     "condition_to_set",
+    "get_access_map",
     "get_dependencies",
     "get_reduction_inames",
     "guarded_aff_from_expr",
@@ -257,6 +269,26 @@ def aff_from_expr(
         )
     ((_, aff),) = pieces
     return aff
+
+
+def get_access_map(
+    domain: isl.Set | isl.BasicSet,
+    subscript: Sequence[Expr],
+    assumptions: isl.Set | isl.BasicSet | None = None,
+) -> isl.Map:
+    """Return the map from the points of *domain* to the element ``array[subscript]``.
+
+    *assumptions* are a set of the parameters. Raises :class:`ExpressionToAffineConversionError`
+    for subscripts that are not quasi-affine.
+
+    >>> domain = isl.Set("[n] -> { [i]: 0 <= i < n }")
+    >>> print(get_access_map(domain, (parse("2*i + 1"), 3)))
+    [n] -> { [i] -> [1 + 2i, 3] : 0 <= i < n }
+    """
+    points = domain.to_set() if isinstance(domain, isl.BasicSet) else domain
+    if assumptions is not None:
+        points = points.intersect_params(assumptions.params())
+    return map_from_exprs(points.space, subscript).intersect_domain(points)
 
 
 def with_aff_conversion_guard(
