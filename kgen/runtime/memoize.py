@@ -18,8 +18,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> Callable[P, R]:
-    """Cache the results of *function* on disk.
+def memoize_on_disk(
+    func: Callable[P, R], key_builder_t: Any = None, *, disk: DiskCache | None = None
+) -> Callable[P, R]:
+    """Cache the results of *func* on disk.
 
     ::
 
@@ -30,6 +32,7 @@ def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> 
     The function's result must depend only on its arguments, its own source, and kgen.
     Kernels, expressions, numbers, texts, arrays and containers of these are cached; with any
     other argument or result, the function is called as if without this decorator.
+    *key_builder_t*, loopy's class of keys, has no effect: kgen encodes the arguments.
 
     >>> import kgen as lp
     >>> @memoize_on_disk
@@ -39,17 +42,17 @@ def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> 
     >>> print(tiled(unit, 16)["kgen_kernel"].instructions[0])
     out[i_inner + i_outer*16] = 2*a[i_inner + i_outer*16]  {id=insn}
     """
-    source = _source_of(function)
+    source = _source_of(func)
 
-    @functools.wraps(function)
+    @functools.wraps(func)
     def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
         used = process_caches.disk if disk is None else disk
         if source is None or not used.enabled:
-            return function(*args, **kwargs)
+            return func(*args, **kwargs)
         try:
             key = content_key("memoize", own_identity(), source, encode((args, kwargs)))
         except CodecError:
-            return function(*args, **kwargs)
+            return func(*args, **kwargs)
         content = used.load(key)
         if content is not None:
             try:
@@ -57,7 +60,7 @@ def memoize_on_disk(function: Callable[P, R], disk: DiskCache | None = None) -> 
                 return found
             except CodecError:  # from a program with other classes
                 pass
-        result = function(*args, **kwargs)
+        result = func(*args, **kwargs)
         text = _faithful_text(result)
         if text is not None:
             used.store(key, text.encode())

@@ -106,7 +106,7 @@ def test_functions_that_depend_on_more_are_called(tmp_path: Path) -> None:
         calls.append(value)
         return value + offset
 
-    kept = memoize_on_disk(shifted, DiskCache(tmp_path))
+    kept = memoize_on_disk(shifted, disk=DiskCache(tmp_path))
     assert kept(1) == 4
     offset = 5
     assert kept(1) == 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -74,6 +74,7 @@ __all__ = [
     "DependencyMapper",
     "ExpansionState",
     "GroupHardwareAxisIndex",
+    "HardwareAxisIndex",
     "IdentityMapper",
     "LinearSubscript",
     "LocalHardwareAxisIndex",
@@ -118,6 +119,9 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+#: Indices of work-groups and of work-items, for ``isinstance``.
+HardwareAxisIndex: TypeAlias = GroupHardwareAxisIndex | LocalHardwareAxisIndex
 
 
 __getattr__ = refuser(
@@ -228,9 +232,12 @@ class SubstitutionMapper(CachedMapper, UncachedSubstitutionMapper):  # type: ign
     """Put other expressions in the place of variables; equal parts are visited once.
 
     >>> from pymbolic import var
-    >>> print(SubstitutionMapper({"i": var("k") + 1}.get)(parse("a[i]*i")))
-    a[i]*i
+    >>> print(SubstitutionMapper({"i": var("k") + 1})(parse("a[i]*i")))
+    a[k + 1]*(k + 1)
     """
+
+    def __init__(self, subst_func: Any) -> None:
+        super().__init__(subst_func)
 
 
 # -- isl ----------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ __all__ = [
 
 
 @checked
-def add_dtypes(prog_or_kernel: Program, dtype_dict: Any) -> Program:
+def add_dtypes(kernel: Program, dtype_dict: Any) -> Program:
     """Set the types of arguments and temporaries: ``{"a": ..., "b, c": ...}``.
 
     ::
@@ -65,7 +65,7 @@ def add_dtypes(prog_or_kernel: Program, dtype_dict: Any) -> Program:
     >>> add_dtypes(knl, {"a": np.float32}).default_entrypoint.arg_dict["a"].dtype
     np:dtype('float32')
     """
-    program = prog_or_kernel
+    program = kernel
     if not isinstance(dtype_dict, Mapping):
         raise TransformError(f"types are a map: {{'a': numpy.float64}}, not {dtype_dict!r}")
     dtypes: dict[str, Any] = {}
