@@ -42,14 +42,16 @@ class FixedStrideArrayDimTag(ArrayDimImplementationTag):
     """``N<level>:stride:<stride>``: consecutive elements are *stride* elements apart."""
 
     stride: Expr | AutoType
+    #: The axis of the array in generated code, which has one.
+    target_axis: int = 0
     layout_nesting_level: int | None = None
 
-    @property
-    def target_axis(self) -> int:
-        """The axis of the array in generated code, which has one."""
-        return 0
-
     def __post_init__(self) -> None:
+        if self.target_axis != 0:
+            raise KernelError(
+                f"the target axis of an axis is 0, not {self.target_axis!r}",
+                hint="arrays have one axis in generated code",
+            )
         if self.stride is None:
             raise KernelError(
                 "the stride of an axis is None\n  hint: give a number of elements or an "
@@ -179,7 +181,9 @@ def _parse_one(text: str) -> ArrayDimImplementationTag:
         level = int(head[1:])
     if text.startswith("stride:"):
         stride = text.removeprefix("stride:").strip()
-        return FixedStrideArrayDimTag(auto if stride == "auto" else parse(stride), level)
+        return FixedStrideArrayDimTag(
+            auto if stride == "auto" else parse(stride), layout_nesting_level=level
+        )
     if level is not None and text in ("", "c"):
         return ComputedStrideArrayDimTag(level)
     raise KernelError(
@@ -288,7 +292,7 @@ def resolve_strides(
     stride: Expr = room
     for level in sorted(levels):
         axis = levels[level]
-        result[axis] = FixedStrideArrayDimTag(stride, level)
+        result[axis] = FixedStrideArrayDimTag(stride, layout_nesting_level=level)
         extent = shape[axis]
         if is_open_extent(extent):
             break

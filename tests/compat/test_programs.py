@@ -538,6 +538,19 @@ def test_questions_about_kernels() -> None:
     assert tools.get_outer_params(nested) == {"n"}
 
 
+def test_strides_are_made_with_the_arguments_of_loopy() -> None:
+    tag = lp.kernel.array.FixedStrideArrayDimTag
+    assert tag(8, 0, 1) == tag(stride=8, target_axis=0, layout_nesting_level=1)
+    assert tag(8, 0).layout_nesting_level is None
+    columns = lp.GlobalArg("out", np.float32, shape=(8, 4), dim_tags=(tag(1, 0, 0), tag(8, 0, 1)))
+    unit = lp.make_kernel(
+        "{ [i, j]: 0 <= i < 8 and 0 <= j < 4 }", "out[i, j] = 1", [columns], target=C
+    )
+    assert unit()[1][0].strides == (4, 32)
+    with pytest.raises(lp.LoopyError, match="the target axis of an axis is 0, not 1"):
+        tag(8, 1)
+
+
 def test_layouts_of_any_number_of_axes() -> None:
     parse: Any = lp.kernel.array.parse_array_dim_tags
     assert [tag.layout_nesting_level for tag in parse("F", n_axes=3)] == [0, 1, 2]

@@ -44,12 +44,12 @@ class Names(WalkMapper):
 
 
 def test_identity_mappers_pass_keywords_on() -> None:
-    expected = "reduce(sum, [j], p_a[p_i, p_j]) + cast(float32, b$once[p_i]) + p_x[[p_i]]"
+    expected = "reduce(sum, [p_j], p_a[p_i, p_j]) + cast(float32, b$once[p_i]) + p_x[[p_i]]"
     assert (
         to_text(Prefixer()(parse("reduce(sum, [j], a[i, j])"), prefix="p_"))
         == (expected.partition(" + ")[0])
     )
-    assert to_text(Prefixer()(parse(TEXT), prefix="p_")).count("p_") == 6
+    assert to_text(Prefixer()(parse(TEXT), prefix="p_")).count("p_") == 7
 
 
 @pytest.mark.parametrize("weight", [1, 10])

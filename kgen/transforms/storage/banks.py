@@ -161,7 +161,8 @@ def _padded(array: TemporaryVariable, order: list[int], axis: int, more: int) ->
         if k == axis:
             stride += more
         tags[k] = FixedStrideArrayDimTag(
-            max(stride, array.dim_tags[k].stride), tags[k].layout_nesting_level
+            max(stride, array.dim_tags[k].stride),
+            layout_nesting_level=tags[k].layout_nesting_level,
         )
         stride = tags[k].stride * array.shape[k]
     return array.copy(dim_tags=tuple(tags))

@@ -267,9 +267,9 @@ def with_axes(
         for extent in extents:
             if step is None:
                 tags = [_scaled(tag, extent) for tag in tags]
-                tags.append(FixedStrideArrayDimTag(1, 0))
+                tags.append(FixedStrideArrayDimTag(1, layout_nesting_level=0))
             else:
-                tags.append(FixedStrideArrayDimTag(step, None))
+                tags.append(FixedStrideArrayDimTag(step))
                 step = step * extent
         changes["dim_tags"] = tuple(tags)
     if variable.dim_names is not None:

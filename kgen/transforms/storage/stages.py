@@ -169,7 +169,9 @@ def _outermost(variable: TemporaryVariable) -> FixedStrideArrayDimTag | Computed
             hint=f"declare the shape of '{variable.name}'",
         )
     size = max(sizes, default=1)
-    return FixedStrideArrayDimTag(-(-size // _unit(variable)) * _unit(variable), level)
+    return FixedStrideArrayDimTag(
+        -(-size // _unit(variable)) * _unit(variable), layout_nesting_level=level
+    )
 
 
 def _unit(variable: TemporaryVariable) -> int:
