@@ -15,10 +15,11 @@ from kgen.errors import TransformError
 from kgen.ir.affine import simplify
 from kgen.ir.data import Iname, TemporaryVariable
 from kgen.ir.expr import Expr, subscript, substitute, variable_names
-from kgen.ir.grid import grid_of
+from kgen.ir.grid import Grid, grid_of
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, Set
+from kgen.ir.sets.quasi_affine import aff_to_expr
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import AxisTag, GroupInameTag, LocalInameTag
 from kgen.ir.types import AddressSpace
@@ -224,7 +225,7 @@ class _Saver:
         grid = grid_of(kernel, on_axes)
         groups = sorted({a.tag.axis for a in on_axes if isinstance(a.tag, GroupInameTag)})
         items = sorted({a.tag.axis for a in on_axes if isinstance(a.tag, LocalInameTag)})
-        counts = [grid.groups[k] for k in groups]
+        counts = [self._extent(grid, k) for k in groups]
         slot = _Slot(
             temporary,
             self.new_name(f"{temporary.name}_save_slot"),
@@ -233,6 +234,11 @@ class _Saver:
         )
         self.slots.append(slot)
         return slot
+
+    def _extent(self, grid: Grid, axis: int) -> Expr:
+        """Return a number of groups, as simple as the assumptions make it."""
+        pieces = grid.group_counts[axis].gist_params(self.kernel.assumptions).get_pieces()
+        return aff_to_expr(pieces[0][1]) if len(pieces) == 1 else grid.groups[axis]
 
     def _add(self, slot: _Slot, number: int, region: Set, *, is_save: bool) -> None:
         word = "save" if is_save else "reload"

@@ -29,7 +29,7 @@ from kgen.ir.sets.dims import (
 from kgen.ir.sets.effort import limited
 from kgen.ir.sets.names import SetName
 from kgen.ir.sets.quasi_affine import pw_aff_from_expr
-from kgen.ir.tags import LocalInameTag
+from kgen.ir.tags import LocalInameTag, VectorizeTag
 from kgen.statistics.count import count
 from kgen.statistics.descriptors import CountGranularity
 from kgen.statistics.interval import Interval, value_of
@@ -73,9 +73,10 @@ def count_sectors(
 ) -> tuple[Traffic, ...]:
     """Count the sectors of global memory that each access of a prepared kernel moves.
 
-    For each access by a warp, the distinct sectors that its work-items access are counted: exactly,
-    from the access relation, for the sizes *params*. Arrays begin at a sector. For data-dependent
-    subscripts, the number is an interval: from one sector to one for each work-item.
+    For each access by a warp, the distinct sectors that its work-items access are counted, with all
+    lanes of their vectors: exactly, from the access relation, for the sizes *params*. Arrays begin
+    at a sector. For data-dependent subscripts, the number is an interval: from one sector to one
+    for each work-item.
     """
     counter = _SectorCounter(kernel, params, subgroup_size)
     return tuple(counter.of(access) for access in _distinct(kernel, "global"))
@@ -194,7 +195,8 @@ class _SectorCounter:
             domain = _with_floor(domain, SetName.SECTOR, offset, SECTOR)
         except ExpressionToAffineConversionError:
             return None
-        return project_out_dims(domain, lids.values())
+        lanes = (n for n in access.place.inames if kernel.has_tag(n, VectorizeTag))
+        return project_out_dims(domain, (*lids.values(), *lanes))
 
 
 def _minus(kernel: LoopKernel, iname: str) -> Expr:

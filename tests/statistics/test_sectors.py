@@ -146,3 +146,12 @@ def test_large_tiled_products_are_counted() -> None:
     knl = lp.make_kernel("{ [i, j, k]: 0 <= i, j, k < 4096 }", text, data, target=lp.CudaTarget())
     tiled = prepared_kernel(lp.autoschedule(knl))
     assert count_footprint_sectors(tiled, {}) == 3 * 4096 * 4096 * 4 // 32
+
+
+def test_lanes_of_a_vector_are_one_access() -> None:
+    data = [lp.GlobalArg("a, out", np.float32, shape=(4096,))]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4096 }", "out[i] = 2*a[i]", data)
+    knl = lp.split_iname(knl, "i", 128, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", 4, outer_tag="l.0", inner_tag="vec")
+    for traffic in count_sectors(prepared_kernel(knl), {}):
+        assert traffic.units == 4096 * 4 // 32
