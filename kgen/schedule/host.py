@@ -263,10 +263,11 @@ def _with_params(domain: BasicSet, inames: frozenset[str], known: Set) -> BasicS
     """Move set dimensions to the parameters, and drop *known* constraints on these.
 
     The gist is that of sets, which isl writes with explicit quotients first: the gist of a basic
-    set with a quotient that is not may be empty.
+    set with a quotient that is not may be empty. A gist of several pieces is not simpler.
     """
     domain = _as_params(domain, inames)
     hull = isl.Set.from_basic_set(known.params().simple_hull())
     if not hull.is_empty():
-        domain = as_basic_set(isl.Set.from_basic_set(domain).gist_params(hull))
+        pieces = isl.Set.from_basic_set(domain).gist_params(hull).get_basic_sets()
+        domain = pieces[0] if len(pieces) == 1 else domain
     return project_out_unused_params(domain)
