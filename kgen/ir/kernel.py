@@ -760,9 +760,19 @@ class LoopKernel(Digested, Taggable):
         return outer_dims(result, len(inames)) if len(needed) > len(inames) else result
 
     def get_inames_domain(self, inames: Any) -> Set:
-        """Return the domain of some inames, in declaration order."""
+        """Return the domain of some inames and all others of their domains and of those around.
+
+        >>> import kgen as lp
+        >>> unit = lp.make_kernel(["{ [i, j]: 0<=j<=i<n }", "{ [k]: 0<=k<m }"], "a[i, j, k] = 1")
+        >>> print(unit.default_entrypoint.get_inames_domain("i"))
+        [n] -> { [i, j] : i < n and 0 <= j <= i }
+        """
         names = (inames,) if isinstance(inames, str) else inames
-        return self.domain_of(self.in_order(names))
+        homes = {self.get_home_domain_index(name) for name in names}
+        parents = self.all_parents_per_domain()
+        needed = homes.union(*(parents[home] for home in homes))
+        together = (name for home in sorted(needed) for name in dim_names(self.domains[home]))
+        return self.domain_of(tuple(together))
 
     def combine_domains(self, domains: Iterable[int]) -> BasicSet:
         """Return the intersection of some of the kernel's domains, by their numbers.

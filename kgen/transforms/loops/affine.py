@@ -150,7 +150,8 @@ def _replaced(
 
 def _check_reached(kernel: LoopKernel, old: tuple[str, ...], inverse: Inverse) -> None:
     """Reject an inverse that leaves iterations out."""
-    iterations = to_named(kernel.get_inames_domain(old)).intersect_params(kernel.assumptions)
+    domain = kernel.domain_of(kernel.in_order(old))
+    iterations = to_named(domain).intersect_params(kernel.assumptions)
     lost = iterations.subtract(to_named(inverse.reached))
     if not lost.is_empty():
         raise TransformError(
