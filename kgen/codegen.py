@@ -147,12 +147,8 @@ def generate_lines(
 
 
 @checked
-def generate_code(
-    kernel: TranslationUnit | LoopKernel, device: Any = None
-) -> tuple[str, tuple[Any, ...]]:
+def generate_code(kernel: TranslationUnit | LoopKernel) -> tuple[str, tuple[Any, ...]]:
     """Return the device code of a kernel, and its arguments; :func:`generate_code_v2` has more.
-
-    *device* has no effect: the target determines the code.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(

@@ -18,9 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def memoize_on_disk(
-    func: Callable[P, R], key_builder_t: Any = None, *, disk: DiskCache | None = None
-) -> Callable[P, R]:
+def memoize_on_disk(func: Callable[P, R], *, disk: DiskCache | None = None) -> Callable[P, R]:
     """Cache the results of *func* on disk.
 
     ::
@@ -32,7 +30,6 @@ def memoize_on_disk(
     The function's result must depend only on its arguments, its own source, and kgen.
     Kernels, expressions, numbers, texts, arrays and containers of these are cached; with any
     other argument or result, the function is called as if without this decorator.
-    *key_builder_t*, loopy's class of keys, has no effect: kgen encodes the arguments.
 
     >>> import kgen as lp
     >>> @memoize_on_disk
