@@ -87,7 +87,7 @@ def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> An
     """Count the sectors of global memory that a prepared kernel reads, and that it writes.
 
     Each sector counts once: this is the least that memory must move. ``None`` if subscripts depend
-    on data.
+    on data, or strides have no value.
     """
     footprints = Footprints.of(kernel)
     touched: dict[tuple[str, bool], Set] = {}
@@ -98,11 +98,14 @@ def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> An
         elements = relation.range()
         key = (access.array, access.is_write)
         touched[key] = touched[key].union(elements) if key in touched else elements
-    counts = (
-        evaluated(count(_sectors_of(kernel, array, elements.coalesce(), params)), params, kernel)
-        for (array, _), elements in touched.items()
-    )
-    return sum(counts, start=0)
+    try:
+        sectors = [
+            _sectors_of(kernel, array, elements.coalesce(), params)
+            for (array, _), elements in touched.items()
+        ]
+    except ExpressionToAffineConversionError:
+        return None
+    return sum((evaluated(count(each), params, kernel) for each in sectors), start=0)
 
 
 def _sectors_of(kernel: LoopKernel, array: str, elements: Set, params: Mapping[str, int]) -> Set:
