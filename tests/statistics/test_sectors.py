@@ -160,6 +160,6 @@ def test_lanes_of_a_vector_are_one_access() -> None:
 def test_strides_without_a_value_are_not_counted() -> None:
     data = [lp.GlobalArg("a", np.float32, shape="n", strides="s"), lp.ValueArg("s", np.int32), ...]
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = 2*a[i]", data)
-    knl = prepared_kernel(lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0"))
-    assert count_footprint_sectors(knl, {"n": 64}) is None
-    assert count_footprint_sectors(knl, {"n": 64, "s": 8}) == 64 + 64 * 4 // 32
+    prepared = prepared_kernel(lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0"))
+    assert count_footprint_sectors(prepared, {"n": 64}) is None
+    assert count_footprint_sectors(prepared, {"n": 64, "s": 8}) == 64 + 64 * 4 // 32
