@@ -189,18 +189,18 @@ def blas_seconds(n: int, api: str) -> float | None:
     if api == "c":
         a, b = np.random.default_rng(1).random((2, n, n), dtype=np.float32)
         out = np.empty_like(a)
-        return least_seconds(lambda: np.matmul(a, b, out=out), lambda: None)
+        return median_seconds(lambda: np.matmul(a, b, out=out), lambda: None)
     try:
         torch = importlib.import_module("torch")
     except ImportError:
         return None
     torch.backends.cuda.matmul.allow_tf32 = False
     a, b, out = (torch.rand(n, n, device="cuda") for _ in range(3))
-    return least_seconds(lambda: torch.matmul(a, b, out=out), torch.cuda.synchronize)
+    return median_seconds(lambda: torch.matmul(a, b, out=out), torch.cuda.synchronize)
 
 
-def least_seconds(call: Callable[[], object], wait: Callable[[], None], rounds: int = 10) -> float:
-    """Return the least time of a call in batches of at least a millisecond, as tuning has it."""
+def median_seconds(call: Callable[[], object], wait: Callable[[], None], rounds: int = 10) -> float:
+    """Return the median time of a call, in batches that take at least 5 ms."""
     call()
     wait()
     times: list[float] = []
@@ -218,12 +218,11 @@ def least_seconds(call: Callable[[], object], wait: Callable[[], None], rounds: 
     return sorted(times)[len(times) // 2]
 
 
-def report(name: str, api: str, options: argparse.Namespace) -> dict[str, Any]:
+def report(name: str, api: str, device: str | None, seconds: float) -> dict[str, Any]:
     """Tune one case on one device; print and return the result."""
     case = CASES[name](api)
-    device = options.device or DEVICES[api]
     start = time.perf_counter()
-    result = tune(case, device, options.seconds, None)
+    result = tune(case, device, seconds, None)
     took = time.perf_counter() - start
     search, best = result.searches[0], result.best
     times = beside_the_best_by_hand(case, result, device)
@@ -237,8 +236,8 @@ def report(name: str, api: str, options: argparse.Namespace) -> dict[str, Any]:
     for cause, found in result.failures.items():
         print(f"  {len(found)} failed: {cause}, such as {dict(found[0].configuration)}")
         print("    " + "\n    ".join(found[0].message.splitlines()[:12]))
-    for peer, seconds in times.items():
-        print(f"  {seconds / tuned:5.2f} of {peer} ({seconds * 1e3:.3f} ms)")
+    for peer, its_s in times.items():
+        print(f"  {its_s / tuned:5.2f} of {peer} ({its_s * 1e3:.3f} ms)")
     for note in result.notes:
         print(f"  note: {note}")
     return {
@@ -264,9 +263,9 @@ def report_all(options: argparse.Namespace) -> list[dict[str, Any]]:
             if left <= 0:
                 print(f"{name}, {api}: not begun before the deadline", flush=True)
                 continue
-            options.seconds = min(options.seconds, left)
+            device = options.device or DEVICES[api]
             try:
-                made.append(report(name, api, options))
+                made.append(report(name, api, device, min(options.seconds, left)))
             except lp.KgenError as err:
                 print(f"{name}, {api}: {err}", flush=True)
                 made.append({"case": name, "api": api, "error": str(err)})

@@ -180,7 +180,7 @@ def difference(result: Array, expected: Array, tolerance: float | None = None) -
 def _largest(result: Array, expected: Array) -> tuple[float, float]:
     """Return the largest difference and the largest number; NaN if there is one.
 
-    Arrays are compared in pieces that caches hold, which takes a fifth of the time.
+    Arrays are compared in pieces, so that caches hold the differences.
     """
     if expected.flags.f_contiguous:
         result, expected = result.T, expected.T
