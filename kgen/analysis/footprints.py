@@ -282,6 +282,13 @@ class Footprints(_Found):
             self._relations[key] = self._find_relation(access.place, access.index)
         return self._relations[key]
 
+    def touched(self, access: Access) -> Set | None:
+        """Return ``{ [index] }``, the elements accessed; ``None`` if these depend on data."""
+        relation = self.relation(access)
+        if relation is None or not self.domain(access.place)[1]:
+            return None
+        return relation.range()
+
     def _find_relation(self, place: Place, indices: tuple[Expr, ...] | None) -> isl.Map | None:
         if indices is None:
             return None

@@ -138,9 +138,9 @@ def _written(kernel: LoopKernel, name: str) -> Set | None:
     footprints = Footprints.of(kernel)
     found = None
     for access in footprints.accesses_to(name):
-        relation = footprints.relation(access) if access.is_write else None
-        if relation is not None and footprints.domain(access.place)[1]:
-            elements = relation.range().reset_tuple_id()
+        touched = footprints.touched(access) if access.is_write else None
+        if touched is not None:
+            elements = touched.reset_tuple_id()
             found = elements if found is None else found.union(elements)
     return found
 

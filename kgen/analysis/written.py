@@ -10,7 +10,7 @@ from kgen.analysis.footprints import Footprints
 from kgen.errors import ExpressionToAffineConversionError
 from kgen.ir.data import ArrayArg
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set, axis_variable, n_axes, n_dims, not_negative
+from kgen.ir.sets.dims import Set, axis_variable, n_dims, not_negative
 from kgen.ir.sets.domain import sample_point
 from kgen.ir.sets.effort import answer
 from kgen.ir.sets.names import SetName
@@ -83,11 +83,11 @@ def _find_unwritten(kernel: LoopKernel, array: ArrayArg) -> Unwritten | None:
     for access in footprints.accesses_to(array.name):
         if not access.is_write:
             continue
-        relation = footprints.relation(access)
-        if relation is None or not footprints.domain(access.place)[1]:
+        touched = footprints.touched(access)
+        if touched is None:
             is_exact = False
-        elif n_axes(relation) == n_dims(rest):
-            rest = rest.subtract(relation.range().reset_tuple_id())
+        elif n_dims(touched) == n_dims(rest):
+            rest = rest.subtract(touched.reset_tuple_id())
             if rest.is_empty():
                 return None
     point = sample_point(rest) if is_exact else None

@@ -49,8 +49,8 @@ def _gathered(kernel: LoopKernel, ignore_uncountable: bool) -> dict[tuple[str, s
         if memory_of(kernel, array) != "global":
             continue
         for access in accesses:
-            relation = footprints.relation(access)
-            if relation is None or not footprints.domain(access.place)[1]:
+            touched = footprints.touched(access)
+            if touched is None:
                 if ignore_uncountable:
                     continue
                 raise KernelError(
@@ -58,7 +58,6 @@ def _gathered(kernel: LoopKernel, ignore_uncountable: bool) -> dict[tuple[str, s
                     where=f"instruction '{access.insn_id}'",
                     hint="gather_access_footprints(knl, ignore_uncountable=True)",
                 )
-            touched = relation.range()
             key = (array, "write" if access.is_write else "read")
             found[key] = found[key].union(touched) if key in found else touched
     return {key: found[key].coalesce() for key in sorted(found)}

@@ -92,10 +92,9 @@ def count_footprint_sectors(kernel: LoopKernel, params: Mapping[str, int]) -> An
     footprints = Footprints.of(kernel)
     touched: dict[tuple[str, bool], Set] = {}
     for access in _distinct(kernel, "global"):
-        relation = footprints.relation(access)
-        if relation is None or not footprints.domain(access.place)[1]:
+        elements = footprints.touched(access)
+        if elements is None:
             return None
-        elements = relation.range()
         key = (access.array, access.is_write)
         touched[key] = touched[key].union(elements) if key in touched else elements
     try:
