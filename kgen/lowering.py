@@ -26,6 +26,7 @@ from kgen.ast.items import with_item_loops
 from kgen.ast.lanes import lanes_in_scalars
 from kgen.ast.masks import mask_lanes
 from kgen.ast.nodes import DeviceFunction, Node, Run, print_tree
+from kgen.ast.persistent import with_persistent_groups
 from kgen.ast.registers import in_registers
 from kgen.ast.scope import check_loops_around
 from kgen.ast.verify import verify_barriers, verify_lanes
@@ -242,10 +243,13 @@ def lower(
     functions = tuple(verify_lanes(kernel, f) for f in functions)
     functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
     check_loops_around(whole, kernel, schedule, functions)
+    limits = target.limits()
+    local_memory = None if limits is None else limits.local_memory
+    kernel, functions = with_persistent_groups(kernel, functions, local_memory)
     if is_cooperative(kernel, schedule):
         functions = (as_one_launch(kernel, functions, host, schedule.host_inames),)
         host = Run(functions[0].name, {})
-    check_device_limits(kernel, functions, target.limits())
+    check_device_limits(kernel, functions, limits)
     if observe is not None:
         observe("code tree", "\n".join(print_tree(f.body) for f in functions))
     return Lowered(kernel, schedule, functions, host, whole)

@@ -32,6 +32,7 @@ _INCLUDED = re.compile(r"^#include <(?:cu\w+|cooperative_groups)\.h>\n", re.MULT
 _POWER = 'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((float) a));'
 _NOT = 'asm("not.b32 %0, %1;" : "=r"(before) : "r"((int) (0u - (unsigned int) a)));'
 _LANE = 'asm("mov.u32 %0, %%laneid;" : "=r"(lane));'
+_LOOKS = "  unsigned int state = 3;\n"  # at what another group has published
 _LOCAL_MEMORY = lp.CudaTarget.local_memory_of_launch
 
 
@@ -71,6 +72,7 @@ class HostCuda:
         code = change(_INCLUDED.sub("", self.module.device_source))
         code = code.replace(_LOCAL_MEMORY, "unsigned char *const kgen_shared = host::local();")
         code = code.replace(_LANE, "lane = host::group->running % 32;")
+        code = code.replace(_LOOKS, f"{_LOOKS}  host::pause();\n")
         code = code.replace(_POWER, "power = exp2f(a);")
         code = code.replace(_NOT, "before = a - 1;")
         headers = [_HEADER]
@@ -86,9 +88,17 @@ class HostCuda:
         self.library = ctypes.CDLL(str(library))
 
     def __call__(
-        self, arguments: Mapping[str, Any], *, order: str = "last first", resident: int = 3
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        order: str = "last first",
+        resident: int = 3,
+        most_groups: int = 2**31 - 1,
     ) -> bool:
-        """Make all launches; tell whether all groups end. Arrays are changed in place."""
+        """Make all launches; tell whether all groups end. Arrays are changed in place.
+
+        Launches whose groups are persistent have at most *most_groups*.
+        """
         given = dict(arguments)
         sizes = {name: value for name, value in given.items() if isinstance(value, int)}
         for arg in self.module.arguments:
@@ -96,7 +106,7 @@ class HostCuda:
                 size = max(evaluate(n_bytes_of(arg), sizes), 0)
                 given[arg.name] = np.full(size, 0x5A, np.uint8)
         return all(
-            self._run(launch, given | values, sizes | values, order, resident)
+            self._run(launch, given | values, sizes | values, order, resident, most_groups)
             for launch, values in _launches(self.module.steps, sizes)
         )
 
@@ -107,6 +117,7 @@ class HostCuda:
         sizes: dict[str, int],
         order: str,
         resident: int,
+        most_groups: int,
     ) -> bool:
         for name in launch.zeroed:
             given[name][:] = 0
@@ -114,6 +125,8 @@ class HostCuda:
         block = [*launch.locals, 1, 1, 1][:3]
         if min(grid) <= 0:
             return True
+        if launch.zeroed and "kgen_tickets" in self.module.device_source:
+            grid = [min(grid[0], most_groups), 1, 1]
         count = int(np.prod(grid))
         numbers = np.arange(count, dtype=np.uint32)
         if order == "last first":

@@ -104,7 +104,23 @@ class Comment(Tree):
     body: Node
 
 
-Node: TypeAlias = For | If | Let | Block | Run | Barrier | Comment
+@dataclass(frozen=True)
+class Persistent(Tree):
+    """A loop in which each group of a launch runs many groups of the kernel: *groups* per axis.
+
+    Groups are numbered in starting order. An iteration runs *begin* for another group, *end* for
+    the one of the iteration before, and then *keep*, which saves what the next *end* reads. The
+    variable ``kgen_half`` is 0 and 1 in turn. Without an *end*, it runs *begin* alone.
+    """
+
+    branches = ("begin", "end", "keep")
+    groups: tuple[Expr, ...]
+    begin: Node
+    end: Node | None = None
+    keep: Node | None = None
+
+
+Node: TypeAlias = For | If | Let | Block | Run | Barrier | Comment | Persistent
 
 
 @dataclass(frozen=True)
@@ -193,4 +209,16 @@ def print_tree(node: Node, indent: str = "") -> str:
         case Comment():
             head = f"# {node.text}"
             return indent + head + "\n" + print_tree(node.body, indent)
+        case Persistent():
+            return _print_parts(node, indent)
     return indent + head + "\n" + print_tree(node.body, indent + "  ")
+
+
+def _print_parts(node: Persistent, indent: str) -> str:
+    """Print the parts of an iteration of persistent groups."""
+    lines = [f"{indent}persistent {', '.join(map(to_text, node.groups))}"]
+    for name in node.branches:
+        part: Node | None = getattr(node, name)
+        if part is not None:
+            lines += [f"{indent}{name}", print_tree(part, indent + "  ")]
+    return "\n".join(lines)

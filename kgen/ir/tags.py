@@ -312,7 +312,7 @@ class PublishTag(Tag):
 class LookBackTag(Tag):
     """A part of the loop in which a group combines the values published by preceding groups.
 
-    It waits for these. ``width`` adjacent work-items cooperate, a power of two.
+    It waits for these. ``width`` adjacent work-items cooperate: all warps, or a part of one.
     """
 
     scan: str

@@ -48,9 +48,9 @@ _BOOL: Final = np.dtype(np.bool_)
 _LONG: Final = np.dtype(np.int64)
 #: The number of large elements per work-item in local memory, by their size.
 _ITEMS: Final = {8: 9, 16: 5}
-#: The same for small elements in groups of one tile, which look back at fewer groups if they have
-#: more elements: a multiprocessor has local memory for seven such groups of 256 work-items.
-_ITEMS_OF_ONE_TILE: Final = {1: 23, 2: 23, 4: 27}
+#: The same in groups of one tile that look back, each of which has two tiles at a time: a
+#: multiprocessor has local memory for four such groups of 256 work-items.
+_ITEMS_OF_ONE_TILE: Final = {1: 47, 2: 23, 4: 21, 8: 11, 16: 5}
 
 
 #: The bytes of local memory that all devices have, and how many values of a work-item are there
@@ -106,11 +106,11 @@ def tiling_for(
     >>> tiling_for(10**6, np.int32), tiling_for(10**9, np.float64)
     ({'items': 15, 'turns': 1}, {'items': 9, 'turns': 256})
     >>> tiling_for(10**9, np.float32, is_one_tile=True)
-    {'items': 27}
+    {'items': 21}
     >>> tiling_for(10**6, np.dtype("f8,f8,f8,f8"))  # structures may be large
     {'items': 1, 'group_size': 128, 'turns': 32}
     """
-    items = _ITEMS | _ITEMS_OF_ONE_TILE if is_one_tile else _ITEMS
+    items = _ITEMS_OF_ONE_TILE if is_one_tile else _ITEMS
     chosen = {"items": items.get(np.dtype(dtype).itemsize, _most_items(dtype)), **schedule}
     if is_one_tile:
         return chosen
@@ -338,7 +338,6 @@ class TiledScan:
         size, chunk = self.step.size, tiling.chunk
         parts = self._names("part", (f"({size} + {chunk - 1})//{chunk} + 1",), "GLOBAL", rows=True)
         total, before, more, upto = map(self._names, ("total", "before", "other", "upto_group"))
-        start = self._names("start", (), "LOCAL")
 
         def row(index: str, entry: int) -> list[Expr]:
             return [part[p.Sum((p.Variable(index), 1)), entry] for part in parts]
@@ -357,8 +356,11 @@ class TiledScan:
         yield from self._assign(upto, self._combined(before, total), [group, lane])
         all_of_them = self._assign(row(group, 1), upto, [group, one])
         yield from tagged(all_of_them, PublishTag("kgen_scan", is_total=False))
-        yield from self._assign(start, before, [group, one])
-        yield from self._assign(carry, start, [group, "kgen_l"])
+        if width < tiling.group_size:  # others do not know it
+            start = self._names("start", (), "LOCAL")
+            yield from self._assign(start, before, [group, one])
+            before = start
+        yield from self._assign(carry, before, [group, "kgen_l"])
 
     # -- tiles ----------------------------------------------------------------------------
 

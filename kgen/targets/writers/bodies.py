@@ -11,7 +11,7 @@ from pymbolic.mapper.stringifier import PREC_COMPARISON, PREC_NONE
 
 from kgen.analysis.range import Sizes, is_int32
 from kgen.ast.expr import conjuncts, negation
-from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Persistent, Run
 from kgen.errors import CodegenError, naming_place
 from kgen.ir.expr import Expr, to_text
 from kgen.ir.tree import Barrier, children_of
@@ -52,6 +52,10 @@ class BodyEmitter:
         self, node: Run, writer: ExpressionWriter, site: EmissionSite
     ) -> Iterable[cgen.Generable]:
         """Return the statements of *node*."""
+        raise NotImplementedError
+
+    def persistent(self, node: Persistent, writer: ExpressionWriter) -> list[cgen.Generable]:
+        """Return the statements of persistent groups."""
         raise NotImplementedError
 
     def _find_long_names(self, node: Node, sizes: Sizes) -> None:
@@ -96,6 +100,8 @@ class BodyEmitter:
             case Comment():
                 comment = self.builder.emit_comment(node.text)
                 return [comment, *self._emit(node.body, writer, site)]
+            case Persistent():
+                return self.persistent(node, writer.at(site))
 
     def _let(self, node: Let, writer: ExpressionWriter) -> cgen.Generable:
         dtype = self._type_of(node)

@@ -13,7 +13,18 @@ import numpy as np
 import pymbolic.primitives as p
 
 from kgen.analysis.access import collect_accesses_to
-from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run, map_runs
+from kgen.ast.nodes import (
+    Block,
+    Comment,
+    DeviceFunction,
+    For,
+    If,
+    Let,
+    Node,
+    Persistent,
+    Run,
+    map_runs,
+)
 from kgen.errors import CodegenError
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, variable_names
@@ -22,7 +33,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import LocalInameTagBase
-from kgen.ir.tree import Barrier
+from kgen.ir.tree import children_of, exprs_of
 from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.limits import bytes_of, local_layout
@@ -134,10 +145,8 @@ class _UseFinder:
                 self.visit(node.body, self._inner(scope))
                 if node.orelse is not None:
                     self.visit(node.orelse, self._inner(scope))
-            case Let():
-                self._read(scope, node.value)
-                self.visit(node.body, scope)
-            case Comment():
+            case Let() | Comment():
+                self._read(scope, *exprs_of(node))
                 self.visit(node.body, scope)
             case Block():
                 for at, child in enumerate(node.children):
@@ -145,8 +154,9 @@ class _UseFinder:
                     self.visit(child, self._inner(scope) if braces else scope)
             case Run():
                 self._run(node, scope)
-            case Barrier():
-                pass
+            case Persistent():
+                for part in children_of(node):
+                    self.visit(part, self._inner(scope))
 
     def _loop(self, node: For, scope: _Scope) -> None:
         self._read(scope, node.first, node.stop)

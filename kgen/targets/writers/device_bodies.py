@@ -10,7 +10,7 @@ from typing import TypeAlias
 import cgen
 
 from kgen.analysis.footprints import Footprints
-from kgen.ast.nodes import DeviceFunction, For, If, Node, Run, runs_in, simd_loops_in
+from kgen.ast.nodes import DeviceFunction, For, If, Node, Persistent, Run, runs_in, simd_loops_in
 from kgen.ast.tensors import count_meanwhile, loops_with_overlap
 from kgen.errors import naming_place
 from kgen.ir.instruction import Assignment, InstructionBase
@@ -24,8 +24,9 @@ from kgen.targets.writers.declarations import declare_at_top, state_alignments
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.independent import Accesses, hides_independence
 from kgen.targets.writers.lane_sums import has_sums_in_lanes
-from kgen.targets.writers.look_back import emit_look_back, look_back_of
+from kgen.targets.writers.look_back import emit_look_back, look_back_of, published_arrays
 from kgen.targets.writers.masked_loads import has_groups_of_masked_loads
+from kgen.targets.writers.persistent import persistent_groups
 from kgen.targets.writers.read_only import hide_read_only
 from kgen.targets.writers.site import EmissionSite
 from kgen.targets.writers.statements import declare_and_assign, statements_of
@@ -66,7 +67,7 @@ def body_of(
     ]
     if top:
         top.append(cgen.Line())
-    emitter = _DeviceEmitter(builder, writer, written)
+    emitter = _DeviceEmitter(builder, writer, function, written)
     body = emitter.statements(function.body)
     end = [cgen.Statement(f"{END_OF_STREAMS}()")] if emitter.has_streams else []
     return [*top, *body, *end]
@@ -76,9 +77,14 @@ class _DeviceEmitter(BodyEmitter):
     """Writes the body of a device function, whose ``Run`` nodes are instructions."""
 
     def __init__(
-        self, builder: ASTBuilderBase, writer: ExpressionWriter, written: Written | None
+        self,
+        builder: ASTBuilderBase,
+        writer: ExpressionWriter,
+        function: DeviceFunction,
+        written: Written | None,
     ) -> None:
         super().__init__(builder, writer)
+        self.function = function
         self.written = written
         self.has_streams = False
         self.has_waits = any(insn.tags_of_type(CopyWaitTag) for insn in self.kernel.instructions)
@@ -136,7 +142,17 @@ class _DeviceEmitter(BodyEmitter):
         """Return the code of a look-back, which replaces its loop in the tree."""
         inside = site._replace(in_look_back=True)
         combined = lambda node: list(self._emit(node, writer, inside))  # noqa: E731
-        return emit_look_back(writer.at(site), nodes, tag, combined)
+        return emit_look_back(writer.at(site), nodes, tag, combined, self.function.groups)
+
+    def persistent(self, node: Persistent, writer: ExpressionWriter) -> list[cgen.Generable]:
+        insns = {run.insn_id for run in runs_in(node)}
+        array = next(
+            a
+            for a in published_arrays(self.kernel, self.function)
+            if not insns.isdisjoint(self.kernel.writers[a])
+        )
+        emit = lambda body, site: list(self._emit(body, writer, site))  # noqa: E731
+        return persistent_groups(writer, self.function, node, array, emit)
 
     def hides_independence(self, node: For) -> bool:
         return hides_independence(self.kernel, self.accesses, node)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import cgen
 
-from kgen.ast.nodes import DeviceFunction, For, Node, simd_loops_in
+from kgen.ast.nodes import DeviceFunction, For, Node, Persistent, simd_loops_in
 from kgen.ast.separate import has_fragile_barriers
 from kgen.errors import CodegenError
 from kgen.ir.data import ArrayArg, KernelArgument, ValueArg, dtype_of
@@ -30,6 +30,7 @@ from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.host import host_driver, host_steps
 from kgen.targets.writers.look_back import GROUP_NUMBERS, number_groups, published_arrays
 from kgen.targets.writers.loop_values import conditions_of_values
+from kgen.targets.writers.persistent import groups_of_launch
 from kgen.targets.writers.signature import declare_function, parameters_of
 
 __all__ = ["emit_module"]
@@ -117,7 +118,8 @@ def _emit_function(
     _check_types(writer, function)
     own = writer.for_function(function)
     start: list[cgen.Generable] = []
-    if arrays := published_arrays(kernel, function):
+    arrays = published_arrays(kernel, function)
+    if arrays and not any(isinstance(node, Persistent) for node in nodes_in(function.body)):
         numbered = own.site.indices._replace(group=GROUP_NUMBERS)
         own = own.at(own.site._replace(indices=numbered))
         start = list(number_groups(own, function, arrays[0]))
@@ -133,7 +135,7 @@ def _launch_of(writer: ExpressionWriter, function: DeviceFunction) -> Launch:
     return Launch(
         function.name,
         tuple(parameters_of(writer, function)),
-        function.groups,
+        groups_of_launch(function),
         function.locals,
         function.is_serial,
         _is_uneven(kernel, function),

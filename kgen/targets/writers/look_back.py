@@ -11,25 +11,37 @@ import pymbolic.primitives as p
 from pymbolic.mapper.stringifier import PREC_SUM
 
 from kgen.ast.nodes import Block, DeviceFunction, For, If, Let, Node, Run, runs_in
+from kgen.ast.persistent import HALF
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import index_of
-from kgen.ir.expr import Expr, LocalHardwareAxisIndex, substitute
+from kgen.ir.expr import (
+    Expr,
+    GroupHardwareAxisIndex,
+    LocalHardwareAxisIndex,
+    substitute,
+    walk,
+)
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import LookBackTag, PublishTag
+from kgen.ir.target import WARP_SIZE
 from kgen.ir.types import NumpyType
 from kgen.targets.definitions import constant
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.expressions import ExpressionWriter
 
 __all__ = [
+    "GROUP_NUMBERS",
+    "declare_look_backs",
+    "draw_ticket",
     "emit_look_back",
     "emit_publication",
-    "GROUP_NUMBERS",
     "look_back_of",
     "number_groups",
+    "numbers_of",
     "published_arrays",
+    "ticket_of",
 ]
 
 #: The states of a word: its value is the group's own, or that of all groups up to it.
@@ -113,33 +125,101 @@ def number_groups(
     writer: ExpressionWriter, function: DeviceFunction, array: str
 ) -> Iterator[cgen.Generable]:
     """Write the numbering of a launch's groups: the first row of an *array* counts them."""
-    axes = [axis for axis, size in enumerate(function.locals) if size > 1]
-    own = [writer.integers.text(LocalHardwareAxisIndex(axis)) for axis in axes]
-    ticket = cgen.Assign("kgen_ticket", f"atomicAdd((unsigned int *) {array}, 1u)")
     yield cgen.Value("__shared__ unsigned int", "kgen_ticket")
+    yield from draw_ticket(writer, function.locals, "kgen_ticket", ticket_of(array))
+    yield from numbers_of("kgen_ticket", [f"gridDim.{axis}" for axis, _ in _axes(function.groups)])
+
+
+def ticket_of(array: str) -> str:
+    """Write the number of the next group; the first row of an *array* counts those that began."""
+    return f"atomicAdd((unsigned int *) {array}, 1u)"
+
+
+def draw_ticket(
+    writer: ExpressionWriter, sizes: Sequence[int], name: str, value: str
+) -> Iterator[cgen.Generable]:
+    """Write the assignment to a shared variable by one work-item, which all then read."""
+    axes = [axis for axis, size in enumerate(sizes) if size > 1]
+    own = [writer.integers.text(LocalHardwareAxisIndex(axis)) for axis in axes]
+    ticket = cgen.Assign(name, value)
     is_first = cgen.Line(" && ".join(f"{text} == 0" for text in own))
     yield cgen.If(is_first, ticket) if own else ticket
     yield cgen.Line("__syncthreads();  // groups have numbers in the order in which they begin")
-    rest = "kgen_ticket"
-    for number, (axis, name) in enumerate(zip("xyz", GROUP_NUMBERS, strict=True)):
-        if number == len(function.groups) - 1:
-            yield constant("int", name, rest)
-            return
-        yield constant("int", name, f"{rest} % gridDim.{axis}")
-        rest += f" / gridDim.{axis}"
+
+
+def numbers_of(ticket: str, sizes: Sequence[str]) -> Iterator[cgen.Generable]:
+    """Write the numbers of the group with a ticket, for the number of groups along each axis."""
+    rest = ticket
+    for name, size in zip(GROUP_NUMBERS, sizes[:-1], strict=False):
+        yield constant("int", name, f"{rest} % ({size})")
+        rest += f" / ({size})"
+    yield constant("int", GROUP_NUMBERS[len(sizes) - 1], rest)
+
+
+def _axes(sizes: Sequence[Expr]) -> list[tuple[str, Expr]]:
+    return list(zip("xyz", sizes, strict=False))
 
 
 # -- publishing and looking back ----------------------------------------------------------------
 
 
 def emit_publication(writer: ExpressionWriter, insn: Assignment, tag: PublishTag) -> cgen.Generable:
-    """Write the publication of a value."""
-    writer.preamble.add(_PUBLISH)
+    """Write the publication of a value.
+
+    A persistent group keeps the total of all groups up to it, which only itself reads.
+    """
     dtype = writer.typer(insn.assignee)
     value = writer.assigned(insn.expression, dtype)
+    if not tag.is_total and _width(writer.kernel, tag.scan) > 1:
+        return cgen.Assign(f"{_upto(insn.assignee_name)}[{HALF}]", value)
+    writer.preamble.add(_PUBLISH)
     row = _row(writer, insn)
     state = _TOTAL if tag.is_total else _UPTO
     return cgen.Statement(f"kgen_publish<{writer.type_name(dtype)}>(&{row}, {state}u, {value})")
+
+
+def _width(kernel: LoopKernel, scan: str) -> int:
+    """Return the number of work-items that look back together in a scan."""
+    tags = (tag for insn in kernel.instructions for tag in insn.tags_of_type(LookBackTag))
+    return next(tag.width for tag in tags if tag.scan == scan)
+
+
+def _upto(array: str) -> str:
+    """Name the totals of all groups up to this one, and up to the last one."""
+    return f"kgen_upto_{array}"
+
+
+def _seen(array: str, axis: str = "") -> str:
+    """Name the number of the last group, or its number on an axis of groups."""
+    return f"kgen_seen_{array}{axis and '_' + axis}"
+
+
+def _of_warps(array: str) -> str:
+    """Name the shared array for a value of each warp."""
+    return f"kgen_of_warps_{array}"
+
+
+def declare_look_backs(
+    writer: ExpressionWriter, function: DeviceFunction
+) -> Iterator[cgen.Generable]:
+    """Declare what a persistent group keeps for its next look-back, and what its warps share."""
+    scans: set[str] = set()
+    for insn in map(writer.kernel.id_to_insn.__getitem__, function.insn_ids):
+        tag = _tag(insn)
+        if tag is None or not _is_read(insn):
+            continue
+        assert isinstance(insn, Assignment)
+        array = insn.expression.aggregate.name
+        type_name = f"__shared__ {writer.type_name(writer.typer(insn.assignee))}"
+        yield cgen.Value(type_name, f"{_upto(array)}[2]")
+        if tag.width > WARP_SIZE:
+            yield cgen.Value(type_name, f"{_of_warps(array)}[{tag.width // WARP_SIZE}]")
+        if tag.scan not in scans:
+            scans.add(tag.scan)
+            yield cgen.Initializer(cgen.Value("int", _seen(array)), "-1")
+            if len(function.groups) > 1:
+                for axis, _ in _axes(function.groups):
+                    yield cgen.Initializer(cgen.Value("int", _seen(array, axis)), "0")
 
 
 def _row(writer: ExpressionWriter, insn: Assignment) -> str:
@@ -179,15 +259,17 @@ def emit_look_back(
     nodes: Sequence[Node],
     tag: LookBackTag,
     emit: Callable[[Node], list[cgen.Generable]],
+    groups: Sequence[Expr] = (),
 ) -> cgen.Generable:
-    """Write a warp's look-back instead of the loop *nodes*; *emit* writes the combination.
+    """Write a look-back instead of the loop *nodes*; *emit* writes the combination.
 
-    Each lane waits for a different group, nearest first, except for groups
-    before one that has published the total of all groups up to it. The lanes combine their
-    values in order, by shuffles over growing distances, and prepend the result to
-    that of the nearer groups.
+    A single work-item goes back from group to group, until one has published the total of all
+    groups up to it. The work-items of a persistent group, one of *groups*, know that total for
+    their last group, and wait for the totals of the groups in between, each for another one. The
+    lanes of a warp combine these in order, by shuffles over growing distances, and then all combine
+    the values of the warps.
     """
-    return _LookBack(writer, nodes, tag, emit).block()
+    return _LookBack(writer, nodes, tag, emit, groups).block()
 
 
 class _LookBack:
@@ -199,8 +281,9 @@ class _LookBack:
         nodes: Sequence[Node],
         tag: LookBackTag,
         emit: Callable[[Node], list[cgen.Generable]],
+        groups: Sequence[Expr],
     ) -> None:
-        writer.preamble.add(_PUBLISHED, _FROM_LANE)
+        writer.preamble.add(_PUBLISHED)
         runs = [run for node in nodes for run in runs_in(node)]
         self.parts = list(_parts(writer.kernel, runs))
         reads = {str(part.read.id) for part in self.parts}
@@ -211,33 +294,31 @@ class _LookBack:
             line for node in nodes if (left := _without(node, reads)) for line in emit(left)
         ]
         self.width = tag.width
-        self.lanes = f"{2**tag.width - 1}u"
+        self.groups = groups
+        self.arrays = [part.read.expression.aggregate.name for part in self.parts]
         self.lane = "0"
         if tag.width > 1:
+            writer.preamble.add(_FROM_LANE)
             self.lane = writer.integers.text(LocalHardwareAxisIndex(0), PREC_SUM)
 
     def block(self) -> cgen.Generable:
         """Return the statements in braces."""
         own = substitute(_own_row(self.parts[0]), self.values)
         together = self.width > 1
-        steps = self._window() if together else self._step()
-        shared = f"{{before}} = kgen_from_lane({self.lanes}, {{before}}, 0)"
+        steps = self._together(own) if together else self._alone()
         return cgen.Block(
-            [
-                constant("int", "kgen_own", self.writer.integers.text(simplify(own))),
-                cgen.Initializer(cgen.Value("int", "kgen_left"), "kgen_own"),
-                cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(steps)),
-                *(self._each(shared) if together else ()),
-            ]
+            [constant("int", "kgen_own", self.writer.integers.text(simplify(own))), *steps]
         )
 
-    def _step(self) -> list[cgen.Generable]:
-        """Return the step of a single work-item: prepend the part of the preceding group."""
-        return [
+    # -- a single work-item ---------------------------------------------------------------
+
+    def _alone(self) -> list[cgen.Generable]:
+        """Return the loop of a single work-item over the groups that it needs."""
+        step = [
             constant("int", "kgen_other", "kgen_left - 1"),
             cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), "0"),
             *map(self._start, self.parts),
-            *(self._declare(p, f"kgen_later_{k}", p.before) for k, p in enumerate(self.parts)),
+            *self._save_before(),
             cgen.While(
                 cgen.Line("kgen_state == 0"), cgen.Block([cgen.Assign("kgen_state", self._found())])
             ),
@@ -245,6 +326,10 @@ class _LookBack:
             *self._each("{other} = kgen_later_{number}"),
             *self.combine,
             cgen.Assign("kgen_left", f"kgen_state == {_UPTO} ? 0 : kgen_other"),
+        ]
+        return [
+            cgen.Initializer(cgen.Value("int", "kgen_left"), "kgen_own"),
+            cgen.While(cgen.Line("kgen_left > 0"), cgen.Block(step)),
         ]
 
     def _found(self) -> str:
@@ -255,51 +340,114 @@ class _LookBack:
             for part in self.parts
         )
 
-    def _window(self) -> list[cgen.Generable]:
-        """Return the combination of the parts of the next groups, one for each lane."""
-        state = f"kgen_other < 0 ? {_UPTO} : 0"
-        return [
-            constant("int", "kgen_other", f"kgen_left - 1 - {self.lane}"),
-            cgen.Initializer(cgen.Value("unsigned int", "kgen_state"), state),
-            *(cgen.Value("unsigned int", f"kgen_{name}") for name in ("last", "needed", "missing")),
-            *map(self._start, self.parts),
-            *(self._declare(p, f"kgen_later_{k}", p.before) for k, p in enumerate(self.parts)),
-            self._wait(),
-            constant("int", "kgen_count", "min(__popc(kgen_needed), kgen_left)"),
-            self._join_lanes(),
-            *self._each("{before} = {other}"),
-            cgen.If(
-                cgen.Line(f"{self.lane} == 0 && kgen_left < kgen_own"),
-                cgen.Block([*self._each("{other} = kgen_later_{number}"), *self.combine]),
+    # -- the work-items of a persistent group -----------------------------------------------
+
+    def _together(self, own: Expr) -> list[cgen.Generable]:
+        """Return the loop over the groups since the last one, as many as work-items at a time."""
+        seen = _seen(self.arrays[0])
+        others = self._other_axes(own)
+        is_known = [f"{seen} >= 0", *(f"{_seen(self.arrays[0], a)} == {n}" for a, n in others)]
+        known = [
+            cgen.Assign("kgen_first", f"{seen} + 1"),
+            *(
+                cgen.Assign(part.before, f"{_upto(array)}[1 - {HALF}]")
+                for part, array in zip(self.parts, self.arrays, strict=True)
             ),
-            cgen.Assign("kgen_left", "kgen_last != 0 ? 0 : kgen_left - kgen_count"),
+        ]
+        return [
+            cgen.Initializer(cgen.Value("int", "kgen_first"), "0"),
+            cgen.If(cgen.Line(" && ".join(is_known)), cgen.Block(known)),
+            cgen.For(
+                cgen.Line(),
+                cgen.Line("kgen_first < kgen_own"),
+                cgen.Line(f"kgen_first += {self.width}"),
+                cgen.Block(self._window()),
+            ),
+            cgen.Assign(seen, "kgen_own"),
+            *(cgen.Assign(_seen(self.arrays[0], axis), name) for axis, name in others),
         ]
 
-    def _wait(self) -> cgen.Generable:
-        """Return the wait for all groups that are nearer than one with a total of all before it."""
-        found = self._found()
-        last = f"__ballot_sync({self.lanes}, kgen_state == {_UPTO})"
-        needed = f"kgen_last == 0 ? {self.lanes} : kgen_last ^ (kgen_last - 1)"
-        missing = f"kgen_needed & __ballot_sync({self.lanes}, kgen_state == 0)"
-        body = [
-            cgen.If(cgen.Line("kgen_state == 0"), cgen.Assign("kgen_state", found)),
-            cgen.Assign("kgen_last", last),
-            cgen.Assign("kgen_needed", needed),
-            cgen.Assign("kgen_missing", missing),
-        ]
-        return cgen.DoWhile(cgen.Line("kgen_missing != 0"), cgen.Block(body))
+    def _other_axes(self, own: Expr) -> list[tuple[str, str]]:
+        """Return the other axes of groups, and the number of the group on them."""
+        axes = {axis.axis for axis in walk(own) if isinstance(axis, GroupHardwareAxisIndex)}
+        names = zip("xyz", GROUP_NUMBERS, strict=True)
+        return [pair for k, pair in enumerate(names) if k < len(self.groups) and k not in axes]
 
-    def _join_lanes(self) -> cgen.Generable:
-        """Return the combination of the lanes' parts, those of later groups last."""
-        farther = f"{{before}} = kgen_from_lane({self.lanes}, {{other}}, {self.lane} + kgen_step)"
-        is_there = cgen.Line(f"{self.lane} + kgen_step < kgen_count")
-        joined = cgen.Block([*self.combine, *self._each("{other} = {before}")])
-        return cgen.For(
-            cgen.Line("int kgen_step = 1"),
-            cgen.Line(f"kgen_step < {self.width}"),
-            cgen.Line("kgen_step *= 2"),
-            cgen.Block([*self._each(farther), cgen.If(is_there, joined)]),
-        )
+    def _window(self) -> list[cgen.Generable]:
+        """Return the combination of the totals of the next groups, one for each work-item."""
+        lanes = min(self.width, WARP_SIZE)
+        wait = cgen.While(cgen.Line(f"({self._found()}) == 0"), cgen.Statement(""))
+        lane, warps = self.lane, self.width // WARP_SIZE
+        left = "kgen_own - kgen_first"
+        if warps > 1:
+            lane = f"{self.lane} % {WARP_SIZE}"
+            left += f" - {self.lane} / {WARP_SIZE} * {WARP_SIZE}"
+        return [
+            constant("int", "kgen_other", f"kgen_first + {self.lane}"),
+            *map(self._start, self.parts),
+            *self._save_before(),
+            cgen.If(cgen.Line("kgen_other < kgen_own"), wait),
+            *self._join_lanes(lane, left, lanes),
+            *(self._join_warps(lane) if warps > 1 else self._join_warp(lanes)),
+        ]
+
+    def _join_lanes(self, lane: str, left: str, lanes: int) -> list[cgen.Generable]:
+        """Return the combination of the values of a warp, in order; lane 0 has the result."""
+        later = f"{{other}} = kgen_from_lane({2**lanes - 1}u, {{before}}, {self.lane} + kgen_step)"
+        step = [
+            *self._each("{before} = {other}"),
+            *self._each(later),
+            cgen.If(cgen.Line(f"{lane} + kgen_step < kgen_lanes"), _in_braces(self.combine)),
+            *self._each("{other} = {before}"),
+        ]
+        return [
+            constant("int", "kgen_lanes", f"min({left}, {lanes})"),
+            cgen.For(
+                cgen.Line("int kgen_step = 1"),
+                cgen.Line(f"kgen_step < {lanes}"),
+                cgen.Line("kgen_step *= 2"),
+                cgen.Block(step),
+            ),
+        ]
+
+    def _join_warp(self, lanes: int) -> list[cgen.Generable]:
+        """Return the combination of the value of the only warp with what was before."""
+        return [
+            *self._each(f"{{other}} = kgen_from_lane({2**lanes - 1}u, {{other}}, 0)"),
+            *self._each("{before} = kgen_later_{number}"),
+            *self.combine,
+        ]
+
+    def _join_warps(self, lane: str) -> list[cgen.Generable]:
+        """Return the combination of the values of all warps with what was before."""
+        both = list(zip(self.parts, map(_of_warps, self.arrays), strict=True))
+        own = f"{self.lane} / {WARP_SIZE}"
+        store = [cgen.Assign(f"{array}[{own}]", part.other) for part, array in both]
+        of_warp = [cgen.Assign(part.other, f"{array}[kgen_warp]") for part, array in both]
+        is_last = f"kgen_first + {self.width} < kgen_own"
+        return [
+            cgen.If(cgen.Line(f"{lane} == 0"), _in_braces(store)),
+            cgen.Line("__syncthreads();  // for the values of the warps"),
+            *self._each("{before} = kgen_later_{number}"),
+            cgen.For(
+                cgen.Line("int kgen_warp = 0"),
+                cgen.Line(
+                    f"kgen_warp < {self.width // WARP_SIZE} && "
+                    f"kgen_first + {WARP_SIZE} * kgen_warp < kgen_own"
+                ),
+                cgen.Line("++kgen_warp"),
+                cgen.Block([*of_warp, *self.combine]),
+            ),
+            cgen.If(cgen.Line(is_last), cgen.Statement("__syncthreads()")),
+        ]
+
+    # -- statements of all parts --------------------------------------------------------------
+
+    def _save_before(self) -> list[cgen.Generable]:
+        """Return the declarations of variables that keep what was combined before."""
+        return [
+            self._declare(part, f"kgen_later_{k}", part.before) for k, part in enumerate(self.parts)
+        ]
 
     def _each(self, text: str) -> list[cgen.Generable]:
         """Return a statement for each part."""
@@ -317,6 +465,11 @@ class _LookBack:
     def _declare(self, part: _Part, name: str, value: str) -> cgen.Generable:
         type_name = self.writer.type_name(self.writer.typer(part.read.assignee))
         return cgen.Initializer(cgen.Value(type_name, name), value)
+
+
+def _in_braces(statements: Sequence[cgen.Generable]) -> cgen.Generable:
+    """Return statements in braces, unless it is one."""
+    return statements[0] if len(statements) == 1 else cgen.Block(list(statements))
 
 
 def _own_row(part: _Part) -> Expr:

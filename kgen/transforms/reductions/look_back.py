@@ -43,12 +43,12 @@ def can_publish(dtype: NumpyType) -> bool:
 
 
 def widest(count: int) -> int:
-    """Return how many of *count* work-items look back together: a power of two, in one warp.
+    """Return how many of *count* work-items look back together: all warps, or a part of one.
 
-    >>> [widest(count) for count in (1, 7, 32, 256)]
-    [1, 4, 32, 32]
+    >>> [widest(count) for count in (1, 7, 48, 96, 256)]
+    [1, 4, 32, 96, 256]
     """
-    return min(WARP_SIZE, 1 << count.bit_length() - 1)
+    return min(WARP_SIZE, 1 << count.bit_length() - 1) if count % WARP_SIZE else count
 
 
 def looks_back(steps: Steps) -> bool:
@@ -129,9 +129,13 @@ class _LookBack:
         self.number = counted_from_zero(p.Variable(self.group), axis.first)
         self.name = str(self.builder.new_id(f"{site.insn.id}_{steps.suffix}"))
         lane = None if steps.scan.lane is None else kernel.axes[steps.scan.lane].tag
-        self.width = widest(steps.scan.count)
         self.rows = rows_of(self.builder, site.outside([self.group]), (axis.tag,), GroupInameTag)
         others = rows_of(self.builder, site, () if lane is None else (lane,), LocalInameTag)
+        # warps can wait for each other only if no others are idle meanwhile
+        count, is_alone = steps.scan.count, kernel.grid.locals == (steps.scan.count,)
+        self.width = widest(count) if is_alone else min(widest(count), WARP_SIZE)
+        #: whether all work-items know the result of their look-back
+        self.is_known = is_alone and self.width == count
         alone = site.inside(loops.lane(tag, 1) for tag in others.idle)
         self.warp = alone.inside(() if lane is None else [loops.lane(lane, self.width)])
         self.one = alone.inside(() if lane is None else [loops.lane(lane, 1)])
@@ -154,7 +158,7 @@ class _LookBack:
         upto = self._private("upto")
         sums = self._assign(self.warp, upto, steps.combine(before, mine), done, "upto")
         self._publish(upto, [*sums, *published], is_total=False)
-        if self.own:
+        if self.own or self.is_known:
             return list(before), done
         name = f"start_{steps.suffix}"
         start = [self.builder.temporary(name, d, (), AddressSpace.LOCAL) for d in steps.dtypes]

@@ -54,21 +54,20 @@ def test_groups_look_back_in_one_launch(schedule: Any) -> None:
     assert lp.verify(knl).ok
 
 
-def test_lanes_wait_for_groups_of_their_own() -> None:
+def test_work_items_wait_for_groups_of_their_own() -> None:
     code = lp.generate_code_v2(scanned(lanes(on_cuda()))).device_code()
-    waiting = code[code.index("  do\n") : code.index("  int const kgen_count")]
+    waiting = code[code.index("  for (; kgen_first") : code.index("  int const kgen_lanes")]
     waiting = waiting.replace("2LL * (kgen_own - kgen_other)", "WORDS")
     assert (
         "\n".join(line.strip() for line in waiting.splitlines()).strip()
-        == """do
+        == """for (; kgen_first < kgen_own; kgen_first += 8)
 {
-if (kgen_state == 0)
-kgen_state = kgen_published(&part_j[2 * kgen_group_x + 2], WORDS, &other_j_2);
-kgen_last = __ballot_sync(255u, kgen_state == 2);
-kgen_needed = kgen_last == 0 ? 255u : kgen_last ^ (kgen_last - 1);
-kgen_missing = kgen_needed & __ballot_sync(255u, kgen_state == 0);
-}
-while (kgen_missing != 0);"""
+int const kgen_other = kgen_first + lid(x);
+double other_j_2 = before_j;
+double kgen_later_0 = before_j;
+if (kgen_other < kgen_own)
+while ((kgen_published(&part_j[2 * kgen_group_x + 2], WORDS, &other_j_2)) == 0)
+;"""
     )
 
 
@@ -99,6 +98,26 @@ def test_sums(tmp_path: Path) -> None:
             np.testing.assert_array_equal(out, np.cumsum(a))
 
 
+@pytest.mark.parametrize("schedule", [lanes, turns, items])
+@pytest.mark.parametrize("groups", [1, 2, 5])
+def test_a_group_runs_several_groups_of_the_kernel(
+    schedule: Any, groups: int, tmp_path: Path
+) -> None:
+    run = HostCuda(scanned(schedule(on_cuda())), tmp_path)
+    a, out = integers(1000), np.zeros(1000)
+    assert run({"a": a, "out": out, "n": 1000}, order="any", resident=2, most_groups=groups)
+    np.testing.assert_array_equal(out, np.cumsum(a))
+
+
+def test_all_warps_of_a_group_look_back(tmp_path: Path) -> None:
+    knl = lp.split_iname(on_cuda(), "i", 96, outer_tag="g.0", inner_tag="l.0")
+    run = HostCuda(scanned(knl), tmp_path)
+    n = 96 * 230  # the third group of the launch begins with a window of 96 groups and more
+    a, out = integers(n), np.zeros(n)
+    assert run({"a": a, "out": out, "n": n}, order="first", resident=3, most_groups=3)
+    np.testing.assert_array_equal(out, np.cumsum(a))
+
+
 def test_operations_keep_their_order(tmp_path: Path) -> None:
     knl = on_cuda("scale[i], out[i] = reduce(affine_maps, j, (f[j], a[j]))")
     run = HostCuda(scanned(turns(lp.add_and_infer_dtypes(knl, {"f": F64}))), tmp_path)
@@ -111,19 +130,21 @@ def test_operations_keep_their_order(tmp_path: Path) -> None:
 
 
 def test_operations_keep_their_order_in_windows(tmp_path: Path) -> None:
-    def without_sums_up_to_groups(code: str) -> str:
-        return re.sub(r"kgen_publish<\w+>\([^;]*, 2u, [^;]*\);", "", code)
+    def without_memory(code: str) -> str:
+        return re.sub(r"if \(kgen_seen_\w+ >= 0\)", "if (false)", code)
 
     knl = on_cuda("scale[i], out[i] = reduce(affine_maps, j, (f[j], a[j]))")
     knl = scanned(lanes(lp.add_and_infer_dtypes(knl, {"f": F64})))
-    run = HostCuda(knl, tmp_path, without_sums_up_to_groups)
     n = 200  # 25 groups, of which 8 are a window
-    a, f, out, scale = integers(n), integers(n) / 10, np.zeros(n), np.zeros(n)
+    a, f = integers(n), integers(n) / 10
     expected = np.zeros(n)
     for i in range(n):
         expected[i] = f[i] * expected[i - 1] + a[i]
-    assert run({"a": a, "f": f, "out": out, "scale": scale, "n": n}, order="any")
-    np.testing.assert_allclose(out, expected)
+    for change in (without_memory, str):
+        run, out, scale = HostCuda(knl, tmp_path, change), np.zeros(n), np.zeros(n)
+        given = {"a": a, "f": f, "out": out, "scale": scale, "n": n}
+        assert run(given, order="any", most_groups=2)
+        np.testing.assert_allclose(out, expected)
 
 
 def test_each_work_item_looks_back_on_its_own(tmp_path: Path) -> None:
@@ -149,15 +170,17 @@ def test_several_scans_of_rows(tmp_path: Path) -> None:
     text = ["for b, i", "<> s = sum(j, a[b, j])", "out[b, i] = s * max(j, a[b, j])", "end"]
     knl = on_cuda([*text], "{[b, i, j]: 0 <= b < 3 and 0 <= j <= i < n}")
     run = HostCuda(scanned(lanes(lp.tag_inames(knl, {"b": "g.1"}))), tmp_path)
-    a, out = integers(600).reshape(3, 200), np.zeros((3, 200))
-    assert run({"a": a, "out": out, "n": 200}, order="any")
+    a = integers(600).reshape(3, 200)
     expected = np.cumsum(a, axis=1) * np.maximum.accumulate(a, axis=1)
-    np.testing.assert_array_equal(out, expected)
+    for groups in (1, 3, 75):
+        out = np.zeros((3, 200))
+        assert run({"a": a, "out": out, "n": 200}, order="any", most_groups=groups)
+        np.testing.assert_array_equal(out, expected)
 
 
 def test_groups_that_are_not_numbered_as_they_begin_wait_for_ever(tmp_path: Path) -> None:
     def fixed(code: str) -> str:
-        return code.replace("kgen_group_x = kgen_ticket", "kgen_group_x = blockIdx.x")
+        return code.replace("atomicAdd((unsigned int *) part_j, 1u)", "blockIdx.x")
 
     run = HostCuda(scanned(lanes(on_cuda())), tmp_path, fixed)
     a, out = integers(100), np.zeros(100)
