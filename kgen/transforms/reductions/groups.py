@@ -63,18 +63,20 @@ def combine_groups(
 class Parts:
     """The partial results of groups in device memory; visible to all after a global *barrier*.
 
-    ``rows`` are the subscripts of the enclosing hardware axes, before those of the groups, and
-    ``idle`` loops that run once, on the axes that are neither enclosing nor used.
+    ``rows`` are the subscripts of the enclosing hardware axes before those of the groups, ``items``
+    those behind, and ``idle`` loops that run once, on the axes that are neither enclosing nor used.
     """
 
     arrays: tuple[p.Variable, ...]
     rows: tuple[Expr, ...]
+    items: tuple[Expr, ...]
     idle: tuple[str, ...]
     barrier: str
 
     def at(self, groups: Sequence[Expr]) -> list[Expr]:
         """Return the partial results of one group, numbered from 0 on each axis."""
-        return [p.Subscript(array, (*self.rows, *groups)) for array in self.arrays]
+        index = (*self.rows, *groups, *self.items)
+        return [p.Subscript(array, index) for array in self.arrays]
 
 
 def store_partial_results(
@@ -86,33 +88,37 @@ def store_partial_results(
     totals: Sequence[Expr],
     waits: Sequence[str],
 ) -> Parts:
-    """Store the *totals* of each group, which all of its work-items know, and end the launch."""
+    """Store the *totals* of each group, which all of its work-items know, and end the launch.
+
+    Adjacent work-items with results of their own store them in adjacent elements.
+    """
     kernel, loops = builder.kernel, builder.loops
     suffix = "_".join(reduction.inames)
     prefix = f"{around.insn.id}_{suffix}"
     dtypes = builder.accumulator_types(totals)
     local = [] if lanes is None else [tag for tag, _ in lanes.axes]
-    all_rows = [
-        rows_of(builder, around, list(groups.values()), GroupInameTag),
-        rows_of(builder, around, local, LocalInameTag),
-    ]
+    around_groups = rows_of(builder, around, list(groups.values()), GroupInameTag)
+    around_items = rows_of(builder, around, local, LocalInameTag)
     axes = {name: kernel.axes[loops.origin(name)] for name in groups}
-    shape = (
-        *(extent for rows in all_rows for extent in rows.shape),
-        *(axis.length for axis in axes.values()),
-    )
+    parts = tuple(axis.length for axis in axes.values())
+    are_adjacent = LocalInameTag(0) in around_items.tags
+    if are_adjacent:
+        shape = (*around_groups.shape, *parts, *around_items.shape)
+        rows, items = around_groups.index, around_items.index
+    else:
+        shape = (*around_groups.shape, *around_items.shape, *parts)
+        rows, items = (*around_groups.index, *around_items.index), ()
     arrays = tuple(
         builder.temporary(f"part_{suffix}", dtype, shape, AddressSpace.GLOBAL) for dtype in dtypes
     )
-    idle = tuple(loops.lane(tag, 1) for rows in all_rows for tag in rows.idle)
+    idle = tuple(loops.lane(tag, 1) for tag in (*around_groups.idle, *around_items.idle))
     alone = [loops.lane(tag, 1) for tag in local]
     storing = around.inside([*groups, *alone, *idle])
-    index = tuple(expr for rows in all_rows for expr in rows.index)
     own = tuple(counted_from_zero(p.Variable(name), axis.first) for name, axis in axes.items())
-    places = [p.Subscript(array, (*index, *own)) for array in arrays]
+    places = [p.Subscript(array, (*rows, *own, *items)) for array in arrays]
     stores = builder.assign(storing, places, totals, waits, f"{prefix}_part")
     barrier = end_launch(builder, reduction, around, stores)
-    return Parts(arrays, index, idle, barrier)
+    return Parts(arrays, rows, items, idle, barrier)
 
 
 def end_launch(

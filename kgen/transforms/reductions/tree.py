@@ -27,6 +27,7 @@ class Rows:
 
     index: tuple[Expr, ...]
     shape: tuple[Expr, ...]
+    tags: tuple[AxisTag, ...]
     idle: tuple[AxisTag, ...]
 
 
@@ -35,16 +36,16 @@ def rows_of(
 ) -> Rows:
     """Find the axes of *kind* around a reduction that itself runs on the axes *used*."""
     kernel, loops = builder.kernel, builder.loops
-    taken = set(used)
-    index, shape = [], []
+    index, shape, tags = [], [], []
     for name in sorted(around.within, key=lambda n: kernel.iname_order[loops.origin(n)]):
         axis = kernel.axes.get(loops.origin(name))
         if axis is not None and isinstance(axis.tag, kind):
             index.append(counted_from_zero(p.Variable(name), axis.first))
             shape.append(axis.length)
-            taken.add(axis.tag)
-    idle = {axis.tag for axis in kernel.axes.values() if isinstance(axis.tag, kind)} - taken
-    return Rows(tuple(index), tuple(shape), tuple(sorted(idle, key=lambda tag: tag.axis)))
+            tags.append(axis.tag)
+    idle = {axis.tag for axis in kernel.axes.values() if isinstance(axis.tag, kind)}
+    ordered = sorted(idle.difference(used, tags), key=lambda tag: tag.axis)
+    return Rows(tuple(index), tuple(shape), tuple(tags), tuple(ordered))
 
 
 def combine_lanes(

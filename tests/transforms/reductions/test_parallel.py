@@ -281,6 +281,23 @@ def test_each_row_in_two_stages(device: Any) -> None:
     np.testing.assert_array_equal(place, a.argmax(1))
 
 
+@pytest.mark.parametrize(
+    ("tags", "place"),
+    [
+        ("r_inner:l.0", "[64 * gid(0) + 8 * gid(1) + lid(0)]"),
+        ("r_inner:l.1, i_inner:l.0", "[64 * gid(0) + 8 * lid(1) + gid(1)]"),
+    ],
+)
+def test_adjacent_items_store_their_parts_side_by_side(tags: str, place: str, device: Any) -> None:
+    """So do the parts that adjacent work-items of the second launch add up."""
+    knl = lp.make_kernel("{[r, i]: 0 <= r, i < 64}", "out[r] = sum(i, a[r, i])")
+    knl = lp.split_iname(knl, "r", 8, outer_tag="g.0")
+    knl = lp.tag_inames(lp.split_iname(knl, "i", 8, outer_tag="g.1"), tags)
+    assert f"part_i_outer_i_inner{place} = acc" in code(knl, a=np.float32)
+    a = RNG.random((64, 64))
+    check(knl, device, a.sum(1), a=a)
+
+
 def test_atomic_updates_need_no_second_stage(device: Any) -> None:
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
