@@ -61,15 +61,18 @@ def test_on_opencl(title: str, opencl_queue: Any) -> None:
     assert case.error_of_small(lp.PyOpenCLTarget(), opencl_queue) <= case.tolerance
 
 
-@pytest.mark.parametrize("title", ["running sums", "product, float64", "25 points"])
-def test_code_for_cuda_on_the_host(title: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("title", "launches"),
+    [("running sums", 1), ("product, float64", 1), ("25 points", 1), ("N-body, all pairs", 2)],
+)
+def test_code_for_cuda_on_the_host(title: str, launches: int, tmp_path: Path) -> None:
     case = CASES[title]
     knl = case.scheduled(case.small, lp.CudaTarget())
     run = HostCuda(knl, tmp_path)
     given = case.inputs(np.random.default_rng(1), case.small)
     outputs = {n: np.zeros(arg.shape, arg.dtype.dtype) for n, arg in outputs_of(knl).items()}
     assert run({**given, **outputs}, order="any")
-    assert len(run.module.launches) == 1
+    assert len(run.module.launches) == launches
     assert case.error(outputs[case.result], given) <= case.tolerance
 
 
