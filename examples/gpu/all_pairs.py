@@ -36,7 +36,10 @@ def forces(n: int, target: Any) -> lp.TranslationUnit:
         lp.TemporaryVariable("here, d", F32, shape=3),
     ]
     domain = f"{{ [i, j, a, b, c]: 0 <= i, j < {n} and 0 <= a, b, c < 3 }}"
-    return lp.make_kernel(domain, text, data, target=target)
+    knl = lp.make_kernel(domain, text, data, target=target)
+    if isinstance(target, lp.CudaTarget):
+        knl = lp.set_options(knl, build_options=["-use_fast_math"])
+    return knl
 
 
 def tiles_of_bodies(knl: lp.TranslationUnit) -> lp.TranslationUnit:
@@ -53,10 +56,7 @@ def tiles_of_bodies(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     knl = lp.align_temporaries(knl, "p_fetch", 16)
     knl = lp.split_iname(knl, "jb", 16, inner_tag="unr")
     # vectors would tie a body's own numbers to the banks of registers of those that it reads
-    knl = lp.tag_inames(knl, "a:ilp, b:unr, c:unr, body:l.0, v:vec")
-    if isinstance(knl.default_entrypoint.target, lp.CudaTarget):
-        knl = lp.set_options(knl, build_options=["-use_fast_math"])
-    return knl
+    return lp.tag_inames(knl, "a:ilp, b:unr, c:unr, body:l.0, v:vec")
 
 
 def _expected(given: Arrays) -> np.ndarray[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kgen.analysis.access import Access
@@ -17,7 +17,7 @@ from kgen.autoscheduler.rows import balanced_rows, lanes_of_sums, terms_at_once
 from kgen.autoscheduler.steps import InVectors, Step, step
 from kgen.autoscheduler.tensors import product_on_tensor_cores
 from kgen.autoscheduler.vectors import lanes_of, stencil_in_vectors
-from kgen.ir.expr import Expr, is_constant, variable_names
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
@@ -41,6 +41,14 @@ RUN = 16
 MANY = 32
 #: Adjacent elements of a scan that a work-item adds up.
 EACH = 4
+#: Sums of a work-item whose terms share the elements that they read.
+SUMS = 4
+#: The terms of a part of such sums, several of which keep a device busy where the sums are few.
+PART = 2048
+#: The elements of its own that a work-item with several sums keeps in registers.
+OWN = 64
+#: The maximum trip count of a loop over components, which is unrolled.
+COMPONENTS = 8
 #: Rows of a stencil that a work-item computes.
 ROWS = 8
 #: The number of warps along such a row.
@@ -300,31 +308,67 @@ class OnItems:
             return
         if not all(not a.is_write and nest.is_only_read(a.array) for a in moving):
             return
+        short = {n for n in nest.inside if (nest.trips(n) or COMPONENTS + 1) <= COMPONENTS}
         texts = {
-            a.array: [":" if is_constant(n) else str(n) for n in a.index or ()] for a in moving
+            a.array: [":" if short.issuperset(variable_names(n)) else str(n) for n in a.index or ()]
+            for a in moving
         }
         if any(text.count(j) != 1 or {*text} - {j, ":"} for text in texts.values()):
             return
-        tiles = [
-            one for array, text in texts.items() for one in self._tile(nest, array, text, i, j)
-        ]
+        tags = _tags_of_short(nest, short, j)
+        outer = ",".join((*nest.around, f"{i}_outer"))
+        if self._has_parts(nest, i, j, short):
+            tiles = self._tiles(nest, texts, f"{j}_inner", j, f"{outer},{j}_outer")
+            yield (
+                step(split_iname, i, SUMS * self.items, outer_tag="g.0"),
+                step(split_iname, f"{i}_inner", self.items, outer_tag="ilp", inner_tag="l.0"),
+                step(split_iname, j, PART, outer_tag="g.1"),
+                *tiles,
+                *tags,
+            )
         yield (
             step(split_iname, i, self.items, outer_tag="g.0", inner_tag="l.0"),
-            step(split_iname, j, self.items),
-            *tiles,
-            step(split_iname, f"{j}_inner", COPIES, inner_tag="unr"),
+            *self._tiles(nest, texts, j, j, outer),
+            *tags,
         )
 
-    def _tile(self, nest: Nest, array: str, text: Sequence[str], i: str, j: str) -> Iterator[Step]:
+    def _has_parts(self, nest: Nest, i: str, j: str, short: Collection[str]) -> bool:
+        """Tell whether groups have parts of sums, which are known to be few and long.
+
+        Work-items then have several sums, and keep all elements that the terms read besides.
+        """
+        count, length = nest.trips(i), nest.trips(j)
+        is_few = count is not None and count < GROUPS * SUMS * self.items
+        own = sum(
+            nest.expected_trips(n for n in short if not nest.is_uniform(a, n))
+            for a in nest.accesses
+            if not a.is_write and not nest.is_uniform(a, i)
+        )
+        is_long = j in nest.reduced and length is not None and length > PART
+        return is_few and is_long and own * SUMS <= OWN
+
+    def _tiles(
+        self, nest: Nest, texts: Mapping[str, Sequence[str]], terms: str, j: str, around: str
+    ) -> Iterator[Step]:
+        """Yield the steps that cut *terms*, a part of the loop *j*, into tiles, and fetch them."""
+        yield step(split_iname, terms, self.items)
+        around = f"{around},{terms}_outer"
+        for array, text in texts.items():
+            yield from self._tile(nest, array, text, j, f"{terms}_inner", around)
+        yield step(split_iname, f"{terms}_inner", COPIES, inner_tag="unr")
+
+    def _tile(
+        self, nest: Nest, array: str, text: Sequence[str], j: str, swept: str, around: str
+    ) -> Iterator[Step]:
         """Yield the steps that fetch a row of an array for each work-item."""
         axes = [f"{array}_{axis}" for axis in range(len(text))]
         yield step(
             add_prefetch,
             f"{array}[{', '.join(text)}]",
-            [f"{j}_inner"],
+            [swept],
             axes,
             default_tag=None,
-            fetch_outer_inames=",".join((*nest.around, f"{i}_outer", f"{j}_outer")),
+            fetch_outer_inames=around,
             temporary_name=f"{array}_tile",
             temporary_address_space=AddressSpace.LOCAL,
         )
@@ -398,6 +442,16 @@ class OnItems:
         for factor in nest.factors(i, j, k).values():
             steps.append(factor.fetch([f"{name}_inner" for name in factor.axes]))
         yield steps
+
+
+def _tags_of_short(nest: Nest, short: Collection[str], j: str) -> Sequence[Step]:
+    """Return the step that unrolls *short* loops: those around sums along *j* have sums each."""
+    summing = [insn for insn in nest.instructions if j in insn.reduction_inames()]
+    around = frozenset[str]().union(*(insn.within_inames for insn in summing))
+    tags = {
+        n: "ilp" if n in around else "unr" for n in nest.inside if n in short and nest.is_free(n)
+    }
+    return (step(tag_inames, tags),) if tags else ()
 
 
 def _is_wide(nest: Nest, i: str, j: str) -> bool:

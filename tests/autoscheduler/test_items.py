@@ -187,6 +187,34 @@ def test_terms_of_all_pairs_come_in_tiles(n: int, width: int, opencl_queue: Any)
     np.testing.assert_allclose(found, ((p[:, None] - p) ** 2).sum(2) @ w, rtol=1e-12)
 
 
+def test_few_long_sums_over_pairs_have_parts(tmp_path: Path) -> None:
+    """A work-item has several, so that it reads a term's elements once for all of them."""
+    text = """
+    for i
+        for j
+            d[c] = q[j, c] - p[i, c]
+            <> w = q[j, 1]*(d[0] + d[1])
+        end
+        out[i, a] = sum(j, w*d[a])
+    end
+    """
+    data = [
+        lp.GlobalArg("p, out", np.float64, shape=(8192, 2)),
+        lp.GlobalArg("q", np.float64, shape=(2100, 2)),
+        lp.TemporaryVariable("d", np.float64, shape=2),
+    ]
+    domain = "{ [i, j, a, c]: 0 <= i < 8192 and 0 <= j < 2100 and 0 <= a, c < 2 }"
+    knl = lp.make_kernel(domain, text, data, target=lp.CudaTarget())
+    fast = lp.autoschedule(knl)
+    own = ("i_inner_outer:ilp.unr", "j_outer:g.1", "a:ilp.unr", "c:unr")
+    assert all(tag in tags(fast).split() for tag in own)
+    rng = np.random.default_rng(0)
+    p, q, out = rng.random((8192, 2)), rng.random((2100, 2)), np.zeros((8192, 2))
+    assert HostCuda(fast, tmp_path)({"p": p, "q": q, "out": out}, order="any")
+    d = q - p[:, None]
+    np.testing.assert_allclose(out, np.einsum("ij,ijc->ic", q[:, 1] * d.sum(2), d), rtol=1e-10)
+
+
 #: Rows of any lengths, the next of which may begin anywhere: the last one begins first.
 FIRST = np.array([9, 90, 5, 5, 50, 100, 0], np.int32)
 COUNT = np.array([70, 1, 0, 5, 33, 400, 3], np.int32)
