@@ -42,7 +42,7 @@ def loops_filling(
     filling: set[str] = set()
     for array in sorted(names & kernel.temporary_variables.keys() & kernel.writers.keys()):
         writers = [kernel.id_to_insn[name] for name in kernel.writers[array]]
-        if reader.depends_on.isdisjoint(str(writer.id) for writer in writers):
+        if ancestors(kernel, reader).isdisjoint(str(writer.id) for writer in writers):
             continue
         around = frozenset.intersection(*(writer.within_inames for writer in writers))
         named = {name for writer in writers for name in writer.subscripts_of(array)}

@@ -48,6 +48,21 @@ def test_a_tiled_product_in_registers(device: Any) -> None:
     np.testing.assert_allclose(found, A @ B)
 
 
+def test_a_loop_is_shared_whatever_the_dependency_goes_through() -> None:
+    """The reduction depends on what it reads by another instruction: it read the last value."""
+    text = """
+    for k
+        <> t = 2*x[k]
+        y[k] = t
+    end
+    out = sum(k, t)
+    """
+    data = [lp.GlobalArg("out", None, shape=()), ...]
+    knl = lp.make_kernel("{[k]: 0 <= k < n}", text, data, seq_dependencies=True)
+    x = np.arange(5.0)
+    assert run(lp.add_dtypes(knl, {"x": np.float64}), x=x)["out"] == 2 * x.sum()
+
+
 def test_what_depends_on_the_loop_goes_inside_with_it() -> None:
     knl = lp.make_kernel(
         "{[i, k]: 0 <= i < 5 and 0 <= k < n}",
