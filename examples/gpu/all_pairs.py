@@ -43,20 +43,24 @@ def forces(n: int, target: Any) -> lp.TranslationUnit:
 
 
 def tiles_of_bodies(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Let 128 work-items have four bodies each, and read 128 others at a time, as vectors of four.
+    """Let 256 work-items have four bodies each, and read 400 others at a time, as vectors of four.
 
-    Groups have a part of the sum each, which a second launch adds up, so that there are enough.
+    Groups have a part of the sum each, which a second launch adds up: 33 parts, so that all
+    multiprocessors have equally many groups.
     """
-    knl = lp.split_iname(knl, "i", 4 * 128, outer_tag="g.0", outer_iname="ig", inner_iname="it")
-    knl = lp.split_iname(knl, "it", 128, outer_tag="ilp", inner_tag="l.0")
-    knl = lp.split_iname(knl, "j", 2048, outer_tag="g.1", outer_iname="jg", inner_iname="jp")
-    knl = lp.split_iname(knl, "jp", 128, outer_iname="jt", inner_iname="jb")
+    knl = lp.split_iname(knl, "i", 4 * 256, outer_tag="g.0", outer_iname="ig", inner_iname="it")
+    knl = lp.split_iname(knl, "it", 256, outer_tag="ilp", inner_tag="l.0")
+    knl = lp.split_iname(knl, "j", 16, outer_iname="block", inner_iname="jj", inner_tag="unr")
+    knl = lp.split_iname(knl, "block", 125, outer_tag="g.1", outer_iname="jg", inner_iname="jp")
+    knl = lp.split_iname(knl, "jp", 25, outer_iname="jt", inner_iname="jb")
     tile: Any = {"default_tag": None, "temporary_address_space": lp.AddressSpace.LOCAL}
-    knl = lp.add_prefetch(knl, "p$far", "jb, c", "body, v", fetch_outer_inames="ig, jg, jt", **tile)
+    tile["fetch_outer_inames"] = "ig, jg, jt"
+    knl = lp.add_prefetch(knl, "p$far", "jb, jj, c", "body, v", **tile)
     knl = lp.align_temporaries(knl, "p_fetch", 16)
-    knl = lp.split_iname(knl, "jb", 32, inner_tag="unr")
+    knl = lp.split_iname(knl, "body", 256, inner_tag="l.0", outer_tag="unr")
     # vectors would tie a body's own numbers to the banks of registers of those that it reads
-    return lp.tag_inames(knl, "a:ilp, b:unr, c:unr, body:l.0, v:vec")
+    knl = lp.tag_inames(knl, "a:ilp, b:unr, c:unr, v:vec")
+    return lp.set_launch_bounds(knl, min_groups=2)
 
 
 def _expected(given: Arrays) -> np.ndarray[Any, Any]:

@@ -2,7 +2,7 @@
 Running sums
 ============
 
-Running sums: tiles in shared memory, each read once; groups look back at those before.
+Running sums: tiles in shared memory, each read once; groups wait for the totals of those before.
 """
 
 from __future__ import annotations
@@ -24,13 +24,25 @@ def running_sums(n: int, target: Any) -> lp.TranslationUnit:
 
 
 def across_groups(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    knl = lp.split_iname(knl, "i", 3840, outer_tag="g.0", slabs=(0, 1))
-    knl = lp.split_iname(knl, "i_inner", 15, outer_tag="l.0", inner_tag="unr")
+    """Let 512 work-items scan 11 numbers each; what they read and write are runs of vectors."""
+    knl = lp.split_iname(knl, "i", 512 * 11, outer_tag="g.0", slabs=(0, 1))
+    knl = lp.split_iname(knl, "i_inner", 11, outer_tag="l.0", inner_tag="unr")
     knl = lp.realize_reduction(knl, force_scan=True)
-    tile: Any = {"temporary_address_space": lp.AddressSpace.LOCAL}
-    knl = lp.add_prefetch(knl, "a", "j_0, j_1", fetch_outer_inames="i_outer", **tile)
-    run = "i_inner_outer, i_inner_inner"
-    return lp.buffer_array(knl, "out", run, init_expression=False, **tile)
+    tile: Any = {"default_tag": None, "temporary_address_space": lp.AddressSpace.LOCAL}
+    names: Any = {"fetch_outer_inames": "i_outer", "prefetch_insn_id": "fetch"}
+    knl = lp.add_prefetch(knl, "a", "j_0, j_1", "run", **names, **tile)
+    sums = ["i_inner_outer", "i_inner_inner"]
+    knl = lp.buffer_array(knl, "out", sums, init_expression=False, **tile)
+    knl = lp.align_temporaries(knl, "a_fetch, out_buf", 16)
+    knl = in_vectors(in_vectors(knl, "run"), "out_store_0")
+    if isinstance(knl.default_entrypoint.target, lp.CudaTarget):
+        knl = lp.async_copy(knl, "fetch")
+    return knl
+
+
+def in_vectors(knl: lp.TranslationUnit, run: str) -> lp.TranslationUnit:
+    knl = lp.split_iname(knl, run, 4, inner_tag="vec")
+    return lp.split_iname(knl, f"{run}_outer", 512, outer_tag="unr", inner_tag="l.0")
 
 
 CASES = (

@@ -61,7 +61,7 @@ def rows_of_any_length(n: int, target: Any) -> lp.TranslationUnit:
 
 
 def same_work_for_each_item(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    return lp.balance(knl, "row, k", items=11, group_size=256)
+    return lp.balance(knl, "row, k", items=11, group_size=512)
 
 
 def _five_points(rng: np.random.Generator, n: int) -> Arrays:

@@ -73,7 +73,7 @@ def columns_of_vectors(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUn
     outer = "z_outer, y_outer, y_inner, x_outer, xl"
     for arm, begin in (("x", SIDE - radius), ("y", 0), ("z", 0)):
         knl = with_arm(knl, arm, begin, "z_inner, xx", outer)
-    return knl
+    return lp.tag_instructions(knl, lp.UseStreamingStoreTag(), "writes:out")
 
 
 def planes_ahead(radius: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import pymbolic.primitives as p
+
 from kgen.analysis.access import Access
 from kgen.autoscheduler.blocks import batch_in_blocks
 from kgen.autoscheduler.choices import next_power
@@ -22,6 +24,7 @@ from kgen.ir.types import AddressSpace
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
 from kgen.transforms.reductions.realize import realize_reduction
+from kgen.transforms.storage.async_copies import async_copy
 from kgen.transforms.storage.buffer import buffer_array
 from kgen.transforms.storage.declarations import align_temporaries
 from kgen.transforms.storage.padding import add_padding
@@ -270,16 +273,28 @@ class OnItems:
             yield step(split_iname, rows[0], self.warp, outer_tag="g.0", inner_tag="l.0"), scan
 
     def _scan_through_tiles(self, nest: Nest, along: str, scan: Step) -> Iterator[Sequence[Step]]:
-        """Yield the schedule in which tiles are processed in order, and work-items have runs."""
+        """Yield the schedule in which tiles are processed in order, and work-items have runs.
+
+        If tiles can be copied asynchronously, as vectors, they are larger.
+        """
         (k,) = nest.inner
-        read = {a.array for a in nest.accesses if not a.is_write}
-        written = {a.array for a in nest.accesses if a.is_write}
-        each = RUN * 4 // nest.itemsize() - 1
-        length = each * self.items
-        are_along = all(nest.is_unit(a, along if a.is_write else k) for a in nest.accesses)
+        loops = {a: along if a.is_write else k for a in nest.accesses}
+        lanes = VECTOR // nest.itemsize()
+        copies = (
+            bool(nest.kernel.target.async_copies)
+            and all(map(nest.begins_at_zero, (along, k)))
+            and all(a.index == (p.Variable(loop),) for a, loop in loops.items())
+            and nest.are_in_vectors()
+        )
+        items = 2 * self.items if copies else self.items
+        each = (RUN - RUN // 4 if copies else RUN) * 4 // nest.itemsize() - 1
+        length = each * items
+        are_along = all(nest.is_unit(a, loop) for a, loop in loops.items())
         if not are_along or each < EACH or (nest.trips(along) or length) < length:
             return
         tile: dict[str, Any] = {"temporary_address_space": AddressSpace.LOCAL}
+        if copies:
+            tile["default_tag"] = None
         outer = ",".join((*nest.around, f"{along}_outer"))
         steps = [
             step(split_iname, along, length, outer_tag="g.0", slabs=(0, 1)),
@@ -287,12 +302,25 @@ class OnItems:
             scan,
         ]
         runs = [f"{along}_inner_outer", f"{along}_inner_inner"]
-        for array in sorted(read):
-            sweep = [f"{k}_0", f"{k}_1"]
-            steps.append(step(add_prefetch, array, sweep, fetch_outer_inames=outer, **tile))
-        options = {"init_expression": False, **tile}
-        steps += [step(buffer_array, array, runs, **options) for array in sorted(written)]
+        for array in sorted({a.array for a in loops if not a.is_write}):
+            swept, name = [f"{k}_0", f"{k}_1"], f"{array}_run"
+            options = {"fetch_outer_inames": outer, "prefetch_insn_id": f"{array}_copy", **tile}
+            steps.append(step(add_prefetch, array, swept, name, **options))
+            if copies:
+                steps += self._run_of_vectors(name, f"{array}_fetch", lanes, items)
+                steps.append(step(async_copy, f"{array}_copy"))
+        for array in sorted({a.array for a in loops if a.is_write}):
+            steps.append(step(buffer_array, array, runs, init_expression=False, **tile))
+            if copies:
+                steps += self._run_of_vectors(f"{array}_store_0", f"{array}_buf", lanes, items)
         yield steps
+
+    @staticmethod
+    def _run_of_vectors(run: str, array: str, lanes: int, items: int) -> Iterator[Step]:
+        """Yield the steps by which *items* work-items copy a run as vectors."""
+        yield step(align_temporaries, array, VECTOR)
+        yield step(split_iname, run, lanes, inner_tag="vec")
+        yield step(split_iname, f"{run}_outer", items, outer_tag="unr", inner_tag="l.0")
 
     # -- tiles in local memory --------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pymbolic.primitives as p
 from pymbolic.mapper.evaluator import evaluate
 
@@ -231,6 +232,11 @@ class Nest:
         arrays = (self.kernel.array_vars[access.array] for access in self.accesses)
         return max((array.dtype.itemsize for array in arrays), default=8)
 
+    def are_in_vectors(self) -> bool:
+        """Tell whether elements of all accesses have a type of which there are vectors."""
+        dtypes = {self.kernel.array_vars[access.array].dtype.dtype for access in self.accesses}
+        return all(map(_has_vectors, dtypes))
+
     def is_only_read(self, name: str) -> bool:
         """Tell whether an array is an argument that nothing writes."""
         array = self.kernel.array_vars[name]
@@ -257,8 +263,7 @@ class Nest:
         dtype = self.kernel.array_vars[access.array].dtype.dtype
         strides = [self.stride(access, name) for name in self.band]
         return (
-            dtype.kind in "iuf"
-            and dtype.itemsize in (4, 8)
+            _has_vectors(dtype)
             and access.index is not None
             and access.index[-1] == p.Variable(k)
             and self.begins_at_zero(k)
@@ -397,6 +402,10 @@ def _are_one_row(found: Sequence[tuple[Expr, ...]], inner: Sequence[str]) -> boo
     loops = {p.Variable(name) for name in inner}
     ends = {index[-1] for index in found if index}
     return len(found) > 1 and ends <= loops and len({index[:-1] for index in found}) == 1
+
+
+def _has_vectors(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iuf" and dtype.itemsize in (4, 8)
 
 
 def _is_shifted(one: Access, other: Access, iname: str) -> bool:
