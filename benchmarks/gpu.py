@@ -1,9 +1,9 @@
 """Time kernels on an NVIDIA GPU through CUDA, and compare them with a copy in the same run.
 
 Prints GB/s of minimal traffic (each array read or written once) as the median of many launches,
-and the fraction of the rate of a device-to-device copy of 1 GiB in the same run. Results are
-checked against numpy on a sample of rows. Then the kernels of examples/gpu with their schedules,
-with those of ``autoschedule``, and the same in PyTorch (cuBLAS, cuSPARSE, cuDNN, CUB), all
+short ones of which are in a row, and the fraction of the rate of a device-to-device copy of 1 GiB
+in the same run. Results are checked against numpy on a sample of rows. Then the kernels of
+examples/gpu with their schedules, with those of ``autoschedule``, and the same in PyTorch (cuBLAS, cuSPARSE, cuDNN, CUB), all
 alternately; each result is checked against numpy for a small size and for the timed one. Needs
 pycuda and a device; PyTorch is optional.
 """
@@ -14,6 +14,7 @@ import argparse
 import importlib
 import importlib.util
 import json
+import math
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -220,23 +221,30 @@ def sparse_product(size: int, *, auto: bool = False) -> Case:
 
 
 def seconds(launch: Callable[[], Any], rounds: int) -> float:
-    """Return the median of the times of single launches."""
+    """Return the median of the times of launches."""
     return statistics.median(times_of(launch, rounds))
 
 
+#: The time that launches between two events take at least, in which that of the first one is lost.
+AT_LEAST = 1e-3
+
+
 def times_of(launch: Callable[[], Any], rounds: int) -> list[float]:
-    """Return the times of single launches in seconds, by device events, after three others."""
-    for _ in range(3):
+    """Return the times of launches in seconds, by device events: means of as many as take a ms."""
+    _seconds_of(launch, 3)
+    count = math.ceil(AT_LEAST / max(_seconds_of(launch, 1), 1e-6))
+    return [_seconds_of(launch, count) / count for _ in range(rounds)]
+
+
+def _seconds_of(launch: Callable[[], Any], count: int) -> float:
+    """Return the time of several launches in a row."""
+    start, stop = drv.Event(), drv.Event()
+    start.record()
+    for _ in range(count):
         launch()
-    times: list[float] = []
-    for _ in range(rounds):
-        start, stop = drv.Event(), drv.Event()
-        start.record()
-        launch()
-        stop.record()
-        stop.synchronize()
-        times.append(start.time_till(stop) * 1e-3)
-    return times
+    stop.record()
+    stop.synchronize()
+    return float(start.time_till(stop)) * 1e-3
 
 
 def copy_bandwidth(rounds: int) -> float:
