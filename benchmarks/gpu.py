@@ -3,9 +3,9 @@
 Prints GB/s of minimal traffic (each array read or written once) as the median of many launches,
 short ones of which are in a row, and the fraction of the rate of a device-to-device copy of 1 GiB
 in the same run. Results are checked against numpy on a sample of rows. Then the kernels of
-examples/gpu with their schedules, with those of ``autoschedule``, and the same in PyTorch (cuBLAS, cuSPARSE, cuDNN, CUB), all
-alternately; each result is checked against numpy for a small size and for the timed one. Needs
-pycuda and a device; PyTorch is optional.
+examples/gpu with their schedules, with those of ``autoschedule``, and the same in PyTorch (cuBLAS,
+cuSPARSE, cuDNN, CUB), all alternately; each result is checked against numpy for a small size and
+for the timed one. Needs pycuda and a device; PyTorch is optional.
 """
 
 from __future__ import annotations
