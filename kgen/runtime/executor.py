@@ -150,6 +150,7 @@ class ExecutorBase:
 
     def _call_with(self, invoke: Callable[..., Any]) -> None:
         """Make calls of this executor run *invoke*."""
+        self._invoke = invoke
         if self._bundles:
             invoke = self._bundles.wrap(invoke, self._output_names)
         type(self).__call__ = staticmethod(invoke)  # type: ignore[method-assign]
@@ -282,8 +283,7 @@ class ExecutorBase:
             args = tuple(kwargs.pop(name) for name in self.positional)
         foreign = self._foreign(kwargs)
         if foreign:
-            event, results = self._choose(*args, **{**kwargs, **foreign})
-            return event, self._as_passed(results, {name: kwargs[name] for name in foreign})
+            return self._with_views(self._choose, args, kwargs, foreign)
         self._check_call(args, kwargs)
         inputs, outputs = self._types_of(kwargs)
         entry = self._prepare(kwargs, inputs, outputs)
@@ -318,6 +318,17 @@ class ExecutorBase:
             if found is not None:  # a scalar may be passed as an array without axes
                 views[arg.name] = found[()] if isinstance(arg, ValueArg) else found
         return views
+
+    def _with_views(
+        self,
+        invoke: Callable[..., Any],
+        args: tuple[Any, ...],
+        given: Mapping[str, Any],
+        views: Mapping[str, Any],
+    ) -> Any:
+        """Call *invoke* with the views of arrays of other libraries, and return these arrays."""
+        event, results = invoke(*args, **{**given, **views})
+        return event, self._as_passed(results, {name: given[name] for name in views})
 
     def _as_passed(self, results: Any, passed: Mapping[str, Any]) -> Any:
         """Return the results of a call, with the *passed* arrays of other libraries for views."""
@@ -526,8 +537,9 @@ class ExecutorBase:
 
     def _recover(self, host: HostProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Rerun a failed call if it has arrays of other libraries; else raise its error."""
-        if self._foreign(kwargs):
-            return self._choose(*args, **kwargs)
+        foreign = self._foreign(kwargs)
+        if foreign:
+            return self._with_views(self._invoke, args, kwargs, foreign)
         if not isinstance(sys.exception(), KgenError):
             self._explain(host, args, kwargs)
         raise  # noqa: PLE0704
