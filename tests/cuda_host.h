@@ -74,6 +74,11 @@ VECTORS(double, double)
 VECTORS(long long, longlong)
 #undef VECTORS
 
+template <class T> static void __stcs(T *place, T value)
+{
+  *place = value;
+}
+
 namespace host
 {
 static long most_turns;  // of a group that waits

@@ -180,7 +180,7 @@ def test_large_arrays_are_indexed_in_64_bits() -> None:
     knl = SUM.build(lp.CudaTarget(), index_dtype=np.int64)
     code = lp.generate_code_v2(knl).device_code()
     assert code.count("long long const n") == 1
-    assert "6912 * (long long) kgen_group_x" in code
+    assert "5376 * (long long) kgen_group_x" in code
 
 
 def test_one_launch_on_cuda(tmp_path: Path) -> None:

@@ -429,14 +429,15 @@ class _LookBack:
             cgen.If(cgen.Line(f"{lane} == 0"), _in_braces(store)),
             cgen.Line("__syncthreads();  // for the values of the warps"),
             *self._each("{before} = kgen_later_{number}"),
+            cgen.Pragma("unroll"),
             cgen.For(
                 cgen.Line("int kgen_warp = 0"),
-                cgen.Line(
-                    f"kgen_warp < {self.width // WARP_SIZE} && "
-                    f"kgen_first + {WARP_SIZE} * kgen_warp < kgen_own"
-                ),
+                cgen.Line(f"kgen_warp < {self.width // WARP_SIZE}"),
                 cgen.Line("++kgen_warp"),
-                cgen.Block([*of_warp, *self.combine]),
+                cgen.If(
+                    cgen.Line(f"kgen_first + {WARP_SIZE} * kgen_warp < kgen_own"),
+                    cgen.Block([*of_warp, *self.combine]),
+                ),
             ),
             cgen.If(cgen.Line(is_last), cgen.Statement("__syncthreads()")),
         ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pymbolic.primitives as p
 
 from kgen.ir.expr import Expr
-from kgen.ir.tags import LocalInameTag
+from kgen.ir.tags import LocalInameTag, UnrollTag
 from kgen.ir.types import AddressSpace
 from kgen.transforms.reductions.scan_pieces import Steps
 from kgen.transforms.reductions.site import Site
@@ -103,7 +103,7 @@ class LaneScan:
             return waits
         before, starts = self._private(site, "before", self.steps.neutral, ())
         builder = self.steps.builder
-        part = builder.loops.new_range("warp", 1, self.count // row.width)
+        part = builder.loops.new_range("warp", 1, self.count // row.width, UnrollTag())
         start = p.Sum((self.first, p.Product((row.width, p.Variable(part)))))
         inside = site.inside([part]).guarded(p.Comparison(lane, ">=", start), [*waits, *starts])
         done = builder.combine(
