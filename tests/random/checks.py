@@ -315,7 +315,9 @@ def check_emulated(program: Program, mutant: lp.TranslationUnit | None = None) -
             want = meaning(plain, parameters, arrays)
             if want is None:
                 continue
-            assert emulated({**arrays, **parameters}, order="any"), "the groups do not end"
+            few = seed % 3 + 1  # persistent groups run several groups of the kernel
+            ends = emulated({**arrays, **parameters}, order="any", most_groups=few)
+            assert ends, "the groups do not end"
             _compare(want, arrays, parameters)
             compared += 1
     _require(compared)
