@@ -78,6 +78,8 @@ SCHEDULES = (
         for width, stages, ahead in ((256, 4, 3), (256, 4, 2), (128, 3, 1))
     ),
     Schedule("float32", "m16n8k8", (128, 128, 32), (2, 4), 3, "tf32"),
+    Schedule("float32", "m16n8k8", (128, 128, 32), (2, 4), 3, "3xtf32"),
+    Schedule("float32", "m16n8k8", (128, 128, 16), (4, 2), 3, "3xtf32"),
     *(
         Schedule("float32", f"m64n{width}k8", (128, width, 32), (2, 1), stages, "tf32", ahead)
         for width, stages, ahead in ((256, 4, 3), (256, 4, 2), (128, 4, 2), (128, 3, 1))
@@ -228,7 +230,7 @@ def _torch(kind: str, a: Any, b: Any, rounds: int, flops: float) -> float:
     """Return the rate of torch."""
     gpu, torch = importlib.import_module("gpu"), importlib.import_module("torch")
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
-    dtype = torch.float32 if kind == "tf32" else getattr(torch, kind)
+    dtype = torch.float32 if kind.endswith("tf32") else getattr(torch, kind)
     wide = np.float64 if kind == "float64" else np.float32
     x, y = (torch.from_numpy(part.astype(wide)).to("cuda", dtype) for part in (a, b))
     out = torch.empty_like(x)

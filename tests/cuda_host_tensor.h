@@ -43,6 +43,18 @@ template <class T> static unsigned kgen_pair(T low, T high)
 {
   return bits_of(low) | bits_of(high) << 16;
 }
+static float __uint_as_float(unsigned bits)
+{
+  float x;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+static unsigned __float_as_uint(float x)
+{
+  unsigned bits;
+  std::memcpy(&bits, &x, 4);
+  return bits;
+}
 static unsigned kgen_tf32(float x)
 {
   unsigned bits;
@@ -113,7 +125,7 @@ HALVES(8, bfloat16, __nv_bfloat16)
     std::memcpy(warp().b[lane()], b, sizeof b); \
     meet(); \
     float ma[16][16], mb[16][8]; \
-    auto number = [](unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }; \
+    auto number = [](unsigned bits) { return __uint_as_float(bits & ~0x1fffu); }; \
     whole<16, K>(ma, mb, [&](int t, int i) { return number(warp().a[t][i]); }, \
                  [&](int t, int i) { return number(warp().b[t][i]); }); \
     meet(); \

@@ -21,7 +21,9 @@ __all__ = [
     "BLOCK",
     "GROUP",
     "PAIR",
+    "ROUNDED",
     "ROW_GROUPS",
+    "SPLIT",
     "TENSOR_SHAPES",
     "Fragment",
     "TensorShape",
@@ -36,6 +38,10 @@ BLOCK: Final = 8
 PAIR: Final = 2
 #: The lanes of a group, which have sums of the same rows.
 GROUP: Final = BLOCK // PAIR
+#: Factors of float32 as two numbers of TF32: the nearest one, and what remains.
+SPLIT: Final = "3xtf32"
+#: Types of tensor cores, in which factors of float32 are rounded or split.
+ROUNDED: Final = ("tf32", SPLIT)
 #: The lanes of a warpgroup.
 _WARPGROUP: Final = 4 * WARP_SIZE
 
@@ -73,7 +79,8 @@ def _at(text: str, number: int) -> Expr:
 class TensorShape:
     """A product of matrices of *rows* x *depth* and *depth* x *columns* elements, added to sums.
 
-    ``operands``: the type of the factors, by numpy's name or ``tf32``; ``sums``: that of the sums.
+    ``operands``: the type of the factors, by numpy's name, ``tf32``, or ``3xtf32`` for float32 as
+    two numbers of ``tf32``; ``sums``: that of the sums.
     ``lanes``: of a warp, or of the four warps of a warpgroup. ``a`` and ``b``: what a lane holds of
     the factors; without, the instruction reads them from local memory, after a step has begun.
     ``c``: the sums that a lane holds. ``instruction``: PTX's name of it. ``capability``: the least
@@ -111,7 +118,12 @@ class TensorShape:
     @property
     def held_as(self) -> str:
         """The type in which factors are in memory."""
-        return "float32" if self.operands == "tf32" else self.operands
+        return "float32" if self.operands in ROUNDED else self.operands
+
+    @property
+    def is_split(self) -> bool:
+        """Whether each factor becomes two numbers, and each product three."""
+        return self.operands == SPLIT
 
     def __str__(self) -> str:
         return f"{self.name} of {self.operands}"
@@ -129,6 +141,7 @@ _PTX: Final = {
     "float16": "f32.f16.f16.f32",
     "bfloat16": "f32.bf16.bf16.f32",
     "tf32": "f32.tf32.tf32.f32",
+    SPLIT: "f32.tf32.tf32.f32",
     "float64": "f64.f64.f64.f64",
 }
 
@@ -187,6 +200,8 @@ TENSOR_SHAPES: Final[Mapping[tuple[str, str], TensorShape]] = {
         _shape("bfloat16", 16, 8, 80),
         _shape("tf32", 16, 8, 80),
         _shape("tf32", 16, 4, 80),
+        _shape(SPLIT, 16, 8, 80),
+        _shape(SPLIT, 16, 4, 80),
         _shape("float64", 8, 4, 80),
         _shape("float64", 16, 4, 90),
         _shape("float64", 16, 8, 90),

@@ -11,7 +11,8 @@ __all__ = ["draw_tensor_program", "draw_warpgroup_program"]
 
 def draw_tensor_program(draw: Draw) -> Program:
     """Draw a product of small matrices of integers, with the steps that tensorize it."""
-    rows, depth = draw(choices.sampled_from(((8, 4), (8, 4), (16, 4), (16, 8))))
+    rows, depth, precision = draw(choices.sampled_from(_SHAPES))
+    dtype = "float64" if precision is None else "float32"
     count, steps = draw(choices.sampled_from(((1, "m"), ("n", 2), ("n", "m"))))
     height, length = _times(count, rows), _times(steps, depth)
     a_shape, a = draw(
@@ -23,10 +24,10 @@ def draw_tensor_program(draw: Draw) -> Program:
     factors = draw(choices.sampled_from((f"{a}*{b}", f"{b}*{a}")))
     value = draw(choices.sampled_from(("sum(k, {})", "2*sum(k, {}) + d[i, j]"))).format(factors)
     arrays = (
-        ArrayDecl("a", "float64", a_shape),
-        ArrayDecl("b", "float64", tuple(length if n == "K" else n for n in b_shape)),
-        ArrayDecl("c", "float64", (height, "8")),
-        ArrayDecl("d", "float64", (height, "8")),
+        ArrayDecl("a", dtype, a_shape),
+        ArrayDecl("b", dtype, tuple(length if n == "K" else n for n in b_shape)),
+        ArrayDecl("c", dtype, (height, "8")),
+        ArrayDecl("d", dtype, (height, "8")),
     )
     sizes = tuple(name for name in ("n", "m") if name in (count, steps))
     domains = (f"{{ [i, j] : 0 <= i < {height} and 0 <= j < 8 }}", f"{{ [k] : 0 <= k < {length} }}")
@@ -36,23 +37,28 @@ def draw_tensor_program(draw: Draw) -> Program:
         tuple(array for array in arrays if array.name != "d" or "d[" in value),
         " and ".join(f"{name} >= 0" for name in sizes),
         parameters=sizes,
-        steps=_steps(draw, rows, depth),
+        steps=_steps(draw, rows, depth, precision),
         target="CudaTarget",
     )
+
+
+#: Rows and terms of a step, and the precision of factors of float32.
+_SHAPES = ((8, 4, None), (8, 4, None), (16, 4, None), (16, 8, None), (16, 8, "3xtf32"))
 
 
 def _times(count: int | str, factor: int) -> str:
     return str(count * factor) if isinstance(count, int) else f"{factor}*{count}"
 
 
-def _steps(draw: Draw, rows: int, depth: int) -> tuple[Step, ...]:
+def _steps(draw: Draw, rows: int, depth: int, precision: str | None) -> tuple[Step, ...]:
     outer = draw(choices.sampled_from(("g.0", "g.0", "ilp", "unr", None)))
     tags = () if outer is None else (("outer_tag", outer),)
     lanes = draw(choices.sampled_from(("lane", "group, pair")))
+    given = (("lane", lanes), *(() if precision is None else (("precision", precision),)))
     steps = [
         Step("split_iname", ("i", rows), tags),
         Step("split_iname", ("k", depth)),
-        Step("tensorize", ("s0", "i_inner, j, k_inner", f"m{rows}n8k{depth}"), (("lane", lanes),)),
+        Step("tensorize", ("s0", "i_inner, j, k_inner", f"m{rows}n8k{depth}"), given),
     ]
     of_rows = ("i_inner_reg",) if rows > 8 else ()
     row, column = lanes.split(", ")[0], lanes.split(", ")[-1]

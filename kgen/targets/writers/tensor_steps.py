@@ -60,11 +60,11 @@ def step_of(writer: ExpressionWriter, run: Run) -> Step:
     return Step(writer, insn, loops, factors)
 
 
-def device_function(head: str, name: str, parameters: Sequence[str], body: str) -> Need:
-    """Return the definition of a function of one statement."""
+def device_function(head: str, name: str, parameters: Sequence[str], *body: str) -> Need:
+    """Return the definition of a function of a few statements."""
     declared = [cgen.Value(*each.rsplit(" ", 1)) for each in parameters]
     head = f"static __device__ inline {head}"
-    return helper_function(head, name, declared, [cgen.Statement(body)])
+    return helper_function(head, name, declared, map(cgen.Statement, body))
 
 
 def numbers_of(first: int, count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import cgen
@@ -27,6 +28,8 @@ __all__ = ["tensor_statements"]
 
 #: The maximum alignment, in bytes, that callers can be asked for, to load pairs.
 _PAIR_BYTES: Final = 4
+#: The products of split factors whose parts alternate: three of the same sums follow each other.
+_AT_ONCE: Final = 4
 #: The number of 2-byte elements in a row that ``ldmatrix`` loads, and their bytes.
 _ROW: Final = 8
 _ROW_BYTES: Final = 16
@@ -48,11 +51,13 @@ def tensor_statements(
                                                             kgen_m16n8k16_float16(c[0], c[1], ...);
     """
     lines: list[cgen.Generable] = []
-    known: dict[tuple[str, ...], str] = {}
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
     loads: dict[object, _Load] = {}
     steps = [step_of(writer_of(run), run) for run in runs]
     if steps[0].shape.is_of_warpgroup:
         return warpgroup_statements(steps)
+    at_once = _AT_ONCE if steps[0].shape.is_split else 1
+    waiting: list[list[cgen.Generable]] = []
     for run, step in zip(runs, steps, strict=True):
         product = _Product(step)
         names = []
@@ -64,9 +69,12 @@ def tensor_statements(
             load = loads[of]
             if load.key not in known:
                 known[load.key] = product.fresh(operand.name, known.values())
-                lines += load.statements(known[load.key])
+                lines += load.statements(*known[load.key])
             names.append(known[load.key])
-        lines.append(product.step(*names))
+        waiting.append(product.steps(*names))
+        if len(waiting) == at_once or run is runs[-1]:
+            lines += chain.from_iterable(zip(*waiting, strict=True))
+            waiting = []
     return [cgen.Block(lines)], []
 
 
@@ -79,8 +87,13 @@ class _Load:
     key: tuple[str, ...]
     function: str | None = None
 
-    def statements(self, name: str) -> Iterator[cgen.Generable]:
-        if self.function is None:
+    def statements(self, *names: str) -> Iterator[cgen.Generable]:
+        """Write the load; *names*: of the registers, and of those with what remains of factors."""
+        name = names[0]
+        if len(names) > 1:
+            yield from (cgen.Value(self.type_name, f"{each}[{self.count}]") for each in names)
+            yield cgen.Statement(f"{self.function}({', '.join((*names, *self.key))})")
+        elif self.function is None:
             declared = cgen.Const(cgen.Value(self.type_name, f"{name}[{self.count}]"))
             yield cgen.Initializer(declared, f"{{{', '.join(self.key)}}}")
         else:
@@ -123,8 +136,14 @@ class _Operand:
         """Return how a lane loads its elements."""
         count = self.fragment.count
         if not self.dtype.is_half:
-            values = tuple(self._value(n) for n in range(count))
-            return _Load("double" if self.dtype.itemsize == 8 else "unsigned", count, values)
+            values = tuple(self._text(self.element(n)) for n in range(count))
+            if self.dtype.itemsize == 8:
+                return _Load("double", count, values)
+            if self.loops.shape.is_split:
+                self.writer.preamble.add(need := _split_need(count))
+                return _Load("unsigned", count, values, need.key)
+            self.writer.preamble.add(_ROUND)
+            return _Load("unsigned", count, tuple(f"{_ROUND.key}({text})" for text in values))
         rows = self._rows()
         if rows is not None:
             text, is_transposed = rows
@@ -133,13 +152,6 @@ class _Operand:
             return _Load("unsigned", count // 2, (text,), name)
         pairs = tuple(self._pair(n) for n in range(0, count, 2))
         return _Load("unsigned", count // 2, pairs)
-
-    def _value(self, number: int) -> str:
-        text = self._text(self.element(number))
-        if self.dtype.itemsize == 8:
-            return text
-        self.writer.preamble.add(_ROUND)
-        return f"{_ROUND.key}({text})"
 
     def _text(self, expr: Expr) -> str:
         return self.writer.converted(expr, self.dtype, PREC_NONE)
@@ -244,20 +256,28 @@ class _Product:
         dtype = self.writer.typer(factor)
         return _Operand(self.writer, name, factor, fragment, self.of.loops, dtype)
 
-    def fresh(self, name: str, known: Iterable[str]) -> str:
-        """Return a name for a fragment."""
+    def fresh(self, name: str, known: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+        """Return names for a fragment: of its elements, and of what remains of split ones."""
         taken = self.writer.kernel.all_variable_names()
-        number = sum(each.startswith(f"{name}_lanes") for each in known)
-        called = f"{name}_lanes{number or ''}"
-        while called in taken:
-            called += "_"
-        return called
+        number = sum(each[0].startswith(f"{name}_lanes") for each in known)
+        called = [f"{name}_lanes{number or ''}", f"{name}_rest{number or ''}"]
+        while taken.intersection(called):
+            called = [f"{each}_" for each in called]
+        return tuple(called) if self.shape.is_split else (called[0],)
 
-    def step(self, a: str, b: str) -> cgen.Generable:
-        """Write the instruction."""
+    def steps(self, a: tuple[str, ...], b: tuple[str, ...]) -> list[cgen.Generable]:
+        """Write the instruction, or those of the parts of split factors, the smallest ones first.
+
+        The product of what remains of both is less than the error of the others.
+        """
         need = _step_need(self.shape)
         self.writer.preamble.add(need)
-        return cgen.Statement(f"{need.key}({', '.join([*self.of.sums(), a, b])})")
+        parts = [(a[0], b[0])]
+        if self.shape.is_split:
+            parts = [(a[1], b[0]), (a[0], b[1]), *parts]
+        return [
+            cgen.Statement(f"{need.key}({', '.join([*self.of.sums(), *part])})") for part in parts
+        ]
 
 
 # -- helpers -----------------------------------------------------------------------------------
@@ -281,13 +301,33 @@ def _step_need(shape: TensorShape) -> Need:
     )
     return device_function(
         "void",
-        f"kgen_{shape.name}_{shape.operands}",
+        f"kgen_{shape.name}_{'tf32' if shape.is_split else shape.operands}",
         [
             *(f"{result} &c{n}" for n in range(sums)),
             f"{kind} const (&a)[{a}]",
             f"{kind} const (&b)[{b}]",
         ],
         f'asm volatile("{shape.instruction} {operands};" : {outs} : {ins})',
+    )
+
+
+def _split_need(count: int) -> Need:
+    """Return the function that splits float32 into the nearest numbers of TF32 and the rest.
+
+    Of the rest, 12 bits at most, tensor cores ignore the last one. It keeps NaN, whose nearest
+    number may be zero: the addition overflows if all bits are set.
+    """
+    numbers = range(count)
+    return device_function(
+        "void",
+        f"kgen_split_{count}",
+        [
+            f"unsigned (&lanes)[{count}]",
+            f"unsigned (&rest)[{count}]",
+            *(f"float x{n}" for n in numbers),
+        ],
+        *(f"lanes[{n}] = (__float_as_uint(x{n}) + 0x1000) & 0xffffe000" for n in numbers),
+        *(f"rest[{n}] = __float_as_uint(x{n} - __uint_as_float(lanes[{n}]))" for n in numbers),
     )
 
 

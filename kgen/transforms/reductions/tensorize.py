@@ -13,7 +13,15 @@ from kgen.analysis.products import Factors, factors_of, terms_over
 from kgen.analysis.typing import ExpressionTyper
 from kgen.errors import KgenError, TransformError
 from kgen.ir.expr import Expr, to_text, variable_names
-from kgen.ir.fragments import BLOCK, PAIR, ROW_GROUPS, TENSOR_SHAPES, TensorShape
+from kgen.ir.fragments import (
+    BLOCK,
+    PAIR,
+    ROUNDED,
+    ROW_GROUPS,
+    SPLIT,
+    TENSOR_SHAPES,
+    TensorShape,
+)
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import Set, bound_dim, free_dim
@@ -82,10 +90,12 @@ def tensorize(
     :arg inames: the loops over rows, over columns, and over terms
     :arg shape: ``m16n8k16`` or ``m16n8k8`` for factors of float16 or bfloat16; ``m8n8k4``, and with
         compute capability 9.0 ``m16n8k4``, ``m16n8k8`` or ``m16n8k16``, for float64; ``m16n8k8``
-        or ``m16n8k4`` for float32 with ``precision="tf32"``. With compute capability 9.0
+        or ``m16n8k4`` for float32 with a *precision*. With compute capability 9.0
         ``m64n8k16``, ``m64n16k16`` ... ``m64n256k16`` for float16 or bfloat16, and ``m64n8k8`` ...
         ``m64n256k8`` for float32 with ``precision="tf32"``: see below
-    :arg precision: ``"tf32"`` rounds float32 to 10 fraction bits; it is never the default
+    :arg precision: ``"tf32"`` rounds float32 to 10 fraction bits; ``"3xtf32"`` computes three
+        products instead of one, which are about as accurate as those of float32. Neither is ever
+        the default
     :arg lane: the name of the loop over the lanes, ``lane`` by default; or two names, as in
         ``"group, pair"``, for two loops: see below
 
@@ -98,6 +108,10 @@ def tensorize(
     Sums are in float32, those of float64 in float64. Tensor cores do not round products, and add
     the terms of a step in an order that NVIDIA does not specify. Other targets run the same loops
     as plain code, in the original order.
+
+    With ``precision="3xtf32"`` each factor is the sum of two numbers of 10 fraction bits, such as
+    ``a_lanes + a_rest``, and a product ``a_rest*b_lanes + a_lanes*b_rest + a_lanes*b_lanes``, whose
+    relative error is 2**-21 at most. Infinite factors give NaN.
 
     With two names for lanes, the first loop is over groups of four lanes, which hold sums of the
     same rows, on ``l.1``; the second is over the lanes of a group, on ``l.0``. Then reductions over
@@ -180,10 +194,10 @@ def _find_shape(
     kernel: LoopKernel, insn_id: str, loops: _Loops, name: str, precision: str | None
 ) -> TensorShape:
     """Return the shape of a name that takes the factors of an instruction."""
-    if precision not in (None, "tf32"):
+    if precision not in (None, *ROUNDED):
         raise TransformError(
             f"there is no precision '{precision}' of tensor cores",
-            hint="precision='tf32', for factors of float32; otherwise leave it out",
+            hint="precision='tf32' or '3xtf32', for factors of float32; otherwise leave it out",
         )
     shapes = [shape for shape in TENSOR_SHAPES.values() if shape.name == name]
     if not shapes:
@@ -195,7 +209,14 @@ def _find_shape(
     terms = tuple(terms_over(insn, loops.depth))
     if len(terms) != 1:
         raise _no_product(insn, f"it has {len(terms) or 'no'} sums over '{loops.depth}'")
-    wanted = [s for s in shapes if (s.operands == "tf32") == (precision == "tf32")]
+    wanted = [s for s in shapes if precision == (s.operands if s.operands in ROUNDED else None)]
+    if precision == SPLIT and shapes[0].is_of_warpgroup:
+        raise _no_product(
+            insn,
+            f"warpgroups, as of {name}, read factors from local memory as they are, but "
+            "precision='3xtf32' splits them in registers",
+            "choose m16n8k8, whose factors are in registers",
+        )
     try:
         for shape in wanted:
             factors = factors_of(terms[0], shape, ExpressionTyper(known_types))
@@ -223,7 +244,10 @@ def _why_no_factors(
     hint = (
         f"declare the factors so, or cast them; the known shapes are {', '.join(_known_shapes())}"
     )
-    return because, f"{hint}; factors of float32 need precision='tf32', which rounds them"
+    return because, (
+        f"{hint}; factors of float32 need precision='tf32', which rounds them, or '3xtf32', which "
+        "splits them"
+    )
 
 
 def _known_shapes() -> Iterator[str]:

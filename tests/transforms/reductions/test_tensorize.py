@@ -136,10 +136,25 @@ def test_rows_in_local_memory_are_loaded_at_once() -> None:
     assert "kgen_load" not in lp.generate_body(fetched(tiled(), is_aligned=False))
 
 
+def test_split_factors_have_three_products_the_smallest_first() -> None:
+    code = lp.generate_body(tiled(np.float32, "m16n8k8", precision="3xtf32"))
+    assert "kgen_split_2(b_lanes1, b_rest1, b[" in code
+    products = re.findall(r"kgen_m16n8k8_tf32\(\w+\[(\d)\], .*, (\w+), (\w+)\);", code)
+    assert products == [
+        ("0", "a_rest", "b_lanes"),
+        ("2", "a_rest", "b_lanes1"),
+        ("0", "a_lanes", "b_rest"),
+        ("2", "a_lanes", "b_rest1"),
+        ("0", "a_lanes", "b_lanes"),
+        ("2", "a_lanes", "b_lanes1"),
+    ]
+
+
 @pytest.mark.parametrize("capability", [80, 90])
 def test_nvcc_compiles_steps(capability: int, nvcc: str, tmp_path: Path) -> None:
     of_all = [tiled(np.float16), fetched(tiled(BFLOAT16)), tiled(np.float64, "m8n8k4")]
     of_all += [tiled(np.float32, "m16n8k8", precision="tf32")]
+    of_all += [tiled(np.float32, f"m16n8k{depth}", precision="3xtf32") for depth in (4, 8)]
     if capability == 90:
         of_all = [tiled(np.float64, f"m16n8k{depth}") for depth in (4, 8, 16)]
         of_all += [warpgroup_product(64), warpgroup_product(8, TURNED)]
@@ -180,6 +195,34 @@ def test_lanes_of_threads_compute_the_product(is_turned: bool, tmp_path: Path) -
     np.testing.assert_array_equal(c, expected.astype(np.float16).astype(np.float32))
 
 
+def fractions() -> tuple[Any, Any]:
+    """Return factors whose bits are all in use."""
+    rng = np.random.default_rng(5)
+    return rng.random((16, 32), np.float32) - np.float32(0.5), rng.random((32, 16), np.float32)
+
+
+def error_of(c: Any) -> float:
+    """Return the greatest error of a product, in units of the greatest rounding error of a term."""
+    a, b = (part.astype(np.float64) for part in fractions())
+    return float((np.abs(c - a @ b) / (np.abs(a) @ np.abs(b))).max()) * 2**24
+
+
+#: The products of one step, one of which a mutant leaves out.
+PARTS = ("a_rest, b_lanes", "a_lanes, b_rest", "a_lanes, b_lanes")
+
+
+@pytest.mark.parametrize("lost", [None, *PARTS])
+def test_products_of_split_factors_are_those_of_float32(lost: str | None, tmp_path: Path) -> None:
+    def change(code: str) -> str:
+        return code if lost is None else re.sub(rf"kgen_m16n8k8_tf32\(.*{lost}\d?\);", ";", code)
+
+    knl = tiled(np.float32, "m16n8k8", precision="3xtf32")
+    assert lp.verify(knl).ok
+    (a, b), c = fractions(), np.zeros((16, 16), np.float32)
+    assert HostCuda(knl, tmp_path, change)({"a": a, "b": b, "c": c}, resident=2)
+    assert (error_of(c) < 16) == (lost is None)
+
+
 def interpreted(kernel: LoopKernel, *, reverse: bool = False, **lengths: int) -> bool:
     """Run a kernel in Python; tell whether it computes the product."""
     a, b, _ = operands(np.float64, **lengths)
@@ -200,12 +243,13 @@ def test_the_interpreter_exchanges_fragments(shape: str) -> None:
     Oracle(lowered.kernel, {}).check(lowered.functions)
 
 
+@pytest.mark.parametrize("precision", ["tf32", "3xtf32"])
 @pytest.mark.parametrize("target", [lp.ExecutableCTarget()])
-def test_other_targets_compute_the_same_numbers_in_plain_loops(target: Any) -> None:
+def test_other_targets_compute_the_same_numbers_in_plain_loops(target: Any, precision: str) -> None:
     rng = np.random.default_rng(2)
     a, b = rng.random((16, 32), np.float32), rng.random((32, 16), np.float32)
     plain = product(np.float32, target=target)
-    knl = tiled(np.float32, "m16n8k8", target, precision="tf32")
+    knl = tiled(np.float32, "m16n8k8", target, precision=precision)
     _, (expected,) = plain(a=a, b=b)
     _, (c,) = knl(a=a, b=b)
     np.testing.assert_allclose(c, expected, rtol=1e-6)
@@ -239,6 +283,13 @@ def test_tensor_cores_compute_the_product(
     _, (c,) = fetched(knl, is_aligned=is_aligned)(a=a, b=b)
     expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype)
     np.testing.assert_array_equal(c, expected.astype(c.dtype))
+
+
+@pytest.mark.parametrize("shape", ["m16n8k4", "m16n8k8"])
+def test_tensor_cores_compute_products_of_split_factors(shape: str, cuda_context: Any) -> None:
+    a, b = fractions()
+    _, (c,) = fetched(tiled(np.float32, shape, lp.PyCudaTarget(), precision="3xtf32"))(a=a, b=b)
+    assert error_of(c) < 16
 
 
 def test_sums_in_variables_of_the_user() -> None:
@@ -363,6 +414,11 @@ def test_what_other_lanes_have_stored_is_waited_for() -> None:
         ({"dtype": np.int32}, "is not a product of two numbers of float16 or bfloat16"),
         ({"dtype": np.float32, "shape": "m16n8k8", "k": 8}, "need precision='tf32'"),
         ({"precision": "tf32"}, "of no type, as m16n8k16 requires"),
+        ({"precision": "3xtf32", "dtype": np.float64}, "of no type, as m16n8k16 requires"),
+        (
+            {"precision": "3xtf32", "dtype": np.float32, "shape": "m64n8k8", "i": 64, "k": 8},
+            "warpgroups, as of m64n8k8, read factors from local memory as they are",
+        ),
         ({"precision": "fp8"}, "there is no precision 'fp8' of tensor cores"),
         ({"k": 24}, "the loop 'k' must have 16 iterations, from 0, for m16n8k16, but has 24"),
         ({"text": "c[i, j] = sum(k, a[i, k])"}, "is not a product of two numbers"),
