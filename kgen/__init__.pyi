@@ -321,6 +321,7 @@ from kgen.transforms.reductions.nesting import (
     split_reduction_inward,
     split_reduction_outward,
 )
+from kgen.transforms.reductions.pad import pad_inames
 from kgen.transforms.reductions.realize import (
     realize_reduction,
 )
@@ -589,6 +590,7 @@ __all__ = [
     "memoize_on_disk",
     "merge",
     "pack_and_unpack_args_for_call",
+    "pad_inames",
     "parallelize",
     "parse_reduction_op",
     "per_device",

@@ -321,6 +321,12 @@ class DataFlow(Execution):
         return mine, domain
 
     @cached_property
+    def has_choices(self) -> bool:
+        """Whether values are chosen by conditions, such as zeros where there are no elements."""
+        values = (expr for insn in self.kernel.instructions for expr in insn.expressions())
+        return any(isinstance(node, p.If) for node in walk(*values))
+
+    @cached_property
     def all_axes(self) -> tuple[AxisKey, ...]:
         """The hardware axes of all launches: whether they are group axes, and their numbers."""
         found = {(isinstance(a.tag, GroupInameTag), a.tag.axis) for a in self.axes.values()}

@@ -39,6 +39,9 @@ from kgen.schedule.dataflow import (
 
 __all__ = ["Term", "Value"]
 
+#: The reads and choices behind which factors of zero are looked for.
+_MOST_READS: Final = 4
+
 
 @dataclass(frozen=True)
 class Value:
@@ -197,6 +200,7 @@ def _terms(value: Value, kind: type, before: Map, inside: tuple[str, ...] = ()) 
 
     *inside* are the statements whose values have been replaced by their operands so far.
     """
+    before = _without_zeros(value, kind, before)
     if before.is_empty():
         return
     if isinstance(value.expr, Accumulated):
@@ -221,6 +225,34 @@ def _terms(value: Value, kind: type, before: Map, inside: tuple[str, ...] = ()) 
         for step, case in cases:
             whole = around if case.is_whole else inside
             yield from _terms(case, kind, compose(before, step), whole)
+
+
+def _without_zeros(value: Value, kind: type, before: Map) -> Map:
+    """Leave out the instances of a product of zeros among the operands of a sum."""
+    if kind is p.Sum and isinstance(value.expr, p.Product) and value.flow.has_choices:
+        return before.subtract_range(_zeros(value, _MOST_READS))
+    return before
+
+
+def _zeros(value: Value, most: int) -> Set:
+    """Return instances in which a value is zero: a constant, or a product of zeros only.
+
+    At most *most* reads and choices are followed. A zero times another number may be NaN.
+    """
+    everywhere = value.at.instances
+    none = isl.Set.empty(everywhere.get_space())
+    if _is_neutral(value.expr, p.Sum):
+        return everywhere
+    kind, operands = operands_of(value.expr)
+    if kind is p.Product:
+        found = everywhere
+        for operand in operands:
+            found = found.intersect(_zeros(value.operand(operand), most))
+        return found
+    cases = value.cases() if most and kind is None and value.as_affine() is None else None
+    for step, case in cases or ():
+        none = none.union(step.intersect_range(_zeros(case, most - 1)).domain())
+    return none
 
 
 def _can_replace(cases: list[tuple[Map, Value]], before: Map, around: tuple[str, ...]) -> bool:

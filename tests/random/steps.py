@@ -256,6 +256,12 @@ class Transformer:
         count = self.draw(choices.integers(1, 4))
         return Step("chunk_iname", (self.draw(choices.sampled_from(self.short)), count))
 
+    def pad_inames(self) -> Step | None:
+        if not self.plain:
+            return None
+        name = self.draw(choices.sampled_from(self.plain))
+        return Step("pad_inames", (name, self.draw(choices.integers(2, 5))))
+
     def affine_map_inames(self) -> Step | None:
         return self._affine_map(self.draw(choices.sampled_from((1, 1, -1, -1, 2, -2, 3))))
 
@@ -659,6 +665,7 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.map_domain,
     Transformer.rename_iname,
     Transformer.chunk_iname,
+    Transformer.pad_inames,
     Transformer.fix_parameters,
     Transformer.set_instruction_priority,
     Transformer.assume,

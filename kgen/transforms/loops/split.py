@@ -29,7 +29,7 @@ from kgen.transforms.select import (
     transform,
 )
 
-__all__ = ["chunk_iname", "join_inames", "split_iname"]
+__all__ = ["chunk_iname", "is_box", "join_inames", "positive_integer", "split_iname"]
 
 
 @transform
@@ -68,7 +68,7 @@ def split_iname(
     >>> print(knl.default_entrypoint.instructions[0])
     a[i_inner + i_outer*16] = 0  {id=insn}
     """
-    length = _positive_integer(inner_length, "inner_length", split_iname)
+    length = positive_integer(inner_length, "inner_length", split_iname)
     names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
     tags = (outer_tag, inner_tag)
     return _split(kernel, split_iname, names, tags, range(length), slabs, within, limit_outer=None)
@@ -112,12 +112,12 @@ def chunk_iname(
     >>> print(knl.default_entrypoint.instructions[0])
     a[i_inner + ((n + 1) // 2 if i_outer >= 1 else 0)] = 0  {id=insn}
     """
-    count = _positive_integer(num_chunks, "num_chunks", split_iname)
+    count = positive_integer(num_chunks, "num_chunks", split_iname)
     names = _new_pair(kernel, split_iname, outer_iname, inner_iname, do_tagged_check)
     tags = (outer_tag, inner_tag)
     bounds = kernel.get_iname_bounds(split_iname)
     is_even = isinstance(bounds.extent, int) and bounds.extent % count == 0
-    if not is_even and _is_box(kernel, split_iname, bounds):
+    if not is_even and is_box(kernel, split_iname, bounds):
         return _split_evenly(kernel, split_iname, names, tags, bounds, count, slabs, within)
     bounds = _constant_bounds(
         kernel,
@@ -129,7 +129,7 @@ def chunk_iname(
     return _split(kernel, split_iname, names, tags, chunk, slabs, within, limit_outer=count)
 
 
-def _is_box(kernel: LoopKernel, iname: str, bounds: LoopRange) -> bool:
+def is_box(kernel: LoopKernel, iname: str, bounds: LoopRange) -> bool:
     """Tell whether a loop takes all values between its bounds, independently of other loops."""
     if any(iname in param_names(domain) for domain in kernel.domains):
         return False
@@ -296,7 +296,8 @@ def _read_slabs(slabs: Any) -> tuple[int, int]:
 _MOST_ITERATIONS: Final = 2**31 - 1
 
 
-def _positive_integer(value: Any, what: str, iname: str) -> int:
+def positive_integer(value: Any, what: str, iname: str) -> int:
+    """Return the length of a piece of a loop; raise an error for what is none."""
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_number and 0 < value <= _MOST_ITERATIONS:
         return int(value)
