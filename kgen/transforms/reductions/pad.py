@@ -18,11 +18,14 @@ from kgen.ir.expr import (
     Reduction,
     TypeCast,
     contains_reduction,
+    is_zero,
+    substitute,
     to_text,
     variable_names,
 )
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.mentions import mentions_of
 from kgen.ir.sets.dims import BasicSet, Set, dim_names, to_named
 from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.types import AddressSpace, auto
@@ -143,16 +146,24 @@ class _Padding:
         self.new_name = new_names(kernel)
         self.new_id = kernel.get_instruction_id_generator()
         self.rules: dict[tuple[Expr, tuple[str, ...]], SubstitutionRule] = {}
+        self.opened: set[str] = set()
         self.temporaries: dict[str, TemporaryVariable] = {}
 
     def apply(self, domains: tuple[BasicSet, ...]) -> LoopKernel:
         """Return the kernel with other domains, and with its instructions changed."""
         made = [new for insn in self.kernel.instructions for new in self._changed(insn)]
-        rules = {rule.name: rule for rule in self.rules.values()}
+        made_rules = {rule.name: rule for rule in self.rules.values()}
+        rules = {**self.kernel.substitutions, **made_rules}
+        read = (expr for insn in made for expr in insn.expressions())
+        used = mentions_of(*read, *(rule.expression for rule in rules.values()))
         return self.kernel.copy(
             domains=domains,
             instructions=made,
-            substitutions={**self.kernel.substitutions, **rules},
+            substitutions={
+                name: rule
+                for name, rule in rules.items()
+                if name not in self.opened or name in used.functions
+            },
             temporary_variables={**self.kernel.temporary_variables, **self.temporaries},
         )
 
@@ -213,21 +224,33 @@ class _Padding:
         """Return the use of a rule that is *factor*, and zero in new iterations of *loops*."""
         key = factor, loops
         if key not in self.rules:
-            name = str(self.new_name(f"{self._name_of(factor)}_padded"))
-            used = variable_names(factor, *map(p.Variable, loops))
+            conditions, value = self._opened(factor)
+            conditions = (*map(self.condition, loops), *conditions)
+            read = (each for each in variable_names(value) if each in self.kernel.array_vars)
+            name = str(self.new_name(f"{next(read, 'term')}_padded"))
+            used = variable_names(value, *conditions)
             arguments = tuple(each for each in used if each in self.kernel.inames)
-            conditions = tuple(map(self.condition, loops))
-            condition = conditions[0] if len(loops) == 1 else p.LogicalAnd(conditions)
-            self.rules[key] = SubstitutionRule(name, arguments, p.If(condition, factor, 0))
+            condition = conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
+            self.rules[key] = SubstitutionRule(name, arguments, p.If(condition, value, 0))
         rule = self.rules[key]
         return p.Variable(rule.name)(*map(p.Variable, rule.arguments))
 
-    def _name_of(self, factor: Expr) -> str:
-        """Return the name of a rule, or of the first array that is read."""
-        if isinstance(factor, p.Call) and isinstance(factor.function, p.Variable):
-            return str(factor.function.name)
-        read = (name for name in variable_names(factor) if name in self.kernel.array_vars)
-        return next(read, "term")
+    def _opened(self, factor: Expr) -> tuple[tuple[Expr, ...], Expr]:
+        """Return the conditions and the value of a factor that was padded before."""
+        if not isinstance(factor, p.Call) or not isinstance(factor.function, p.Variable):
+            return (), factor
+        rule = self.kernel.substitutions.get(factor.function.name)
+        if (
+            rule is None
+            or not isinstance(rule.expression, p.If)
+            or not is_zero(rule.expression.else_)
+        ):
+            return (), factor
+        self.opened.add(rule.name)
+        given = dict(zip(rule.arguments, factor.parameters, strict=True))
+        body = substitute(rule.expression, given)
+        is_all = isinstance(body.condition, p.LogicalAnd)
+        return body.condition.children if is_all else (body.condition,), body.then
 
 
 class _Guard(IdentityMapper):

@@ -92,7 +92,11 @@ def test_tensor_cores_compute_padded_products(tmp_path: Path) -> None:
     """The factors are stored with their zeros, and the sums of all rows and columns computed."""
     knl = lp.pad_inames(program(sizes="13, 5, 11", target=lp.CudaTarget()), "i", 16)
     knl = lp.pad_inames(knl, "j, k", 8)
-    for name, swept in (("a_padded_padded", "i, k"), ("b_padded", "k, j")):
+    assert [str(rule) for rule in kernel_of(knl).substitutions.values()] == [
+        "a_padded_0(i, k) := a[i, k] if k < 11 and i < 13 else 0",
+        "b_padded(k, j) := b[k, j] if j < 5 and k < 11 else 0",
+    ]
+    for name, swept in (("a_padded_0", "i, k"), ("b_padded", "k, j")):
         knl = lp.precompute(knl, name, swept, default_tag="l.auto")
     knl = lp.split_iname(knl, "k", 8, outer_tag="unr")
     knl = lp.tensorize(knl, "insn_sum", "i, j, k_inner", "m16n8k8", precision="3xtf32")
