@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +10,8 @@ import pymbolic.primitives as p
 from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 
-from kgen.ir.expr import Expr, TypeCast, TypedLiteral, variable_names
+from kgen.ir.expr import Expr, TypeCast, TypedLiteral, minus, variable_names
+from kgen.ir.sets.interval import Interval
 
 __all__ = ["decided", "evaluated", "integer_constant", "whole_number"]
 
@@ -18,8 +19,13 @@ __all__ = ["decided", "evaluated", "integer_constant", "whole_number"]
 _WHOLE_FUNCTIONS: Final = {"abs": abs, "max": max, "min": min}
 
 
-def decided(condition: Expr, values: Mapping[str, Expr]) -> bool | None:
-    """Return whether a condition holds, if substituting *values* makes it constant."""
+def decided(
+    condition: Expr, values: Mapping[str, Expr], difference: Callable[[Expr], Interval]
+) -> bool | None:
+    """Return whether a condition holds, if substituting *values* makes it constant.
+
+    Other comparisons may follow from the values of the *difference* of both sides.
+    """
     match condition:
         case p.Comparison():
             left, right = (
@@ -27,20 +33,34 @@ def decided(condition: Expr, values: Mapping[str, Expr]) -> bool | None:
                 whole_number(condition.right, values),
             )
             if left is None or right is None:
-                return None
+                between = difference(minus(condition.left, condition.right))
+                return _follows(str(condition.operator), between)
             return bool(evaluate(p.Comparison(left, condition.operator, right)))
         case p.LogicalNot():
-            child = decided(condition.child, values)
+            child = decided(condition.child, values, difference)
             return None if child is None else not child
         case p.LogicalAnd() | p.LogicalOr():
             decisive = isinstance(condition, p.LogicalOr)
-            children = [decided(child, values) for child in condition.children]
+            children = [decided(child, values, difference) for child in condition.children]
             if decisive in children:
                 return decisive
             return None if None in children else not decisive
         case bool() | int() | float() | np.generic():
             return bool(condition)
     return None
+
+
+def _follows(operator: str, difference: Interval) -> bool | None:
+    """Return whether a comparison holds, if all values of the difference of its sides agree."""
+    low, high = difference.low, difference.high
+    if operator in (">", ">="):
+        low, high = (None if x is None else -x for x in (high, low))
+    least = 0 if operator in ("<", ">") else 1
+    if operator in ("==", "!=") or (high is None and low is None):
+        return None
+    if high is not None and high < least:
+        return True
+    return False if low is not None and low >= least else None
 
 
 def whole_number(expr: Expr, values: Mapping[str, Expr]) -> int | None:

@@ -27,6 +27,7 @@ from kgen.analysis.signs import Signs
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError
+from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
 from kgen.ir.expr import (
     Expr,
@@ -41,9 +42,11 @@ from kgen.ir.expr import (
     is_constant,
     substitute,
     to_text,
+    variable_names,
 )
 from kgen.ir.integer_values import integer_operands
 from kgen.ir.promotion import Literal, common, settle
+from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of, numbers_of
@@ -635,7 +638,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
         neutral = isinstance(expr, p.LogicalAnd)
-        known = [decided(child, self.site.values) for child in expr.children]
+        known = [self._decided(child) for child in expr.children]
         if (not neutral) in known:
             return str(int(not neutral))
         children = [c for c, value in zip(expr.children, known, strict=True) if value is None]
@@ -648,13 +651,25 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         text = sign.join(self.truth(child, PREC_COMPARISON) for child in children)
         return parenthesized(text, own_prec, prec)
 
+    def _decided(self, condition: Expr) -> bool | None:
+        """Return whether a condition holds for all values that loops have here."""
+        loops = self.kernel.all_inames()
+
+        def values_of(difference: Expr) -> Interval:
+            if not loops.issuperset(variable_names(difference)):
+                return Interval()
+            known = self.site.signs.interval
+            return known(simplify(difference, self.site.values, known))
+
+        return decided(condition, self.site.values, values_of)
+
     def map_logical_not(self, expr: p.LogicalNot, enclosing_prec: int, beside: NumpyType) -> str:
         text = "!" + self.truth(expr.child, PREC_UNARY)
         return parenthesized(text, PREC_UNARY, enclosing_prec)
 
     def map_if(self, expr: p.If, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        known = decided(expr.condition, self.site.values)
+        known = self._decided(expr.condition)
         if known is not None:
             return self.converted(expr.then if known else expr.else_, result, enclosing_prec)
         condition = self.truth(expr.condition, PREC_LOGICAL_OR)

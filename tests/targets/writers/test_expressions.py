@@ -236,6 +236,29 @@ def test_values_of_loops_are_whole_numbers_in_their_shortest_form(
     assert f"= {text};" in source
 
 
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        ("i < 16", "a[i]"),
+        ("i >= 0 and i < 15", "(i < 15 ? a[i] : 0.0f)"),
+        ("i <= 15 and i > -1", "a[i]"),
+        ("i > 15", "0.0f"),
+        ("i // 4 >= 4 or i % 4 < 3", "(i % 4 < 3 ? a[i] : 0.0f)"),
+        ("not i // 4 < 4", "0.0f"),
+        ("i != 16", "(i != 16 ? a[i] : 0.0f)"),
+        ("a[i] < 16", "(a[i] < 16.0f ? a[i] : 0.0f)"),
+    ],
+)
+def test_conditions_that_always_hold_are_left_out(condition: str, text: str) -> None:
+    unit = lp.make_kernel(
+        "{ [i]: 0 <= i < 16 }",
+        f"out[i] = if({condition}, a[i], 0)",
+        [lp.GlobalArg("a, out", f4, shape=16)],
+        target=CTarget(),
+    )
+    assert f"out[i] = {text.strip('()')};" in lp.generate_body(unit)
+
+
 def writer() -> ExpressionWriter:
     kernel = DeviceKernel(PreparedKernel(make("out[i] = a[i]", {"a": f4, "out": f4})))
     return CTarget().get_device_ast_builder().get_expression_to_code_mapper(kernel, Preamble())
