@@ -440,8 +440,9 @@ class _OperandRules(IdentityMapper):
 class _Unifier(UnidirectionalUnifier):
     """Finds the values of a template's parameters; nodes of kgen's own types must be equal.
 
-    Outside of subscripts, terms and factors are in the order of evaluation, in which the first
-    two may change places: ``x + y`` is ``(a + b) + c`` or ``c + (a + b)``, not ``a + (b + c)``.
+    Operands are in order, except in sums and products: in any order in subscripts; elsewhere in the
+    order of evaluation, in which the first two may change places: ``x + y`` is ``(a + b) + c`` or
+    ``c + (a + b)``, not ``a + (b + c)``.
     """
 
     is_subscript = False
@@ -466,6 +467,18 @@ class _Unifier(UnidirectionalUnifier):
         return [found for order in orders for found in self._in_order(expr.children, order, urecs)]
 
     map_product = map_sum
+
+    def map_logical_and(self, expr: Any, other: Expr, urecs: Any) -> Any:
+        if type(other) is not type(expr) or len(other.children) != len(expr.children):
+            return []
+        return self._in_order(expr.children, other.children, urecs)
+
+    map_logical_or = map_logical_and
+    map_bitwise_and = map_logical_and
+    map_bitwise_or = map_logical_and
+    map_bitwise_xor = map_logical_and
+    map_min = map_logical_and
+    map_max = map_logical_and
 
     def _in_order(self, children: Sequence[Expr], others: Sequence[Expr], urecs: Any) -> Any:
         for child, other in zip(children, others, strict=True):

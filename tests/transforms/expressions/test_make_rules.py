@@ -195,6 +195,17 @@ def test_uses_inside_of_uses() -> None:
     assert instructions(extract_subst(knl, "f", "sin(x)", ["x"])) == ["i: a[i] = f(f(b[i]))"]
 
 
+@pytest.mark.parametrize("operator", ["and", "or"])
+def test_conditions_in_templates(operator: str) -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0<=i<n }",
+        f"out[i] = if(i > 1 {operator} i < 5, a[i], 0) + if(i < 5 {operator} i > 1, a[i], 0)",
+    )
+    knl = lp.extract_subst(knl, "some", f"if(j > 1 {operator} j < 5, a[j], 0)", "j")
+    (insn,) = knl.default_entrypoint.instructions
+    assert str(insn).startswith("out[i] = some(i) + (a[i] if i < 5")
+
+
 def test_a_template_without_parameters() -> None:
     assert instructions(extract_subst(waves(), "f", "b[i]"))[1] == "i: c[i] = sin(f + 1)"
 
