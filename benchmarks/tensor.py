@@ -79,7 +79,7 @@ SCHEDULES = (
     ),
     Schedule("float32", "m16n8k8", (128, 128, 32), (2, 4), 3, "tf32"),
     Schedule("float32", "m16n8k8", (128, 128, 32), (2, 4), 3, "3xtf32"),
-    Schedule("float32", "m16n8k8", (128, 128, 16), (4, 2), 3, "3xtf32"),
+    Schedule("float32", "m16n8k8", (128, 256, 16), (2, 4), 3, "3xtf32"),
     *(
         Schedule("float32", f"m64n{width}k8", (128, width, 32), (2, 1), stages, "tf32", ahead)
         for width, stages, ahead in ((256, 4, 3), (256, 4, 2), (128, 4, 2), (128, 3, 1))
