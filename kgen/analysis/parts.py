@@ -16,16 +16,16 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.types import auto
 
-__all__ = ["describe", "extents_and_strides", "strides_of"]
+__all__ = ["extents_and_strides", "get_arg_descriptor_for_expression", "strides_of"]
 
 
-def describe(kernel: LoopKernel, place: Expr) -> ArgDescriptor:
+def get_arg_descriptor_for_expression(kernel: LoopKernel, expr: Expr) -> ArgDescriptor:
     """Return the descriptor that a called function gets of a part of an array, or a number."""
-    if not isinstance(place, SubArrayRef):
+    if not isinstance(expr, SubArrayRef):
         return ValueArgDescriptor()
-    array = kernel.array_vars[assignee_name(place)]
+    array = kernel.array_vars[assignee_name(expr)]
     assert isinstance(array, ArrayArg | TemporaryVariable)
-    shape, strides = extents_and_strides(kernel, place)
+    shape, strides = extents_and_strides(kernel, expr)
     tags = [FixedStrideArrayDimTag(stride) for stride in strides if stride is not None]
     return ArrayArgDescriptor(
         tuple(shape), array.address_space, tuple(tags) if len(tags) == len(strides) else None

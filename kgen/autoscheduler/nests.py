@@ -23,7 +23,7 @@ from kgen.ir.expr import Expr, is_constant, is_zero, minus, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import HardwareConcurrentTag, InameImplementationTag
+from kgen.ir.tags import HARDWARE_AXES, InameImplementationTag
 from kgen.ir.types import AddressSpace
 from kgen.schedule.tree import (
     Loop,
@@ -149,7 +149,7 @@ class Nest:
         loops = {
             n for insn in self.instructions for n in insn.within_inames | insn.reduction_inames()
         }
-        return any(self.given.has_tag(name, HardwareConcurrentTag) for name in loops)
+        return any(self.given.has_tag(name, HARDWARE_AXES) for name in loops)
 
     # -- lengths ----------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from kgen.ir.reductions import (
 )
 from kgen.ir.sets.dims import BasicSet, Set
 from kgen.ir.sets.domain import ConstraintRows, is_read_back
+from kgen.ir.types import Optional
 from kgen.ir.vector_values import layout_of, numbers_of, vector_type
 
 __all__ = ["CodecError", "decode", "encode"]
@@ -82,6 +83,8 @@ def _pack_exactly(value: Any) -> Any:
 def _pack_object(value: Any) -> Any:
     if isinstance(value, ReductionOperation):
         return _pack_reduction(value)
+    if isinstance(value, Optional):
+        return {_KIND: "optional", "items": [_pack(value.value)] if value.has_value else []}
     if dataclasses.is_dataclass(value):
         packed = {name: _pack(one) for name, one in stored_values(value).items()}
         return {_KIND: "object", "class": _name_of(type(value)), "fields": packed}
@@ -230,6 +233,7 @@ _UNPACKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
     "float": lambda d: float.fromhex(d["value"]),
     "complex": lambda d: complex(*map(float.fromhex, d["value"])),
     "bytes": lambda d: base64.b64decode(d["value"]),
+    "optional": lambda d: Optional(*map(_unpack, d["items"])),
     "dtype": lambda d: np.dtype(d["value"]),
     "vector": lambda d: vector_type(np.dtype(d["number"]), d["count"]).dtype,
     "structure": _unpack_structure,

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
-from kgen.errors import KernelError, near_names
+from kgen.errors import InvalidValueError, KernelError, counted, near_names
 from kgen.ir.analyses import AnalysisCache
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit, VarAtomicity
@@ -192,6 +192,16 @@ class InstructionBase(Taggable):
         """The predicates in an order that is the same for every hash seed."""
         return tuple(sorted(self.predicates, key=to_text))
 
+    @property
+    def assignee_name(self) -> str:
+        """The name of the variable written, of an instruction that writes one."""
+        if len(self._written) != 1:
+            raise InvalidValueError(
+                f"'{self}' has {counted(len(self._written), 'assignee')}, not one",
+                hint="assignee_var_names() returns the names of all",
+            )
+        return self._written[0]
+
     def assignee_var_names(self) -> tuple[str, ...]:
         """Return the names of the variables written."""
         return self._written
@@ -276,16 +286,25 @@ class InstructionBase(Taggable):
         return frozenset(self.reads.swept)
 
     def with_transformed_expressions(
-        self: Self_, f: Callable[[Expr], Expr], **changes: Any
+        self: Self_,
+        f: Callable[[Expr], Expr],
+        assignee_f: Callable[[Expr], Expr] | None = None,
+        **changes: Any,
     ) -> Self_:
-        """Apply *f* to every expression, including assignees and predicates, and other *changes*.
+        """Apply *f* to every expression, including predicates, and other *changes*.
 
-        Returns the same object if nothing changes.
+        *assignee_f* is applied to assignees, by default *f*, too. Returns the same object if
+        nothing changes.
         """
         old = self.sorted_predicates
         new = tuple(f(condition) for condition in old)
         predicates = self.predicates if same_objects(new, old) else frozenset(new)
-        return self.copy(predicates=predicates, **changes)
+        places = self._with_places(tuple(map(assignee_f or f, self.assignees)))
+        return self.copy(predicates=predicates, **places, **changes)
+
+    def _with_places(self, assignees: tuple[Expr, ...]) -> dict[str, Any]:
+        """Return the fields that have other values with other assignees."""
+        return {}
 
     # -- text -------------------------------------------------------------------
 
@@ -325,6 +344,16 @@ class MultiAssignmentBase(InstructionBase):
     def read_exprs(self) -> tuple[Expr, ...]:
         return (self.expression,)
 
+    def with_transformed_expressions(
+        self,
+        f: Callable[[Expr], Expr],
+        assignee_f: Callable[[Expr], Expr] | None = None,
+        **changes: Any,
+    ) -> Self:
+        """Apply *assignee_f* to assignees, and *f* to expression and predicates."""
+        expression = f(self.expression)
+        return super().with_transformed_expressions(f, assignee_f, expression=expression, **changes)
+
 
 @dataclass(frozen=True, init=False)
 class Assignment(MultiAssignmentBase):
@@ -362,25 +391,13 @@ class Assignment(MultiAssignmentBase):
         return (self.assignee,)
 
     @property
-    def assignee_name(self) -> str:
-        """The name of the variable written."""
-        return assignee_name(self.assignee)
-
-    @property
     def temp_var_types(self) -> tuple[Optional, ...]:
         """``temp_var_type`` as a tuple, as for calls."""
         return (self.temp_var_type,)
 
-    def with_transformed_expressions(self, f: Callable[[Expr], Expr], **changes: Any) -> Assignment:
-        """Apply *f* to assignee, expression and predicates."""
-        assignee = f(self.assignee)
-        return super().with_transformed_expressions(
-            f,
-            assignee=assignee,
-            expression=f(self.expression),
-            atomicity=_with_names_of(self.atomicity, self.assignees, (assignee,)),
-            **changes,
-        )
+    def _with_places(self, assignees: tuple[Expr, ...]) -> dict[str, Any]:
+        atomicity = _with_names_of(self.atomicity, self.assignees, assignees)
+        return {"assignee": assignees[0], "atomicity": atomicity}
 
     def get_str_options(self) -> list[str]:
         """Return the options as they are written between braces."""
@@ -499,18 +516,10 @@ class CallInstruction(MultiAssignmentBase):
         found.update((-1 - k, place) for k, place in enumerate(self.assignees))
         return found
 
-    def with_transformed_expressions(
-        self, f: Callable[[Expr], Expr], **changes: Any
-    ) -> CallInstruction:
-        """Apply *f* to assignees, call and predicates."""
-        assignees = tuple(f(lhs) for lhs in self.assignees)
-        return super().with_transformed_expressions(
-            f,
-            assignees=self.assignees if same_objects(assignees, self.assignees) else assignees,
-            expression=f(self.expression),
-            atomicity=_with_names_of(self.atomicity, self.assignees, assignees),
-            **changes,
-        )
+    def _with_places(self, assignees: tuple[Expr, ...]) -> dict[str, Any]:
+        atomicity = _with_names_of(self.atomicity, self.assignees, assignees)
+        same = same_objects(assignees, self.assignees)
+        return {"assignees": self.assignees if same else assignees, "atomicity": atomicity}
 
     def _body_text(self) -> str:
         places = ", ".join(
@@ -582,15 +591,17 @@ class CInstruction(InstructionBase):
         found.add(*(value for _, value in self.iname_exprs))
 
     def with_transformed_expressions(
-        self, f: Callable[[Expr], Expr], **changes: Any
+        self,
+        f: Callable[[Expr], Expr],
+        assignee_f: Callable[[Expr], Expr] | None = None,
+        **changes: Any,
     ) -> CInstruction:
-        """Apply *f* to iname expressions, assignees and predicates."""
-        return super().with_transformed_expressions(
-            f,
-            iname_exprs=tuple((name, f(expr)) for name, expr in self.iname_exprs),
-            assignees=tuple(f(lhs) for lhs in self.assignees),
-            **changes,
-        )
+        """Apply *assignee_f* to assignees, and *f* to iname expressions and predicates."""
+        exprs = tuple((name, f(expr)) for name, expr in self.iname_exprs)
+        return super().with_transformed_expressions(f, assignee_f, iname_exprs=exprs, **changes)
+
+    def _with_places(self, assignees: tuple[Expr, ...]) -> dict[str, Any]:
+        return {"assignees": assignees}
 
     def _body_text(self) -> str:
         bindings = ", ".join(

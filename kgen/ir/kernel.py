@@ -574,7 +574,7 @@ class LoopKernel(Digested, Taggable):
     def iname_tags_of_type(
         self,
         iname: str,
-        kind: type[T] | tuple[type[T], ...],
+        tag_type_or_types: type[T] | tuple[type[T], ...],
         max_num: int | None = None,
         min_num: int | None = None,
     ) -> frozenset[T]:
@@ -582,7 +582,7 @@ class LoopKernel(Digested, Taggable):
         tags = self.inames[iname].tags
         if not tags and not min_num:
             return frozenset()
-        return frozenset(filter_iname_tags_by_type(tags, kind, max_num, min_num))
+        return frozenset(filter_iname_tags_by_type(tags, tag_type_or_types, max_num, min_num))
 
     def has_tag(self, iname: str, kind: type[T] | tuple[type[T], ...]) -> bool:
         """Tell whether *iname* has a tag of a type."""

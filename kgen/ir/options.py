@@ -176,26 +176,28 @@ _DEFAULTS = Options().held()
 _SWITCHES = {"0": False, "False": False, "false": False, "1": True, "True": True, "true": True}
 
 
-def make_options(given: Any, base: Options | None = None) -> Options:
+def make_options(options_arg: Any, base: Options | None = None) -> Options:
     """Read options from ``None``, an :class:`Options`, a dict, or text ``"a,b,c=0,d=file.c"``.
 
     Missing options have their values in *base*.
     """
     base = base or _DEFAULTS
-    if given is None:
+    if options_arg is None:
         return base
-    if isinstance(given, Options):
-        return given
-    if isinstance(given, dict):
-        return base.copy(**{str(name): value for name, value in given.items()})
-    if isinstance(given, str):
+    if isinstance(options_arg, Options):
+        return options_arg
+    if isinstance(options_arg, dict):
+        return base.copy(**{str(name): value for name, value in options_arg.items()})
+    if isinstance(options_arg, str):
         settings: dict[str, Any] = {}
         value: Any
-        for item in filter(None, (part.strip() for part in given.split(","))):
+        for item in filter(None, (part.strip() for part in options_arg.split(","))):
             name, has_value, value = item.partition("=")
             text = value.strip() if has_value else "1"
             value = _SWITCHES.get(text, text)
             if settings.setdefault(name.strip(), value) != value:
-                raise KgenError(f"the option '{name.strip()}' is given two values in '{given}'")
+                raise KgenError(
+                    f"the option '{name.strip()}' is given two values in '{options_arg}'"
+                )
         return base.copy(**settings)
-    raise KgenError(f"options are an Options, a dict or text, not {type(given).__name__}")
+    raise KgenError(f"options are an Options, a dict or text, not {type(options_arg).__name__}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pytools.tag import Tag, ToTagSetConvertible, check_tag_uniqueness, normalize_tags
 
@@ -34,6 +34,7 @@ __all__ = [
     "UnrollHintTag",
     "UnrollTag",
     "UnrolledIlpTag",
+    "UniqueInameTag",
     "UnusedAxisTag",
     "UseStreamingStoreTag",
     "VectorizeTag",
@@ -56,13 +57,13 @@ class Taggable:
         """Return this with some fields changed."""
         raise NotImplementedError
 
-    def tags_of_type(self, kind: type[T] | tuple[type[T], ...]) -> frozenset[T]:
-        """Return the tags of some kind."""
-        return frozenset([tag for tag in self.tags if isinstance(tag, kind)])
+    def tags_of_type(self, tag_t: type[T] | tuple[type[T], ...]) -> frozenset[T]:
+        """Return the tags of a type, or of several types."""
+        return frozenset([tag for tag in self.tags if isinstance(tag, tag_t)])
 
-    def tags_not_of_type(self, kind: type[Tag] | tuple[type[Tag], ...]) -> frozenset[Tag]:
-        """Return the tags that are not of some kind."""
-        return self.tags - self.tags_of_type(kind)
+    def tags_not_of_type(self, tag_t: type[Tag] | tuple[type[Tag], ...]) -> frozenset[Tag]:
+        """Return the tags that are not of a type, or of several types."""
+        return self.tags - self.tags_of_type(tag_t)
 
     def tagged(self: Self_, tags: ToTagSetConvertible) -> Self_:
         """Return this with additional tags; rejects two of a unique kind."""
@@ -91,11 +92,15 @@ class ConcurrentTag(InameImplementationTag):
 
 
 class HardwareConcurrentTag(ConcurrentTag):
-    """The loop is distributed over hardware axes: there is no loop in the code."""
+    """The hardware has the iterations, as work-items or as lanes: there is no loop in the code."""
+
+
+class UniqueInameTag(InameImplementationTag):
+    """A tag of which an iname has at most one: an axis, or lanes."""
 
 
 @dataclass(frozen=True)
-class AxisTag(HardwareConcurrentTag):
+class AxisTag(UniqueInameTag, HardwareConcurrentTag):
     """A hardware axis, counted from the one whose indices are adjacent."""
 
     axis: int
@@ -166,7 +171,7 @@ class LoopedIlpTag(IlpBaseTag):
 
 
 @dataclass(frozen=True)
-class VectorizeTag(ConcurrentTag):
+class VectorizeTag(UniqueInameTag, HardwareConcurrentTag):
     """``vec``: the iterations are lanes of a vector."""
 
     def __str__(self) -> str:
@@ -417,6 +422,9 @@ def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
 def _read_word(word: str) -> Tag:
     return UseStreamingStoreTag() if word == _STREAMING else StringTag(word)
 
+
+#: Tags that put a loop on a hardware axis: it is the index of a work-group, or of a work-item.
+HARDWARE_AXES: Final = (AxisTag, LocalInameTagBase)
 
 _SEQUENTIAL = UnrollTag | UnrollHintTag | ForceSequentialTag | InOrderSequentialSequentialTag
 

@@ -47,7 +47,7 @@ class _Absent(Enum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Optional:
     """A value that may be missing, where ``None`` is also a value.
 
@@ -58,7 +58,10 @@ class Optional:
     (Optional(), Optional(None), 3, False)
     """
 
-    content: Any = _Absent.ABSENT
+    content: Any
+
+    def __init__(self, value: Any = _Absent.ABSENT) -> None:
+        object.__setattr__(self, "content", value)
 
     @property
     def has_value(self) -> bool:

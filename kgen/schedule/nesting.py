@@ -14,8 +14,8 @@ from kgen.ir.closure import closure
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
+    HARDWARE_AXES,
     ConcurrentTag,
-    HardwareConcurrentTag,
     IlpBaseTag,
     InOrderSequentialSequentialTag,
     TensorTag,
@@ -46,7 +46,7 @@ class LoopNesting:
             name
             for name in kernel.inames
             if kernel.has_tag(name, (ConcurrentTag, TensorTag))
-            and not (sequential_axes and kernel.has_tag(name, HardwareConcurrentTag))
+            and not (sequential_axes and kernel.has_tag(name, HARDWARE_AXES))
             and not (with_copies and kernel.has_tag(name, (IlpBaseTag, VectorizeTag)))
         )
         self._inside: Mapping[str, frozenset[str]] = kernel.iname_to_insns()

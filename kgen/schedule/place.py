@@ -14,10 +14,10 @@ from kgen.ir.grid import at_axis
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
+    HARDWARE_AXES,
     AutoFitLocalInameTag,
     AxisTag,
     GroupInameTag,
-    HardwareConcurrentTag,
     LocalInameTag,
 )
 from kgen.ir.tree import Barrier, has_barrier
@@ -149,7 +149,7 @@ def _ordered(kernel: PreparedKernel, launch: Launch, sequential_axes: bool) -> L
 
 def _has_barrier_on_axes(kernel: PreparedKernel) -> bool:
     has_barrier = any(insn.is_global_barrier for insn in kernel.instructions)
-    return has_barrier and any(kernel.has_tag(n, HardwareConcurrentTag) for n in kernel.inames)
+    return has_barrier and any(kernel.has_tag(n, HARDWARE_AXES) for n in kernel.inames)
 
 
 def _place(kernel: PreparedKernel, node: Node) -> Node:

@@ -15,7 +15,7 @@ from kgen.analysis.access import Access
 from kgen.errors import MissingBarrier, MissingBarrierError
 from kgen.ir.fields import replace
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import ConcurrentTag, HardwareConcurrentTag
+from kgen.ir.tags import HARDWARE_AXES, ConcurrentTag
 from kgen.ir.tree import Barrier
 from kgen.ir.types import Memory
 from kgen.schedule.conflicts import Conflict, Conflicts, Reach
@@ -68,7 +68,7 @@ def insert_barriers(kernel: PreparedKernel, root: Node) -> tuple[Node, bool]:
     if not conflicts.accesses:
         return root, True
     is_free = check_races(conflicts, insn_ids(root))
-    if not any(kernel.has_tag(name, HardwareConcurrentTag) for name in kernel.inames):
+    if not any(kernel.has_tag(name, HARDWARE_AXES) for name in kernel.inames):
         return root, is_free
     inserter = _Inserter(kernel, conflicts)
     body = inserter.body(root, (), None)

@@ -11,11 +11,16 @@ import numpy as np
 import pymbolic.primitives as p
 import pytest
 from pymbolic import var
+from pytools.tag import Tag
 
 import kgen.compat.loopy as lp
 from kgen.compat.loopy import symbolic
 from kgen.compat.loopy.codegen.result import process_preambles
-from kgen.compat.loopy.kernel.function_interface import ArrayArgDescriptor, get_kw_pos_association
+from kgen.compat.loopy.kernel.function_interface import (
+    ArrayArgDescriptor,
+    get_arg_descriptor_for_expression,
+    get_kw_pos_association,
+)
 from kgen.compat.loopy.kernel.instruction import _DataObliviousInstruction
 from kgen.compat.loopy.target.c import CASTBuilder, CMathCallable
 
@@ -647,6 +652,15 @@ def test_builders_add_functions_and_preambles_to_those_of_their_bases() -> None:
         lambda unit: lp.symbolic.parse(expr_str="a + b"),
         lambda unit: lp.match.parse_match(expr="id:insn"),
         lambda unit: lp.match.parse_stack_match(smatch="id:insn"),
+        lambda unit: lp.Optional(value=3).value == 3,
+        lambda unit: lp.options.make_options(options_arg="write_code").write_code,
+        lambda unit: unit.default_entrypoint.arg_dict["a"].tags_of_type(tag_t=Tag) is not None,
+        lambda unit: get_arg_descriptor_for_expression(
+            kernel=unit.default_entrypoint, expr=var("n")
+        ),
+        lambda unit: lp.tag_inames(unit, "i:unr").default_entrypoint.iname_tags_of_type(
+            "i", tag_type_or_types=lp.kernel.data.UnrollTag, max_num=1
+        ),
     ],
 )
 def test_arguments_have_the_keywords_of_loopy(call: Any) -> None:

@@ -89,3 +89,11 @@ def test_what_does_not_change_stays_the_same_object(text: str) -> None:
     assert insn.with_transformed_expressions(mapper) is insn
     assert insn.copy(id="one", priority=0) is insn
     assert insn.with_transformed_expressions(SubstitutionMapper({"i": 1})) != insn
+
+
+def test_assignees_are_changed_by_a_function_of_their_own() -> None:
+    to_b = SubstitutionMapper({"a": p.Variable("b")})
+    assignment = Assignment("a[i]", "a[i + 1]", id="one")
+    assert str(assignment.with_transformed_expressions(to_b)).startswith("b[i] = b[i + 1]")
+    changed = assignment.with_transformed_expressions(to_b, assignee_f=lambda lhs: lhs)
+    assert str(changed).startswith("a[i] = b[i + 1]")

@@ -12,8 +12,11 @@ import kgen as lp
 from kgen.errors import KgenError
 from kgen.ir.tags import (
     GroupInameTag,
+    HardwareConcurrentTag,
     LocalInameTag,
+    UniqueInameTag,
     UnrollTag,
+    VectorizeTag,
     filter_iname_tags_by_type,
 )
 
@@ -54,3 +57,10 @@ def test_tags_of_a_type() -> None:
         filter_iname_tags_by_type(tags, GroupInameTag, max_num=1)
     with pytest.raises(KgenError, match="at least 1 of LocalInameTag are required, not: none"):
         filter_iname_tags_by_type(tags, LocalInameTag, min_num=1)
+
+
+@pytest.mark.parametrize("tag", [VectorizeTag(), GroupInameTag(0), LocalInameTag(1)])
+def test_axes_and_lanes_are_of_the_hardware(tag: Tag) -> None:
+    assert isinstance(tag, HardwareConcurrentTag)
+    assert isinstance(tag, UniqueInameTag)
+    assert not isinstance(UnrollTag(), HardwareConcurrentTag | UniqueInameTag)

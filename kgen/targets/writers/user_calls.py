@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cgen
@@ -13,7 +14,7 @@ from constantdict import constantdict
 from pymbolic.mapper.c_code import CCodeMapper
 from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE, PREC_UNARY
 
-from kgen.analysis.parts import describe
+from kgen.analysis.parts import get_arg_descriptor_for_expression
 from kgen.errors import CodegenError
 from kgen.ir.arg_descriptors import ArgDescriptor
 from kgen.ir.assignee import assignee_name
@@ -136,10 +137,9 @@ class UserCallWriter:
         dtypes: tuple[NumpyType, ...],
     ) -> ScalarCallable:
         """Return the callable for the types and shapes of a call."""
-        descriptors: dict[int | str, ArgDescriptor] = {
-            k: describe(self.kernel, parameter) for k, parameter in enumerate(parameters)
-        }
-        descriptors |= {-1 - k: describe(self.kernel, place) for k, place in enumerate(places)}
+        describe = partial(get_arg_descriptor_for_expression, self.kernel)
+        descriptors: dict[int | str, ArgDescriptor] = dict(enumerate(map(describe, parameters)))
+        descriptors |= {-1 - k: describe(place) for k, place in enumerate(places)}
         called = function.registered.specialized(dtypes)
         return called.with_descrs(descriptors, constantdict())[0]
 

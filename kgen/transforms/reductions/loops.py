@@ -25,7 +25,7 @@ from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, dim_names, rename_dims
 from kgen.ir.sets.text import parse_domain
-from kgen.ir.tags import AxisTag, GroupInameTag, HardwareConcurrentTag, LocalInameTagBase
+from kgen.ir.tags import HARDWARE_AXES, AxisTag, GroupInameTag, LocalInameTagBase
 from kgen.ir.types import NumpyType
 from kgen.transforms.expressions.rules import expand_expression
 from kgen.transforms.select import new_names, require_inames
@@ -190,7 +190,7 @@ class ReductionLoops:
     def _plain(self, inames: Mapping[str, Iname]) -> dict[str, Iname]:
         """Return loops on axes that the target lacks, without their tags: they run in order."""
         target = self.kernel.target
-        kind = LocalInameTagBase if target.has_hardware_axes else HardwareConcurrentTag
+        kind = LocalInameTagBase if target.has_hardware_axes else HARDWARE_AXES
         return {
             name: inames[name].without_tags(tags)
             for name in (() if target.has_work_items else self._in_order)

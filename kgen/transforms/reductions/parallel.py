@@ -15,10 +15,10 @@ from kgen.ir.grid import Axis
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import (
+    HARDWARE_AXES,
     AxisTag,
     ConcurrentTag,
     GroupInameTag,
-    HardwareConcurrentTag,
     IlpBaseTag,
     LocalInameTag,
     LocalInameTagBase,
@@ -72,7 +72,7 @@ def find_distribution(
     if not tags:
         return None
     if not kernel.target.has_work_items:
-        loops = LocalInameTagBase if kernel.target.has_hardware_axes else HardwareConcurrentTag
+        loops = LocalInameTagBase if kernel.target.has_hardware_axes else HARDWARE_AXES
         tags = {n: t for n, t in tags.items() if not isinstance(t, loops)}
         if not tags:
             return None

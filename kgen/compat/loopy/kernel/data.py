@@ -1,7 +1,5 @@
 """loopy.kernel.data: declarations, tags and address spaces."""
 
-from typing import TypeAlias
-
 from kgen.ir.atomicity import *
 from kgen.ir.atomicity import __all__ as _atomicity
 from kgen.ir.callables import CallMangleInfo
@@ -20,9 +18,5 @@ __all__ = [  # noqa: PLE0604
     *_tags,
     "AddressSpace",
     "CallMangleInfo",
-    "UniqueInameTag",
     "auto",
 ]
-
-#: The base class of tags of which an iname has one.
-UniqueInameTag: TypeAlias = InameImplementationTag

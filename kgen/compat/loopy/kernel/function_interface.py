@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.analysis.parts import describe as get_arg_descriptor_for_expression
+from kgen.analysis.parts import get_arg_descriptor_for_expression
 from kgen.ir.arg_descriptors import *
 from kgen.ir.callables import *
 from kgen.ir.kernel import LoopKernel
