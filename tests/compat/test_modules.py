@@ -26,7 +26,8 @@ MODULES = {
     "diagnostic": "LoopyError LoopyWarning LoopyAdvisory ParameterFinderWarning LoopyTypeError "
     "CannotBranchDomainTree DependencyTypeInferenceFailure UnableToDetermineAccessRangeError",
     "expression": "dtype_to_type_context",
-    "isl_helpers": "static_max_of_pw_aff static_min_of_pw_aff simplify_via_aff is_nonnegative",
+    "isl_helpers": "static_max_of_pw_aff static_min_of_pw_aff simplify_via_aff is_nonnegative "
+    "make_slab iname_rel_aff duplicate_axes convexify simplify_pw_aff static_value_of_pw_aff",
     "kernel": "LoopKernel KernelState data instruction array creation tools function_interface",
     "kernel.array": "ArrayBase FixedStrideArrayDimTag VectorArrayDimTag parse_array_dim_tags "
     "ShapeType ToDimTagsParseable",

@@ -19,6 +19,7 @@ Set: TypeAlias = isl.Set
 Map: TypeAlias = isl.Map
 Space: TypeAlias = isl.Space
 Row: TypeAlias = isl.Constraint
+DimType: TypeAlias = isl.dim_type
 SetT = TypeVar("SetT", isl.BasicSet, isl.Set)
 AnySetT = TypeVar("AnySetT", isl.Set, isl.Map, isl.UnionSet)
 MovedT = TypeVar("MovedT", isl.BasicSet, isl.Set, isl.Map)
