@@ -10,7 +10,7 @@ from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 from constantdict import constantdict
@@ -116,6 +116,17 @@ class TargetBase(metaclass=_TargetMeta):
     transaction: ClassVar[int] = 64
     #: The first argument of calls is a device's queue.
     runs_in_queue: ClassVar[bool] = False
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the value of a setting that has only one."""
+            if name not in type(self).fixed_settings:
+                raise AttributeError(
+                    f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self
+                )
+            value, _ = type(self).fixed_settings[name]
+            return value
 
     @property
     def has_hardware_axes(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import cgen
 
@@ -246,6 +246,13 @@ class CFamilyTarget(CFamilyLanguage):
     >>> [issubclass(target, CFamilyTarget) for target in (lp.CTarget, lp.OpenCLTarget)]
     [True, True]
     """
+
+    fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "fortran_abi": (
+            False,
+            "export(..., fortran=True) writes a module of Fortran with interfaces",
+        )
+    }
 
     def get_device_ast_builder(self) -> ASTBuilderBase:
         """Return the builder of the code of functions: an :class:`ASTBuilderBase`."""

@@ -136,12 +136,6 @@ class CTarget(CFamilyTarget):
     work_items: bool = field(default=False, kw_only=True, repr=False)
 
     family: ClassVar[str] = "c"
-    fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
-        "fortran_abi": (
-            False,
-            "export(..., fortran=True) writes a module of Fortran with interfaces",
-        )
-    }
     type_names: ClassVar[Mapping[Dtype, str]] = dtypes_by_name(
         {
             "bool": "bool",

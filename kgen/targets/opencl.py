@@ -173,10 +173,11 @@ class OpenCLTarget(CFamilyTarget):
     sub_group_size: int | None = field(default=None, kw_only=True, repr=False)
 
     fixed_settings: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        **CFamilyTarget.fixed_settings,
         "use_int8_for_bool": (
             True,
             "leave it out: OpenCL has no bool of a known size, for arrays and arguments",
-        )
+        ),
     }
     family: ClassVar[str] = "opencl"
     language: ClassVar[str] = "OpenCL C"
@@ -333,6 +334,7 @@ class PyOpenCLTarget(OpenCLTarget):
             "_lpy_cl",
             "leave it out: the code that calls kernels imports pyopencl itself",
         ),
+        "pointer_size_nbytes": (8, "leave it out: devices have addresses of 64 bits"),
     }
     runtime_module: ClassVar[str | None] = "kgen.runtime.opencl"
     runs_in_queue: ClassVar[bool] = True

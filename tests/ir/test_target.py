@@ -21,6 +21,8 @@ FIXED = [
     (lp.OpenCLTarget, "use_int8_for_bool", True, False, "leave it out"),
     (lp.PyOpenCLTarget, "use_int8_for_bool", True, False, "leave it out"),
     (lp.PyOpenCLTarget, "pyopencl_module_name", "_lpy_cl", "cl", "leave it out"),
+    (lp.PyOpenCLTarget, "pointer_size_nbytes", 8, 4, "leave it out"),
+    (lp.ISPCTarget, "fortran_abi", False, True, "fortran=True"),
 ]
 
 
@@ -29,6 +31,7 @@ def test_a_setting_of_one_value_takes_that(
     kind: Any, name: str, value: Any, other: Any, hint: str
 ) -> None:
     assert make(kind, **{name: value}) == kind()
+    assert getattr(kind(), name) == value
     with pytest.raises(
         lp.KgenError, match=f"{kind.__name__} always has {name}={value!r}, not"
     ) as error:
@@ -39,6 +42,11 @@ def test_a_setting_of_one_value_takes_that(
 def test_an_unknown_setting_is_rejected_by_name() -> None:
     with pytest.raises(lp.KgenError, match=r"CTarget has no setting 'thread'\n.*mean 'threads'"):
         make(lp.CTarget, thread=2)
+
+
+def test_what_is_no_setting_is_no_attribute() -> None:
+    assert not hasattr(lp.CTarget(), "use_int8_for_bool")
+    assert not hasattr(lp.CTarget(), "thread")
 
 
 def test_the_signature_of_a_target_lists_its_settings() -> None:
