@@ -31,12 +31,12 @@ MODULES = {
     "kernel": "LoopKernel KernelState data instruction array creation tools function_interface",
     "kernel.array": "ArrayBase FixedStrideArrayDimTag VectorArrayDimTag parse_array_dim_tags "
     "ShapeType ToDimTagsParseable",
-    "kernel.creation": "make_kernel make_function UniqueName",
+    "kernel.creation": "make_kernel make_function UniqueName parse_instructions",
     "kernel.data": "GlobalArg ValueArg AddressSpace GroupInameTag UniqueInameTag parse_tag "
     "AtomicUpdate",
     "kernel.function_interface": "ArrayArgDescriptor CallableKernel get_kw_pos_association",
     "kernel.instruction": "Assignment CInstruction LegacyStringInstructionTag make_assignment",
-    "kernel.tools": "add_dtypes get_subkernels get_dot_dependency_graph",
+    "kernel.tools": "add_dtypes get_subkernels get_dot_dependency_graph get_call_graph",
     "library.reduction": "ScalarReductionOperation register_reduction_parser",
     "match": "parse_match parse_stack_match Id Tagged All And Matchable RuleStack "
     "ToMatchConvertible ToStackMatchConvertible",

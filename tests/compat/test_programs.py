@@ -667,6 +667,51 @@ def test_arguments_have_the_keywords_of_loopy(call: Any) -> None:
     assert call(doubled(target=C))
 
 
+def test_text_is_read_without_being_resolved() -> None:
+    text = "f(x) := 2*x\nfor i\n<> t = a[i] {id=load}\nout[i] = f(t) {dep=load}\nend"
+    insns, loops, rules = lp.kernel.creation.parse_instructions(text)
+    assert [insn.id for insn in insns] == ["load", None]
+    assert insns[1].depends_on == {"load"}
+    assert (loops, [str(rule) for rule in rules.values()]) == ([[], []], ["f(x) := 2*x"])
+    with pytest.raises(ValueError, match="foo"):
+        lp.kernel.creation.parse_instructions("a[i] = 1 {foo=bar}")
+
+
+def test_elements_that_an_instruction_accesses() -> None:
+    text = "out[i] = a[i] + a[i + 1] {id=sum}\nc[i] = a[k[i]] {id=gather}"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text).default_entrypoint
+    found = lp.kernel.tools.get_insn_access_map(knl, "sum", "a")
+    expected = "[n] -> { [i] -> [i]: 0 <= i < n; [i] -> [i + 1]: 0 <= i < n }"
+    assert found.is_equal(isl.Map(expected))
+    assert lp.kernel.tools.find_all_insn_inames(knl) == {"sum": {"i"}, "gather": {"i"}}
+    for insn_id, why in (("gather", "not affine"), ("summ", "mean 'sum'")):
+        with pytest.raises(lp.LoopyError, match=why):
+            lp.kernel.tools.get_insn_access_map(knl, insn_id, "a")
+
+
+def test_what_kernels_call() -> None:
+    inner = lp.make_function("{ [i]: 0 <= i < 4 }", "y[i] = sin(x[i])", name="wave")
+    unit = lp.merge(
+        [inner, lp.make_kernel("{:}", "b[:] = wave(a[:])", [lp.GlobalArg("a,b", shape=4)])]
+    )
+    graph = lp.kernel.tools.get_call_graph(unit)
+    assert graph == {"wave": {"sin"}, "loopy_kernel": {"wave"}}
+    only_kernels = lp.kernel.tools.get_call_graph(unit, only_kernel_callables=True)
+    assert only_kernels == {"wave": set(), "loopy_kernel": {"wave"}}
+
+
+def test_checks_of_kernels_take_programs() -> None:
+    @lp.translation_unit.check_each_kernel
+    def has_loop(kernel: lp.LoopKernel, name: str) -> None:
+        if name not in kernel.inames:
+            raise KeyError(name)
+
+    has_loop(doubled(), "i")
+    has_loop(doubled().default_entrypoint, "i")
+    with pytest.raises(KeyError, match="j"):
+        has_loop(doubled(), "j")
+
+
 def test_constants_of_atomics_have_names() -> None:
     assert lp.MemoryOrdering.to_string(lp.MemoryOrdering.RELAXED) == "RELAXED"
     assert lp.MemoryScope.to_string(lp.MemoryScope.auto) == "auto"

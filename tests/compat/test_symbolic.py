@@ -7,6 +7,7 @@ from typing import Any
 
 import islpy as isl
 import numpy as np
+import pymbolic.primitives as p
 import pytest
 from pymbolic import var
 
@@ -49,6 +50,21 @@ def test_nodes_of_code_generators_say_what_to_use(name: str) -> None:
         AttributeError, match=f"kgen does not provide '{name}'\n  hint: .*[a-zA-Z]+"
     ):
         getattr(symbolic, name)
+
+
+def test_sums_and_products_are_flattened() -> None:
+    a, b, c = map(var, "abc")
+    assert symbolic.flatten(p.Sum((p.Sum((a, 0)), b))) == p.Sum((a, b))
+    assert symbolic.flatten(p.Product((a, p.Product((1, b, c))))) == p.Product((a, b, c))
+    reduced = symbolic.flatten(parse("sum(k, (a + b) + c)"))
+    assert str(reduced) == "reduce(sum, [k], a + b + c)"
+
+
+def test_the_first_element_of_a_part_of_an_array() -> None:
+    knl = lp.make_kernel("{ [i, j]: 2 <= i < 9 and 0 <= j < 8 }", "out[i, j] = a[i, j]")
+    first = symbolic.get_start_subscript_from_sar(parse("[i]: a[2*i, j]"), knl.default_entrypoint)
+    assert str(first) == "a[4, j]"
+    assert symbolic.get_sub_array_ref_swept_inames(parse("f([i]: a[i, j])")) == {"i"}
 
 
 def test_coefficients_of_chosen_variables() -> None:

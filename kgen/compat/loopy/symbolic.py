@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper import CachedMapper
 from pymbolic.mapper.coefficient import CoefficientCollector as _CoefficientCollector
 from pymbolic.mapper.distributor import distribute
+from pymbolic.mapper.flattener import FlattenMapper as _FlattenMapper
 
 from kgen.compat.mappers import (
     CallbackMapper,
@@ -73,6 +74,7 @@ __all__ = [
     "CombineMapper",
     "DependencyMapper",
     "ExpansionState",
+    "FlattenMapper",
     "GroupHardwareAxisIndex",
     "HardwareAxisIndex",
     "IdentityMapper",
@@ -99,9 +101,12 @@ __all__ = [
     "aff_from_expr",
     "aff_to_expr",
     "condition_to_set",
+    "flatten",
     "get_access_map",
     "get_dependencies",
     "get_reduction_inames",
+    "get_start_subscript_from_sar",
+    "get_sub_array_ref_swept_inames",
     "guarded_aff_from_expr",
     "guarded_pwaff_from_expr",
     "is_expression_equal",
@@ -184,6 +189,24 @@ class CoefficientCollector(_CoefficientCollector):
         raise ExpressionToAffineConversionError(
             f"'{to_text(expr)}' is data: an expression that reads it has no coefficients"
         )
+
+
+# -- sums and products --------------------------------------------------------------------------
+
+
+class FlattenMapper(_FlattenMapper, UncachedIdentityMapper):
+    """Write sums of sums as one sum, products of products as one product; drop 0 and 1 in them."""
+
+
+def flatten(expr: Expr) -> Expr:
+    """Write sums of sums as one sum, products of products as one product; drop 0 and 1 in them.
+
+    >>> from pymbolic import var
+    >>> nested = p.Sum((p.Sum((var("i"), 2)), p.Product((1, var("n"), p.Product((3, var("k")))))))
+    >>> flatten(nested) == p.Sum((var("i"), 2, p.Product((var("n"), 3, var("k")))))
+    True
+    """
+    return FlattenMapper()(expr)
 
 
 # -- mappers that visit equal expressions once --------------------------------------------------
@@ -424,6 +447,32 @@ def is_tuple_of_expressions_equal(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return a is b
     return len(a) == len(b) and all(map(is_expression_equal, a, b))
+
+
+def get_sub_array_ref_swept_inames(expr: Expr) -> frozenset[str]:
+    """Return the loop variables that the parts of arrays in an expression sweep.
+
+    >>> sorted(get_sub_array_ref_swept_inames(parse("f([i]: a[i, j]) + g([k, l]: b[k, l])")))
+    ['i', 'k', 'l']
+    """
+    parts = (node for node in walk(expr) if isinstance(node, SubArrayRef))
+    return frozenset(var.name for part in parts for var in part.swept_inames)
+
+
+def get_start_subscript_from_sar(sar: SubArrayRef, kernel: LoopKernel) -> p.Subscript:
+    """Return the first element of a part of an array: loop variables that it sweeps are at least.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i, j]: 0<=i, j<8 }", "out[i, j] = a[i, j]").default_entrypoint
+    >>> print(get_start_subscript_from_sar(parse("[i]: a[i + 1, j]"), knl))
+    a[1, j]
+    """
+    first = {
+        var.name: pw_aff_to_expr(kernel.get_iname_bounds(var.name).lower_bound_pw_aff)
+        for var in sar.swept_inames
+    }
+    index = tuple(simplify_via_aff(substitute(one, first)) for one in sar.subscript.index_tuple)
+    return p.Subscript(sar.subscript.aggregate, index)
 
 
 def get_reduction_inames(expr: Expr) -> frozenset[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kgen import frontend
-from kgen.ir.instruction import UniqueName
+from kgen.ir.data import SubstitutionRule
+from kgen.ir.instruction import InstructionBase, UniqueName
+from kgen.ir.language import instructions as language
 from kgen.ir.unit import TranslationUnit
 from kgen.library import einsum
 from kgen.transforms.programs.callables import rename_callable
 
-__all__ = ["UniqueName", "make_copy_kernel", "make_function", "make_kernel"]
+__all__ = ["UniqueName", "make_copy_kernel", "make_function", "make_kernel", "parse_instructions"]
 
 _NAME: Final = "loopy_kernel"
 
@@ -55,6 +57,24 @@ def make_copy_kernel(new_dim_tags: Any, old_dim_tags: Any = None) -> Translation
     """
     unit = einsum.make_copy_kernel(new_dim_tags, old_dim_tags)
     return rename_callable(unit, unit.default_entrypoint.name, _NAME)
+
+
+def parse_instructions(
+    instructions: Any,
+) -> tuple[list[InstructionBase], list[list[tuple[str, str]]], dict[str, SubstitutionRule]]:
+    r"""Read text, or a list of texts and objects: instructions, and substitution rules by name.
+
+    Between them are the loops of each instruction to duplicate: none, kgen's text has no syntax for
+    these. Nothing is resolved yet: ids, dependencies and loops are as written.
+
+    >>> insns, _, rules = parse_instructions("twice(x) := 2*x\nout[i] = twice(a[i]) {id=one}")
+    >>> print(*insns, *rules)
+    out[i] = twice(a[i])  {id=one} twice
+
+    Raises :class:`KgenSyntaxError` with line, column and a caret.
+    """
+    insns, rules = language.parse_instructions(instructions)
+    return insns, [[] for _ in insns], rules
 
 
 def _name(name: str | None) -> str:

@@ -21,6 +21,18 @@ def set_loop_priority(kernel: Program, loop_priority: str | Sequence[str]) -> Pr
     return prioritize_loops(_without_priorities(kernel), loop_priority)
 
 
+def get_used_inames(kernel: LoopKernel) -> frozenset[str]:
+    """Return the loop variables that contain an instruction, or that a reduction runs over.
+
+    >>> from kgen.frontend import make_kernel
+    >>> knl = make_kernel("{ [i, j, k]: 0<=i, j, k<8 }", "out[i] = sum(k, a[i, k])")
+    >>> sorted(get_used_inames(knl.default_entrypoint))
+    ['i', 'k']
+    """
+    insns = kernel.instructions
+    return frozenset().union(*(insn.within_inames | insn.reduction_inames() for insn in insns))
+
+
 @transform
 def _without_priorities(kernel: LoopKernel) -> LoopKernel:
     return kernel.copy(loop_priority=())
