@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from kgen.ir import tree
 from kgen.ir.expr import Expr, to_text
-from kgen.ir.tree import Barrier, Tree, nodes_in
+from kgen.ir.tree import Barrier, nodes_in
+from kgen.lazy import more_names
+
+if not TYPE_CHECKING:  # programs written for loopy use its names, too
+    __getattr__ = more_names(__name__, "kgen.compat.loopy.schedule.tree")
 
 
 class LoopKind(Enum):
@@ -20,14 +25,14 @@ class LoopKind(Enum):
 
 
 @dataclass(frozen=True)
-class Run(Tree):
+class Run(tree.Tree):
     """A block: instructions with the same inames and predicates, in order."""
 
     insn_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Loop(Tree):
+class Loop(tree.Tree):
     """One sequential loop; its first and last ``slabs`` iterations get their own code."""
 
     branches = ("body",)
@@ -38,7 +43,7 @@ class Loop(Tree):
 
 
 @dataclass(frozen=True)
-class Sequence(Tree):
+class Sequence(tree.Tree):
     """Children that run one after the other."""
 
     branches = ("children",)
@@ -46,7 +51,7 @@ class Sequence(Tree):
 
 
 @dataclass(frozen=True)
-class Bind(Tree):
+class Bind(tree.Tree):
     """From here down, the inames on hardware axes are known: ``iname -> axis index``."""
 
     branches = ("body",)
@@ -58,7 +63,7 @@ Node: TypeAlias = Run | Loop | Sequence | Barrier | Bind
 
 
 @dataclass(frozen=True)
-class Launch(Tree):
+class Launch(tree.Tree):
     """One device function: the code between two global barriers.
 
     ``barriers`` are the instructions that end the preceding launch. ``is_serial``: threads
@@ -73,7 +78,7 @@ class Launch(Tree):
 
 
 @dataclass(frozen=True)
-class HostLoop(Tree):
+class HostLoop(tree.Tree):
     """A loop that contains a global barrier: in every iteration, the host makes launches."""
 
     branches = ("steps",)

@@ -250,7 +250,6 @@ NOT_HERE = {
     "library.random123": "random123_function_mangler",
     "loop": "fuse_loop_domains",
     "schedule.tools": "get_loop_nest_tree",
-    "schedule.tree": "Tree",
     "symbolic": "TypedCSE",
 }
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
+import pytest
+
 import kgen.compat.loopy as lp
 from kgen.compat.loopy.schedule import (
     Barrier,
@@ -10,6 +15,8 @@ from kgen.compat.loopy.schedule import (
     EnterLoop,
     ScheduleItem,
 )
+from kgen.compat.loopy.schedule.tools import get_loop_tree, get_partial_loop_nest_tree
+from kgen.compat.loopy.schedule.tree import Tree
 
 TYPES = {"a": "f4"}
 
@@ -51,3 +58,72 @@ def test_local_barriers() -> None:
 def test_items_are_copied_with_changes() -> None:
     assert EnterLoop("i").copy(iname="j") == EnterLoop("j")
     assert Barrier("", "local", "local").copy(mem_kind="global").mem_kind == "global"
+
+
+# -- trees of loops ------------------------------------------------------------------------------
+
+
+def kernel_of(text: str, **settings: Any) -> lp.LoopKernel:
+    unit = lp.make_kernel("{ [i, j, k, l]: 0 <= i, j, k, l < 6 }", text, **settings)
+    return unit.default_entrypoint
+
+
+def paths(tree: Tree[Any]) -> list[tuple[Any, ...]]:
+    """Return the nodes from the root to each leaf, without the root."""
+    leaves = [node for node in tree.nodes() if tree.is_leaf(node)]
+    return sorted((*reversed(tree.ancestors(leaf)), leaf)[1:] for leaf in leaves)
+
+
+@pytest.mark.parametrize(
+    ("domain", "priority", "expected"),
+    [
+        ("{ [i, j]: 0 <= i, j < 6 }", "", ("i", "j")),
+        ("{ [i, j]: 0 <= i, j < 6 }", "j,i", ("j", "i")),
+        (["{ [j]: 0 <= j < 6 }", "[j] -> { [i]: 0 <= i <= j }"], "", ("j", "i")),
+    ],
+)
+def test_a_tree_of_loops_is_in_the_order_of_priorities_and_domains(
+    domain: Any, priority: str, expected: tuple[str, ...]
+) -> None:
+    unit = lp.make_kernel(domain, "a[i, j] = 1", loop_priority=priority)
+    assert paths(get_loop_tree(unit.default_entrypoint)) == [expected]
+
+
+def test_a_tree_has_no_loops_of_reductions() -> None:
+    knl = kernel_of("a[i, j] = sum(l, c[l])\nb[i, k] = 2")
+    assert paths(get_loop_tree(knl)) == [("i", "j"), ("i", "k")]
+
+
+def test_loops_of_all_instructions_are_around_those_of_some() -> None:
+    tree = get_partial_loop_nest_tree(kernel_of("a[i, j] = 1\nb[i, k] = 2\nc[l] = 3"))
+    i, j, k, loop = map(frozenset, "ijkl")
+    assert sorted(paths(tree), key=str) == sorted([(i, j), (i, k), (loop,)], key=str)
+    with pytest.raises(lp.LoopyError, match="no loop is around all of these"):
+        get_partial_loop_nest_tree(kernel_of("a[i, j] = 1\nb[j, k] = 2\nc[k, i] = 3"))
+
+
+def test_loops_on_axes_are_in_no_tree() -> None:
+    unit = lp.make_kernel("{ [i, j]: 0 <= i, j < 6 }", "a[i, j] = 1")
+    knl = lp.tag_inames(unit, "i:g.0").default_entrypoint
+    assert paths(get_loop_tree(knl)) == [("j",)]
+    assert paths(get_partial_loop_nest_tree(knl)) == [(frozenset("j"),)]
+
+
+def test_nodes_of_a_tree_are_moved_and_replaced() -> None:
+    tree = Tree.from_root("r").add_node("a", "r").add_node("b", "a").add_node("c", "r")
+    assert (tree.parent("r"), tree.ancestors("b"), tree.depth("b")) == (None, ("a", "r"), 2)
+    assert paths(tree.move_node("c", "b")) == [("a", "b", "c")]
+    assert paths(tree.replace_node("a", "d")) == [("c",), ("d", "b")]
+    assert list(tree.nodes()) == ["r", "a", "b", "c"]
+    assert importlib.import_module("kgen.schedule.tree").Tree is Tree
+    assert "d" not in tree
+
+
+def test_a_tree_rejects_unknown_and_second_nodes() -> None:
+    tree = Tree.from_root("r").add_node("alpha", "r")
+    with pytest.raises(KeyError, match="'alpa' is not in the tree\n  hint: did you mean 'alpha'"):
+        tree.children("alpa")
+    with pytest.raises(ValueError, match="'alpha' is in the tree already"):
+        tree.add_node("alpha", "r")
+    with pytest.raises(ValueError, match="cannot be moved below 'alpha'"):
+        tree.move_node("r", "alpha")

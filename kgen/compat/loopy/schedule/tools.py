@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
+from kgen.compat.loopy.schedule.tree import Tree
 from kgen.compat.renamed import refuser
-from kgen.errors import KernelError, near_names
+from kgen.errors import KernelError, ScheduleError, near_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.linearization import (
@@ -15,16 +18,26 @@ from kgen.ir.linearization import (
     ReturnFromKernel,
     ScheduleItem,
 )
+from kgen.ir.tags import HARDWARE_AXES
 from kgen.launches.linearize import get_subkernel_to_insn_id_map
 
 __all__ = [
+    "LoopNestTree",
+    "LoopTree",
     "args_read_in_subkernel",
     "args_written_in_subkernel",
     "get_block_boundaries",
+    "get_loop_tree",
+    "get_partial_loop_nest_tree",
     "get_return_from_kernel_mapping",
     "temporaries_read_in_subkernel",
     "temporaries_written_in_subkernel",
 ]
+
+#: The loops of a kernel, below the root ``""``.
+LoopTree: TypeAlias = Tree[str]
+#: Sets of loops, in any order within each, below an empty set.
+LoopNestTree: TypeAlias = Tree[frozenset[str]]
 
 __getattr__ = refuser("linearize(kernel) gives the order as a list")
 
@@ -58,6 +71,92 @@ def get_return_from_kernel_mapping(kernel: LoopKernel) -> dict[int, int]:
         if isinstance(item, ReturnFromKernel):
             found.update(dict.fromkeys(launch, index))
     return found
+
+
+def get_loop_tree(kernel: LoopKernel) -> LoopTree:
+    r"""Return a nesting of the loops around instructions: by priority, then as in the domains.
+
+    Loops on hardware axes, and those of reductions alone, are not in it. The root is ``""``.
+
+    >>> from kgen.frontend import make_kernel
+    >>> unit = make_kernel("{ [i, j, k]: 0<=i, j, k<8 }", "a[i, j] = 1\nb[i, k] = 2")
+    >>> print(get_loop_tree(unit.default_entrypoint))
+    <BLANKLINE>
+    └── i
+        ├── j
+        └── k
+
+    Raises :class:`ScheduleError` if no nesting contains the loops of all instructions.
+    """
+    nests = get_partial_loop_nest_tree(kernel)
+    tree = Tree.from_root("")
+    innermost = {nests.root: ""}
+    for nest in nests.nodes():
+        outer = "" if nest == nests.root else innermost[nests.ancestors(nest)[0]]
+        for name in _in_order(kernel, nest):
+            tree = tree.add_node(name, parent=outer)
+            outer = name
+        innermost[nest] = outer
+    return tree
+
+
+def _in_order(kernel: LoopKernel, inames: frozenset[str]) -> Iterator[str]:
+    """Yield loops of one nest from the outermost to the innermost one."""
+    left = [name for name in kernel.home_domain if name in inames]
+    pairs = [pair for names in kernel.loop_priority for pair in itertools.combinations(names, 2)]
+    pairs += [(outer, name) for name in left for outer in kernel.domain_parameters(name)]
+    while left:
+        inner = {name for outer, name in pairs if outer in left}
+        first = next((name for name in left if name not in inner), left[0])
+        left.remove(first)
+        yield first
+
+
+def get_partial_loop_nest_tree(kernel: LoopKernel) -> LoopNestTree:
+    r"""Return sets of loops, such that those of a node are around those of the nodes below.
+
+    Only the loops around each instruction are considered; those on hardware axes are left out.
+
+    >>> from kgen.frontend import make_kernel
+    >>> unit = make_kernel("{ [i, j, k]: 0<=i, j, k<8 }", "a[i, j] = 1\nb[i, k] = 2")
+    >>> tree = get_partial_loop_nest_tree(unit.default_entrypoint)
+    >>> tree.children(frozenset({"i"}))
+    (frozenset({'j'}), frozenset({'k'}))
+
+    Raises :class:`ScheduleError` if no nesting contains the loops of all instructions.
+    """
+    axes = {name for name in kernel.inames if kernel.has_tag(name, HARDWARE_AXES)}
+    nests = dict.fromkeys(insn.within_inames - axes for insn in kernel.instructions)
+    root = frozenset[str]()
+    return _with_nests(Tree.from_root(root), root, [nest for nest in nests if nest])
+
+
+def _with_nests(
+    tree: LoopNestTree, parent: frozenset[str], nests: Sequence[frozenset[str]]
+) -> LoopNestTree:
+    """Add sets of loops below *parent*: first what all sets that share loops have in common."""
+    for group in _connected(nests):
+        common = group[0].intersection(*group)
+        if not common:
+            shown = ", ".join(str(sorted(nest)) for nest in group)
+            raise ScheduleError(
+                "loops cannot be nested",
+                because=f"there are instructions in {shown}, and no loop is around all of these",
+                hint="duplicate_inames gives some instructions loops of their own",
+            )
+        rest = [nest - common for nest in group if nest != common]
+        tree = _with_nests(tree.add_node(common, parent=parent), common, rest)
+    return tree
+
+
+def _connected(nests: Collection[frozenset[str]]) -> list[list[frozenset[str]]]:
+    """Return groups of sets, such that sets of different groups have no common loop."""
+    groups: list[list[frozenset[str]]] = []
+    for nest in nests:
+        joined = [group for group in groups if not nest.isdisjoint(frozenset().union(*group))]
+        groups = [group for group in groups if group not in joined]
+        groups.append([one for group in joined for one in group] + [nest])
+    return groups
 
 
 def temporaries_read_in_subkernel(kernel: LoopKernel, subkernel_name: str) -> frozenset[str]:
