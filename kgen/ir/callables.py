@@ -206,7 +206,7 @@ class ScalarCallable(InKernelCallable):
 
 
 @dataclass(frozen=True)
-class CallMangleInfo:
+class CallMangleInfo(Copyable):
     """A function with fixed types: its name in the code, and its result and argument types.
 
     >>> import numpy as np

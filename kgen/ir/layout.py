@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import pymbolic.primitives as p
 
 from kgen.errors import KernelError, counted
 from kgen.ir.checked import unfit
-from kgen.ir.expr import Expr, is_constant, to_text
+from kgen.ir.expr import Expr, is_constant, to_text, variable_names
+from kgen.ir.fields import Copyable
 from kgen.ir.language.expressions import parse
 from kgen.ir.types import AutoType, auto
 
@@ -33,8 +34,20 @@ __all__ = [
 _LENGTHS: Final = (2, 3, 4, 8, 16)
 
 
-class ArrayDimImplementationTag:
+class ArrayDimImplementationTag(Copyable):
     """How one axis of an array is laid out in storage."""
+
+    def map_expr(self, mapper: Callable[[Expr], Expr]) -> Self:
+        """Return this with *mapper* applied to the stride, if that is an expression."""
+        return self
+
+    def depends_on(self) -> frozenset[str]:
+        """Return the variables in the stride.
+
+        >>> FixedStrideArrayDimTag(parse("4*n")).depends_on()
+        frozenset({'n'})
+        """
+        return frozenset()
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,14 @@ class FixedStrideArrayDimTag(ArrayDimImplementationTag):
                 "the stride of an axis is None\n  hint: give a number of elements or an "
                 "expression, or lp.auto to infer it"
             )
+
+    def map_expr(self, mapper: Callable[[Expr], Expr]) -> Self:
+        """Return this with *mapper* applied to the stride, if that is an expression."""
+        return self if self.stride is auto else self.copy(stride=mapper(self.stride))
+
+    def depends_on(self) -> frozenset[str]:
+        """Return the variables in the stride."""
+        return frozenset(() if self.stride is auto else variable_names(self.stride))
 
     def __str__(self) -> str:
         level = "" if self.layout_nesting_level is None else f"N{self.layout_nesting_level}:"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+import dataclasses
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -23,6 +24,7 @@ from pytools.tag import Tag
 from kgen.errors import KgenError
 from kgen.ir.checked import unfit
 from kgen.ir.reductions import ReductionOperation, parse_reduction_op
+from kgen.ir.tags import Taggable
 from kgen.ir.types import KgenType, OpaqueType, to_kgen_type
 from kgen.ir.vector_values import numbers_of
 
@@ -55,7 +57,7 @@ class _Node(p.ExpressionNode):
 
 
 @p.expr_dataclass()
-class TaggedVariable(p.Variable):
+class TaggedVariable(Taggable, p.Variable):
     """A variable ``name$tag``, whose tag distinguishes its uses.
 
     >>> from pytools.tag import Tag
@@ -65,6 +67,10 @@ class TaggedVariable(p.Variable):
     """
 
     tags: frozenset[Tag]
+
+    def copy(self, **changes: Any) -> Self:
+        """Return this with some fields changed."""
+        return dataclasses.replace(self, **changes)
 
 
 @p.expr_dataclass()

@@ -153,6 +153,10 @@ class KgenType:
         """Tell whether this is a complex type."""
         raise NotImplementedError
 
+    def is_composite(self) -> bool:
+        """Tell whether this is a structure, of named fields."""
+        return False
+
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The numpy type of one element."""
@@ -224,6 +228,10 @@ class NumpyType(KgenType):
     def involves_complex(self) -> bool:
         """Tell whether this is a complex type."""
         return self.is_complex()
+
+    def is_composite(self) -> bool:
+        """Tell whether this is a structure, of named fields."""
+        return self.dtype.names is not None
 
     def __str__(self) -> str:
         return f"np:{self.dtype!r}"

@@ -19,7 +19,7 @@ from kgen.ir.closure import closure
 from kgen.ir.data import ArrayArg, ValueArg
 from kgen.ir.digest import Digested, digest
 from kgen.ir.fields import stored_fields, stored_values
-from kgen.ir.kernel import LoopKernel
+from kgen.ir.kernel import KernelState, LoopKernel
 from kgen.ir.optional import load
 from kgen.ir.tags import GroupInameTag, LocalInameTag
 from kgen.ir.target import TargetBase
@@ -207,6 +207,11 @@ class TranslationUnit(Digested):
         for _, item in sorted(self.callables_table.items()):
             if isinstance(item, CallableKernel):
                 yield item.subkernel
+
+    @property
+    def state(self) -> KernelState:
+        """The earliest :attr:`LoopKernel.state` of the kernels."""
+        return min((kernel.state for kernel in self.kernels()), default=KernelState.INITIAL)
 
     @property
     def default_entrypoint(self) -> LoopKernel:

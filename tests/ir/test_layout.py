@@ -60,3 +60,12 @@ def test_the_number_of_axes_may_be_unknown() -> None:
     with pytest.raises(KernelError, match="the number of axes of array 'a' is not known yet"):
         array.num_user_axes()
     assert GlobalArg("a", "float32", dim_tags="c,c").num_user_axes() == 2
+
+
+def test_strides_are_mapped_and_say_what_they_depend_on() -> None:
+    outer, inner = GlobalArg("a", "float32", shape="n,m").dim_tags
+    assert (outer.depends_on(), inner.depends_on()) == ({"m"}, frozenset())
+    assert outer.map_expr(lambda stride: 2 * stride).stride == 2 * outer.stride
+    (padded, lanes) = parse_array_dim_tags("N0,vec", 2)
+    assert str(padded.copy(pad_to=8)) == "N0:c(8)"
+    assert (lanes.map_expr(str), lanes.depends_on()) == (lanes, frozenset())

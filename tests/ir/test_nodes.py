@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytools.tag import Tag
 
 import kgen as lp
+from kgen.ir.tags import VectorizeTag
 from kgen.ir.types import OpaqueType
 from kgen.ir.vector_values import vector_type
 from kgen.symbolic import parse
@@ -34,3 +36,10 @@ def test_inames_of_a_reduction_are_ordered_or_a_set() -> None:
     total = lp.Reduction(lp.parse_reduction_op("sum"), names, parse("a"))
     assert total.inames == ("k", "j")
     assert total.inames_set == {"j", "k"}
+
+
+def test_a_tagged_variable_has_tags_of_types() -> None:
+    west = parse("a$west")
+    assert west.tags_of_type(Tag) == west.tags
+    assert west.without_tags(west.tags).copy(name="b").name == "b"
+    assert len(west.tagged(VectorizeTag()).tags_not_of_type(VectorizeTag)) == 1

@@ -14,6 +14,7 @@ from pytools.persistent_dict import KeyBuilder
 
 import kgen as lp
 from kgen.ir.arg_descriptors import ArrayArgDescriptor
+from kgen.ir.kernel import KernelState
 
 ROOT = Path(__file__).parents[2]
 
@@ -286,3 +287,23 @@ def test_copies_of_a_program_are_origins_on_request() -> None:
     changed = triple.with_kernel(triple["k"].copy(origin=double["k"]))
     assert not lp.verify(changed).ok
     assert lp.verify(changed.copy(origin=None)).ok
+
+
+def test_structures_are_composite_types() -> None:
+    record = np.dtype([("low", np.uint32), ("high", np.int32)])
+    composite = [lp.to_kgen_type(dtype).is_composite() for dtype in (record, np.complex64, "f4")]
+    assert composite == [True, False, False]
+
+
+def test_the_state_of_a_program_is_that_of_its_earliest_kernel() -> None:
+    first, second = (
+        lp.make_kernel("{ [i]: 0 <= i < 4 }", "out[i] = 1.0", name=name) for name in ("one", "two")
+    )
+    both = lp.merge([first, lp.linearize(second)])
+    assert (lp.linearize(second).state, both.state) == (KernelState.LINEARIZED, KernelState.INITIAL)
+
+
+def test_a_mangled_call_is_copied_with_changes() -> None:
+    real = np.dtype(np.float64)
+    info = lp.CallMangleInfo("j0", (real,), (real,))
+    assert info.copy(target_name="j1").as_callable("bessel").name_in_target == "j1"
