@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILT_INS",
+    "BuiltInCallable",
     "Reinterpretation",
     "FUNCTIONS",
     "EXCHANGE",
@@ -377,6 +378,42 @@ class RegisteredFunction(Function):
 
 
 @dataclass(frozen=True)
+class BuiltInCallable(ScalarCallable):
+    """A function that a target has, as its ``known_callables`` list it.
+
+    Calls of it are the same without it. ``pattern`` is the name of the function on real numbers in
+    the target's code, with the suffix ``{f}`` for float32.
+
+    >>> root = BuiltInCallable("sqrt", pattern="sqrt{f}").specialized((FLOAT32,))
+    >>> root.name_in_target, root.result_types
+    ('sqrtf', (np:dtype('float32'),))
+    """
+
+    pattern: str = ""
+
+    def with_types(
+        self, arg_id_to_dtype: Mapping[int | str, NumpyType], clbl_inf_ctx: Any
+    ) -> tuple[ScalarCallable, Any]:
+        """Return the function for the given types of arguments."""
+        given = [arg_id_to_dtype[k] for k in range(len(arg_id_to_dtype)) if k in arg_id_to_dtype]
+        operands, results = _OF_TARGETS[self.name].types_for(tuple(given))
+        types = {**dict(enumerate(operands)), **{-1 - k: dtype for k, dtype in enumerate(results)}}
+        name = self.pattern.format(f="f" if operands[0] == FLOAT32 else "")
+        if operands[0].is_complex():
+            name = self.name
+        return self.copy(arg_id_to_dtype=types, name_in_target=name), clbl_inf_ctx
+
+    @classmethod
+    def of(cls, patterns: Mapping[str, str]) -> dict[str, BuiltInCallable]:
+        """Return the functions among the names of *patterns*."""
+        known = patterns.keys() & _OF_TARGETS.keys()
+        return {name: cls(name, pattern=patterns[name]) for name in sorted(known)}
+
+
+_OF_TARGETS: Final[Mapping[str, Function]] = {**FUNCTIONS, **BUILT_INS, **SEVERAL}
+
+
+@dataclass(frozen=True)
 class VectorMaker(Function):
     """A function that makes a vector: ``make_uint4(a, b, c, d)``."""
 
@@ -439,14 +476,12 @@ def _special(name: str) -> Function | None:
 def find_function(kernel: LoopKernel, name: str) -> Function | None:
     """Return the function that *name* means in a call in *kernel*, or ``None``."""
     registered = kernel.functions.get(name) or kernel.target.known_callables.get(name)
-    if registered is not None:
+    if registered is not None and not isinstance(registered, BuiltInCallable):
         return RegisteredFunction.of(registered)
     return FUNCTIONS.get(name) or BUILT_INS.get(name) or _special(name)
 
 
 def known_function_names(kernel: LoopKernel) -> tuple[str, ...]:
     """Return the names that calls in *kernel* may use, for messages."""
-    return (
-        *(*FUNCTIONS, *BUILT_INS, *SEVERAL, *VECTOR_MAKERS, *GENERATORS),
-        *(*kernel.functions, *kernel.target.known_callables),
-    )
+    own = (*kernel.functions, *kernel.target.known_callables)
+    return tuple(dict.fromkeys((*_OF_TARGETS, *VECTOR_MAKERS, *GENERATORS, *own)))

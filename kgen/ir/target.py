@@ -10,7 +10,7 @@ from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from constantdict import constantdict
@@ -117,16 +117,10 @@ class TargetBase(metaclass=_TargetMeta):
     #: The first argument of calls is a device's queue.
     runs_in_queue: ClassVar[bool] = False
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Return the value of a setting that has only one."""
-            if name not in type(self).fixed_settings:
-                raise AttributeError(
-                    f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self
-                )
-            value, _ = type(self).fixed_settings[name]
-            return value
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, (value, _) in vars(cls).get("fixed_settings", {}).items():
+            setattr(cls, name, value)
 
     @property
     def has_hardware_axes(self) -> bool:
@@ -203,7 +197,7 @@ class TargetBase(metaclass=_TargetMeta):
 
     @property
     def known_callables(self) -> Mapping[str, Any]:
-        """The functions that this target adds or overrides, as ScalarCallables."""
+        """The functions that expressions can call, by name, as ScalarCallables."""
         return {}
 
     def structure_name(self, dtype: np.dtype[Any]) -> str | None:

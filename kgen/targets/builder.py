@@ -83,11 +83,16 @@ class ASTBuilderBase:
 
     @property
     def known_callables(self) -> Mapping[str, ScalarCallable]:
-        """The functions of the target that expressions can call, in addition to the common ones.
+        """The functions that expressions can call, by name.
 
-        A function with the name of a common one overrides it.
+        A class returns these with others added, or with some replaced.
+
+        >>> import kgen as lp
+        >>> known = lp.CTarget().get_device_ast_builder().known_callables
+        >>> known["sqrt"].specialized((lp.to_kgen_type("float32"),)).name_in_target
+        'sqrtf'
         """
-        return {}
+        return dict(self.target.functions.callables)
 
     def preamble_generators(self) -> list[PreambleGenerator]:
         """Return functions from a :class:`PreambleInfo` to pairs ``(key, text)``."""
@@ -260,5 +265,5 @@ class CFamilyTarget(CFamilyLanguage):
 
     @property
     def known_callables(self) -> Mapping[str, ScalarCallable]:
-        """The functions that this target adds or overrides."""
+        """The functions that expressions can call, by name."""
         return self.get_device_ast_builder().known_callables

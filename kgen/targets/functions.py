@@ -7,13 +7,15 @@ operators, as in ``0 != signbit``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import cgen
 
+from kgen.ir.functions import BuiltInCallable
 from kgen.targets.preamble import Need, include
 
 __all__ = [
@@ -62,6 +64,15 @@ class FunctionNames:
     needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
     helpers: Mapping[str, Helper] = field(default_factory=dict)
 
+    @cached_property
+    def callables(self) -> Mapping[str, BuiltInCallable]:
+        """The functions that are a name in the language, as ``known_callables`` list them."""
+        names = {**self.complex, **self.real}
+        return BuiltInCallable.of({n: text for n, text in names.items() if _NAME.fullmatch(text)})
+
+
+#: A pattern that is a name, without operators.
+_NAME: Final = re.compile(r"[\w:]+(\{f\})?")
 
 _REAL = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import cgen
 import numpy as np
+import pytest
 
 import kgen as lp
 from kgen.targets.base import Dtype
@@ -171,3 +172,32 @@ def test_conditions_and_first_values() -> None:
   }
 }"""
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [(lp.CTarget(), "sqrtf"), (lp.OpenCLTarget(), "sqrt"), (lp.CudaTarget(), "sqrtf")],
+)
+def test_builders_list_the_functions_of_their_targets(target: Any, name: str) -> None:
+    known = target.get_device_ast_builder().known_callables
+    assert {"sin", "atan2", "max", "isnan", "pow"} <= known.keys()
+    single, complex_ = map(lp.to_kgen_type, (np.float32, np.complex64))
+    found = known["sqrt"].specialized((single,))
+    assert (found.name_in_target, found.result_types) == (name, (single,))
+    assert known["sqrt"].specialized((complex_,)).result_types == (complex_,)
+
+
+def test_functions_are_added_to_those_of_a_target() -> None:
+    class Builder(lp.ASTBuilderBase):
+        @property
+        def known_callables(self) -> Mapping[str, lp.ScalarCallable]:
+            return {**super().known_callables, "sin": Rsqrt("sin", name_in_target="fast_sin")}
+
+    class Target(lp.CTarget):
+        def get_device_ast_builder(self) -> lp.ASTBuilderBase:
+            return Builder(self)
+
+    args = [lp.GlobalArg("a", np.float64), ...]
+    text = "out[i] = sin(a[i]) + cos(a[i])"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, args, target=Target())
+    assert "fast_sin(a[i]) + cos(a[i])" in lp.generate_code_v2(knl).device_code()
