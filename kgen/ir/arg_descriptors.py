@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, variable_names
 from kgen.ir.fields import Copyable
 from kgen.ir.layout import FixedStrideArrayDimTag
 from kgen.ir.types import AddressSpace
@@ -18,6 +20,14 @@ class ArgDescriptor(Copyable):
     >>> isinstance(ValueArgDescriptor(), ArgDescriptor)
     True
     """
+
+    def map_expr(self, f: Callable[[Expr], Expr]) -> Self:
+        """Return this with *f* applied to extents and strides."""
+        return self
+
+    def depends_on(self) -> frozenset[str]:
+        """Return the variables in extents and strides."""
+        return frozenset()
 
 
 @dataclass(frozen=True)
@@ -46,3 +56,14 @@ class ArrayArgDescriptor(ArgDescriptor):
     shape: tuple[Expr | None, ...]
     address_space: AddressSpace
     dim_tags: tuple[FixedStrideArrayDimTag, ...] | None
+
+    def map_expr(self, f: Callable[[Expr], Expr]) -> Self:
+        """Return this with *f* applied to extents and strides."""
+        shape = tuple(None if extent is None else f(extent) for extent in self.shape)
+        tags = self.dim_tags and tuple(tag.map_expr(f) for tag in self.dim_tags)
+        return self.copy(shape=shape, dim_tags=tags)
+
+    def depends_on(self) -> frozenset[str]:
+        """Return the variables in extents and strides."""
+        extents = (variable_names(extent) for extent in self.shape if extent is not None)
+        return frozenset[str]().union(*extents, *(tag.depends_on() for tag in self.dim_tags or ()))

@@ -716,3 +716,34 @@ def test_constants_of_atomics_have_names() -> None:
     assert lp.MemoryScope.to_string(lp.MemoryScope.auto) == "auto"
     with pytest.raises(ValueError, match="MemoryScope has no constant 9"):
         lp.MemoryScope.to_string(9)
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [("2*a[i] + 1", np.float32), ("i // 2", np.int32), ("a[i] > q", np.bool_), ("sin(q)", "f8")],
+)
+def test_types_of_expressions_in_a_kernel(text: str, dtype: Any) -> None:
+    args = [lp.GlobalArg("a", np.float32), lp.ValueArg("q", np.float64), ...]
+    unit = doubled(kernel_data=args)
+    infer = lp.type_inference.TypeInferenceMapper(unit.default_entrypoint, unit.callables_table)
+    expected = lp.to_loopy_type(dtype)
+    assert infer(symbolic.parse(text)) == expected
+    assert infer(symbolic.parse(text), return_tuple=True, return_dtype_set=True) == [(expected,)]
+
+
+def test_types_that_are_not_known() -> None:
+    infer = lp.type_inference.TypeInferenceMapper(doubled().default_entrypoint, {})
+    assert infer(var("a")[var("i")], return_dtype_set=True) == []
+    for name in "ax":
+        with pytest.raises(lp.diagnostic.TypeInferenceFailure, match=f"'{name}'"):
+            infer(var(name))
+    with pytest.raises(lp.diagnostic.TypeInferenceFailure, match="'x'"):
+        infer(var("x"), return_dtype_set=True)
+
+
+def test_descriptors_of_arrays_are_mapped() -> None:
+    strides = tuple(map(lp.kernel.array.FixedStrideArrayDimTag, (var("m"), 1)))
+    rows = ArrayArgDescriptor((var("n"), None), lp.AddressSpace.GLOBAL, strides)
+    assert rows.depends_on() == {"n", "m"}
+    twice = rows.map_expr(lambda expr: 2 * expr)
+    assert (twice.shape, twice.dim_tags[1].stride) == ((2 * var("n"), None), 2)  # type: ignore[index]
