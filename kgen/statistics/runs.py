@@ -51,7 +51,7 @@ SubgroupSize: TypeAlias = int | str | None
 def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
     """Return the size of a sub-group: the given one, or that of the target.
 
-    Raises :class:`KernelError` if neither is known and *given* is not ``'guess'``.
+    Raises :class:`InvalidValueError` if neither is known and *given* is not ``'guess'``.
     """
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return given
@@ -65,7 +65,7 @@ def resolve_subgroup_size(kernel: LoopKernel, given: SubgroupSize) -> int:
     has_items = any(kernel.has_tag(iname, LocalInameTag) for iname in kernel.inames)
     if given == "guess" or not has_items:
         return WARP_SIZE  # without work-items each sub-group has one of them
-    raise KernelError(
+    raise InvalidValueError(
         "the sub-group size is not given, and the target has none",
         kernel=kernel.name,
         hint="pass subgroup_size=32, or subgroup_size='guess'",
