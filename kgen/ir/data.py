@@ -29,7 +29,6 @@ from kgen.ir.expr import (
 from kgen.ir.fields import Copyable
 from kgen.ir.language.expressions import read_expression
 from kgen.ir.layout import (
-    ArrayDimImplementationTag,
     ComputedStrideArrayDimTag,
     FixedStrideArrayDimTag,
     SeparateArrayArrayDimTag,
@@ -263,6 +262,17 @@ class ArrayBase(Declaration, Taggable):
         """The variables in extents, strides and the offset."""
         return variable_names(*self.layout_exprs)
 
+    def supporting_names(self) -> frozenset[str]:
+        """Return the variables on which the address of an element depends: strides and offset.
+
+        >>> sorted(GlobalArg("a", "float32", shape="n, m").supporting_names())
+        ['m']
+        """
+        assert isinstance(self, ArrayBase)
+        tags = self.dim_tags if isinstance(self.dim_tags, tuple) else ()
+        names = variable_names(self.offset) if isinstance(self.offset, p.ExpressionNode) else ()
+        return frozenset(names).union(*(tag.depends_on() for tag in tags))
+
     def map_exprs(self: Self_, mapper: Any) -> Self_:
         """Apply *mapper* to shape, strides and offset."""
         assert isinstance(self, ArrayBase)
@@ -270,7 +280,7 @@ class ArrayBase(Declaration, Taggable):
         if isinstance(self.shape, tuple):
             changes["shape"] = tuple(s if is_open_extent(s) else mapper(s) for s in self.shape)
         if isinstance(self.dim_tags, tuple):
-            changes["dim_tags"] = tuple(_map_tag(tag, mapper) for tag in self.dim_tags)
+            changes["dim_tags"] = tuple(tag.map_expr(mapper) for tag in self.dim_tags)
             changes["has_layout"] = self.has_layout
         if self.offset is not auto and self.offset is not None:
             changes["offset"] = mapper(self.offset)
@@ -295,12 +305,6 @@ class ArrayBase(Declaration, Taggable):
         if self.offset is auto or not is_zero(self.offset):
             text += f", offset: {'auto' if self.offset is auto else to_text(self.offset)}"
         return text
-
-
-def _map_tag(tag: ArrayDimImplementationTag, mapper: Any) -> ArrayDimImplementationTag:
-    if isinstance(tag, FixedStrideArrayDimTag) and tag.stride is not auto:
-        return dataclasses.replace(tag, stride=mapper(tag.stride))
-    return tag
 
 
 def _read_offset(offset: Any, what: str) -> Any:
@@ -361,6 +365,10 @@ class KernelArgument:
     >>> [(arg.name, isinstance(arg, KernelArgument)) for arg in unit["kgen_kernel"].args]
     [('a', True), ('n', True), ('out', True)]
     """
+
+    def supporting_names(self) -> frozenset[str]:
+        """Return the variables on which the address of an element depends: a number has none."""
+        return frozenset()
 
 
 @dataclass(frozen=True)

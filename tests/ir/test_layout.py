@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgen.errors import KernelError
-from kgen.ir.data import GlobalArg, ImageArg
+from kgen.ir.data import GlobalArg, ImageArg, TemporaryVariable, ValueArg
 from kgen.ir.layout import parse_array_dim_tags
 from kgen.ir.types import INT32, auto
 
@@ -69,3 +69,13 @@ def test_strides_are_mapped_and_say_what_they_depend_on() -> None:
     (padded, lanes) = parse_array_dim_tags("N0,vec", 2)
     assert str(padded.copy(pad_to=8)) == "N0:c(8)"
     assert (lanes.map_expr(str), lanes.depends_on()) == (lanes, frozenset())
+
+
+def test_names_that_addresses_depend_on() -> None:
+    columns = GlobalArg("a", "float32", shape="n,m", order="F", offset="3*q")
+    assert columns.supporting_names() == {"n", "q"}
+    strided = TemporaryVariable("t", "float32", shape=(4, 4), strides=("s", "2*r"))
+    assert strided.supporting_names() == {"s", "r"}
+    assert (
+        ValueArg("n").supporting_names() == GlobalArg("a", shape=auto).supporting_names() == set()
+    )
