@@ -56,7 +56,7 @@ def tiles_of_bodies(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     tile: Any = {"default_tag": None, "temporary_address_space": lp.AddressSpace.LOCAL}
     tile["fetch_outer_inames"] = "ig, jg, jt"
     knl = lp.add_prefetch(knl, "p$far", "jb, jj, c", "body, v", **tile)
-    knl = lp.align_temporaries(knl, "p_fetch", 16)
+    knl = lp.align_temporaries(knl, "p_far_fetch", 16)
     knl = lp.split_iname(knl, "body", 256, inner_tag="l.0", outer_tag="unr")
     # vectors would tie a body's own numbers to the banks of registers of those that it reads
     knl = lp.tag_inames(knl, "a:ilp, b:unr, c:unr, v:vec")

@@ -61,7 +61,8 @@ def add_prefetch(
     The elements that are read over all values of *sweep_inames* are fetched, by loops over the
     axes of the array with more than one of these elements.
 
-    :arg var_name: the array; ``"a$tag"`` for tagged reads of it; or subscripted, such as
+    :arg var_name: the array; ``"a$tag"`` for tagged reads of it, whose new names begin with
+        ``a_tag``; or subscripted, such as
         ``"a[:, j]"``, which then defines what to fetch, in current inames or those before
         splitting; only reads within that are replaced
     :arg dim_arg_names: the loops that fetch, one for each axis; ``<array>_dim_<k>`` by default.
@@ -131,7 +132,9 @@ def add_prefetch(
     with_rules = kernel
     kernel = expand_callers(kernel, (name,))
     accesses = collect_accesses_to(kernel, name)
-    rule = _rule(kernel, array, rule_name, split_names(dim_arg_names or ()), given, accesses)
+    prefix = "_".join((name, *sorted(map(str, tags))))
+    arguments = split_names(dim_arg_names or ())
+    rule = _rule(kernel, array, rule_name, prefix, arguments, given, accesses)
     valid = _valid(array, rule)
     sites = _sites(kernel, accesses, name, tags, within)
     is_whole = not given and len(sites) == sum(not access.is_write for access in accesses)
@@ -149,8 +152,8 @@ def add_prefetch(
     outer = fetch_outer_inames
     storage = Storage(
         sweep=sweep,
-        axis_names=split_names(dim_arg_names or ()),
-        temporary=temporary_name or names(f"{name}_fetch"),
+        axis_names=arguments,
+        temporary=temporary_name or names(f"{prefix}_fetch"),
         outer=None if outer is None else split_names(outer),
         default_tag=default_tag,
         dtype=array.dtype,
@@ -211,11 +214,12 @@ def _rule(
     kernel: LoopKernel,
     array: ArrayBase,
     name: str | None,
+    prefix: str,
     arguments: tuple[str, ...],
     given: tuple[Index, ...],
     accesses: Iterable[Access],
 ) -> SubstitutionRule:
-    """Make ``a_fetch_rule(a_dim_0, ...) := a[a_dim_0, ...]``."""
+    """Make ``a_fetch_rule(a_dim_0, ...) := a[a_dim_0, ...]``; ``a`` in new names is *prefix*."""
     counts = {
         len(index)
         for index in (*given, *(access.index for access in accesses))
@@ -233,12 +237,12 @@ def _rule(
     names = new_names(kernel)
     for argument in arguments:
         names.add_name(require_new_name(kernel, argument))
-    made = [names(f"{array.name}_dim_{k}") for k in range(len(arguments), naxes)]
+    made = [names(f"{prefix}_dim_{k}") for k in range(len(arguments), naxes)]
     arguments = (*arguments, *made)[:naxes]
     value = subscript(p.Variable(array.name), tuple(map(p.Variable, arguments)))
     if name is not None:
         require_new_name(kernel, name)
-    return SubstitutionRule(name or names(f"{array.name}_fetch_rule"), arguments, value)
+    return SubstitutionRule(name or names(f"{prefix}_fetch_rule"), arguments, value)
 
 
 def _sites(

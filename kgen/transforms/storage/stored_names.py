@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constantdict import constantdict
+from pytools import UniqueNameGenerator
 from pytools.tag import Tag
 
 from kgen.errors import TransformError
@@ -14,7 +15,7 @@ from kgen.ir.data import SubstitutionRule, TemporaryVariable, read_address_space
 from kgen.ir.expr import Expr
 from kgen.ir.tags import TagLike, parse_tag
 from kgen.ir.types import auto, read_type, to_kgen_type
-from kgen.transforms.select import new_names, require_new_iname, require_new_name
+from kgen.transforms.select import require_new_iname, require_new_name
 from kgen.transforms.storage.sites import Values
 
 __all__ = ["Storage", "StoredNames", "ordered_axes"]
@@ -76,11 +77,10 @@ class StoredNames:
         self.kernel = kernel = values.kernel
         self.rule = rule = values.rule
         self.storage = storage
-        others = kernel
-        if not values.rule_stays:
-            rules = {n: r for n, r in kernel.substitutions.items() if n != rule.name}
-            others = kernel.copy(substitutions=rules)
-        self.others = new_names(others, (rule.name, *storage.inames))
+        # an argument of another rule may have the name of a loop
+        self.others = UniqueNameGenerator(
+            {*kernel.all_variable_names(), rule.name, *storage.inames}
+        )
         self.temporary = storage.temporary or self.others(f"{rule.name}_0")
         if self.temporary not in kernel.temporary_variables:
             require_new_name(kernel, self.temporary, (rule.name, *rule.arguments))

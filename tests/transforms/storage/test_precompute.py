@@ -407,3 +407,19 @@ def test_sums_of_groups_meet_in_global_memory() -> None:
     first, second = lp.generate_code_v2(lp.add_dtypes(knl, {"a": np.float64})).device_programs
     assert "gid(0)" in first.code
     assert "red_i_outer_arg_0[i_outer]" in second.code
+
+
+def test_loops_are_named_after_arguments_also_of_other_rules() -> None:
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < 16 }",
+        "f(x) := c[x]*2\ng(x) := c[x] + f(x + 1)\nout[i] = f(i) + g(i)",
+        [lp.GlobalArg("c", np.float64, shape=17), ...],
+        target=lp.ExecutableCTarget(),
+    )
+    knl = lp.precompute(knl, "f", "i", default_tag=None)
+    assert "x" in knl.default_entrypoint.inames
+    knl = lp.precompute(knl, "g", "i", default_tag=None)
+    assert "x_0" in knl.default_entrypoint.inames
+    c = np.arange(17.0) ** 2
+    _, (out,) = knl(c=c)
+    np.testing.assert_array_equal(out, 2 * c[:-1] + c[:-1] + 2 * c[1:])

@@ -304,7 +304,7 @@ def test_in_place_in_a_sequential_loop_is_refused() -> None:
 def test_accesses_are_picked_by_tag_and_place() -> None:
     knl = lp.make_kernel("{[i]: 0 <= i < 4}", ["b[i] = a$x[i] + a[i]", "c[i] = a$x[i]"])
     fetched = lp.add_prefetch(knl, "a$x", "i", default_tag=None, within="writes:b")
-    assert instructions(fetched)[1:] == ["i: b[i] = a_fetch[i] + a[i]", "i: c[i] = a$x[i]"]
+    assert instructions(fetched)[1:] == ["i: b[i] = a_x_fetch[i] + a[i]", "i: c[i] = a$x[i]"]
     with pytest.raises(lp.KgenError, match="there is no read of 'a' to prefetch"):
         lp.add_prefetch(knl, "a$z", "i")
 
