@@ -49,44 +49,6 @@ def columns_of_numbers(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     return lp.alias_temporaries(knl, "u_fetch, out_buf", "tile")
 
 
-def on_tensor_cores(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Let warps multiply 32 elements by 112 rows, of which 105 exist; a product is three of TF32.
-
-    The order of elements and rows in fragments avoids conflicts of the banks of local memory.
-    """
-    knl = lp.pad_inames(lp.pad_inames(knl, "j", 8), "i", 4)
-    knl = lp.split_iname(knl, "e", 160)
-    tile: Any = {"default_tag": None, "temporary_address_space": LOCAL}
-    around: Any = {"fetch_outer_inames": "f, e_outer"}
-    knl = lp.add_prefetch(knl, "u", "e_inner, j", "pf, pe, pj", **around, **tile)
-    knl = by_five_warps(knl, ["pe", "pj"], lanes=4)
-    knl = lp.buffer_array(knl, "out", "r, e_inner, i", init_expression=False, **tile)
-    knl = lp.tag_inames(knl, "out_store_0:unr")
-    knl = by_five_warps(knl, ["out_store_2", "out_store_3"], lanes=4)
-    knl = lp.pad_inames(lp.join_inames(knl, "r, i", "row"), "row", 8)
-    knl = lp.split_iname(lp.join_inames(knl, "f, e_outer", "tile"), "tile", 264, inner_tag="g.0")
-    once: Any = {"precompute_inames": "prow, pterm", "precompute_outer_inames": "tile_inner"}
-    knl = lp.precompute(knl, "d_padded", "row, j", temporary_name="matrices", **once, **tile)
-    knl = lp.add_padding(by_five_warps(knl, ["prow", "pterm"], lanes=1), "matrices", 0, 44 * 4)
-    knl = lp.split_iname(knl, "e_inner", 32, inner_iname="own", outer_tag="l.1")
-    knl = lp.split_iname(knl, "own", 4, outer_iname="group", inner_iname="four")
-    knl = lp.split_iname(knl, "four", 2, inner_iname="half", outer_tag="ilp")
-    knl = lp.join_inames(knl, "half, group", "element")
-    knl = lp.split_iname(knl, "row", 8, inner_iname="eight", outer_tag="ilp")
-    knl = lp.split_iname(knl, "eight", 4, outer_iname="part", inner_iname="place")
-    knl = lp.join_inames(knl, "place, part", "column")
-    knl = lp.split_iname(knl, "j", 8, outer_tag="unr")
-    knl = lp.tensorize(knl, "insn_sum", "element, column, j_inner", "m16n8k8", precision="3xtf32")
-    return lp.align_temporaries(knl, "u_fetch, out_buf", 16)
-
-
-def by_five_warps(knl: lp.TranslationUnit, axes: list[str], lanes: int) -> lp.TranslationUnit:
-    run = axes[0] + "_run"
-    knl = lp.split_iname(lp.join_inames(knl, axes, run), run, lanes, inner_tag="vec")
-    knl = lp.split_iname(knl, f"{run}_outer", 32, outer_iname=f"{run}_warps", inner_tag="l.0")
-    return lp.split_iname(knl, f"{run}_warps", 5, outer_tag="unr", inner_tag="l.1")
-
-
 def as_one_run(knl: lp.TranslationUnit, axes: list[str]) -> lp.TranslationUnit:
     run = axes[0] + "_run"
     knl = lp.split_iname(lp.join_inames(knl, axes, run), run, 4, inner_tag="vec")
@@ -98,20 +60,16 @@ def _in_torch(torch: Any, on: Any) -> Any:
     return lambda: torch.einsum("rij,fej->rfei", matrices, on["u"])
 
 
-CASES = tuple(
+CASES = (
     Case(
-        title=title,
+        title="derivatives of DG",
         kernel=derivatives,
-        schedule=schedule,
+        schedule=columns_of_numbers,
         inputs=lambda rng, n: {"u": rng.random((FIELDS, n, NODES), dtype=F32)},
         expected=lambda given: np.einsum("rij,fej->rfei", MATRICES, given["u"], optimize=True),
         work=lambda n: 4 * FIELDS * n * NODES * 4,
         size=100_000,
         small=320,
         peer=_in_torch,
-    )
-    for title, schedule in (
-        ("derivatives of DG", columns_of_numbers),
-        ("derivatives of DG, 3xTF32", on_tensor_cores),
-    )
+    ),
 )
