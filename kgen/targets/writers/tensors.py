@@ -58,7 +58,7 @@ def tensor_statements(
         return warpgroup_statements(steps)
     at_once = _AT_ONCE if steps[0].shape.is_split else 1
     waiting: list[list[cgen.Generable]] = []
-    for run, step in zip(runs, steps, strict=True):
+    for number, (run, step) in enumerate(zip(runs, steps, strict=True)):
         product = _Product(step)
         names = []
         for operand in (product.a, product.b):
@@ -71,7 +71,7 @@ def tensor_statements(
                 known[load.key] = product.fresh(operand.name, known.values())
                 lines += load.statements(*known[load.key])
             names.append(known[load.key])
-        waiting.append(product.steps(*names))
+        waiting.append(product.steps(*names, f"kgen_sums{number}"))
         if len(waiting) == at_once or run is runs[-1]:
             lines += chain.from_iterable(zip(*waiting, strict=True))
             waiting = []
@@ -265,18 +265,26 @@ class _Product:
             called = [f"{each}_" for each in called]
         return tuple(called) if self.shape.is_split else (called[0],)
 
-    def steps(self, a: tuple[str, ...], b: tuple[str, ...]) -> list[cgen.Generable]:
+    def steps(self, a: tuple[str, ...], b: tuple[str, ...], name: str) -> list[cgen.Generable]:
         """Write the instruction, or those of the parts of split factors, the smallest ones first.
 
-        The product of what remains of both is less than the error of the others.
+        The product of what remains of both is less than the error of the others. Tensor cores
+        round sums towards zero, whose errors add up; so only these three are added there, in
+        variables of some *name*.
         """
         need = _step_need(self.shape)
         self.writer.preamble.add(need)
-        parts = [(a[0], b[0])]
-        if self.shape.is_split:
-            parts = [(a[1], b[0]), (a[0], b[1]), *parts]
+        sums = self.of.sums()
+        if not self.shape.is_split:
+            return [cgen.Statement(f"{need.key}({', '.join([*sums, a[0], b[0]])})")]
+        count = len(sums)
+        self.writer.preamble.add(add := _add_need(count))
+        own = [f"{name}[{n}]" for n in range(count)]
+        parts = ((a[1], b[0]), (a[0], b[1]), (a[0], b[0]))
         return [
-            cgen.Statement(f"{need.key}({', '.join([*self.of.sums(), *part])})") for part in parts
+            cgen.Initializer(cgen.Value("float", f"{name}[{count}]"), "{0.0f}"),
+            *(cgen.Statement(f"{need.key}({', '.join([*own, *part])})") for part in parts),
+            cgen.Statement(f"{add.key}({', '.join([*sums, name])})"),
         ]
 
 
@@ -308,6 +316,16 @@ def _step_need(shape: TensorShape) -> Need:
             f"{kind} const (&b)[{b}]",
         ],
         f'asm volatile("{shape.instruction} {operands};" : {outs} : {ins})',
+    )
+
+
+def _add_need(count: int) -> Need:
+    """Return the function that adds the sums of a step, rounded to nearest."""
+    return device_function(
+        "void",
+        "kgen_add_sums",
+        [*(f"float &c{n}" for n in range(count)), f"float const (&sums)[{count}]"],
+        *(f"c{n} += sums[{n}]" for n in range(count)),
     )
 
 
