@@ -28,7 +28,7 @@ from kgen.ir.layout import is_order
 from kgen.ir.mentions import Mentions, mentions_of, resolve_reductions
 from kgen.ir.options import make_options
 from kgen.ir.reductions import REDUCTIONS
-from kgen.ir.sets.dims import BasicSet, dim_names
+from kgen.ir.sets.dims import BasicSet, dim_names, param_names
 from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.sets.text import parse_assumptions, parse_domains
 from kgen.ir.tags import TagLike, to_tags
@@ -86,7 +86,8 @@ def make_loop_kernel(
         order = _order(default_order)
         arrays = declared.arrays()
         if any(passes_slices(insn, arrays, rules) for insn in insns):
-            insns, more = realize_slices(insns, arrays, rules, _dims(sets))
+            taken = {name, *declared.names(), *_names_in(sets, insns, rules)}
+            insns, more = realize_slices(insns, arrays, rules, taken)
             sets = (*sets, *more)
         inames = {n: Iname(n) for n in _dims(sets)}
         shell = LoopKernel(
@@ -161,6 +162,19 @@ def _check_name(name: str) -> None:
 
 def _dims(domains: Iterable[BasicSet]) -> list[str]:
     return [name for domain in domains for name in dim_names(domain)]
+
+
+def _names_in(
+    domains: Iterable[BasicSet],
+    insns: Iterable[InstructionBase],
+    rules: Mapping[str, SubstitutionRule],
+) -> set[str]:
+    """Return the names of dimensions, sizes, variables, functions and rules."""
+    of_domains = (name for one in domains for name in (*dim_names(one), *param_names(one)))
+    exprs = [expr for insn in insns for expr in insn.expressions()]
+    found = mentions_of(*exprs, *(rule.expression for rule in rules.values()))
+    used = (*found.variables, *found.functions, *found.reduced, *found.swept)
+    return {*of_domains, *rules, *used}
 
 
 # -- expressions ----------------------------------------------------------------------

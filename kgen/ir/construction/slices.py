@@ -53,7 +53,7 @@ def realize_slices(
             if not isinstance(at, p.Slice):
                 index.append(at)
                 continue
-            iname = names("islice")
+            iname = names("i")
             inames.append(p.Variable(iname))
             start, stop, step = _limits(insn, expr, axis, at, arrays)
             place: Expr = p.Variable(iname)
@@ -119,6 +119,7 @@ def _with_slices_replaced(
 ) -> InstructionBase:
     assert isinstance(insn, Assignment | CallInstruction)
     call = insn.expression
+    assignees = tuple(swept(insn, lhs) for lhs in insn.assignees)
     operands = tuple(swept(insn, operand) for operand in call.parameters)
     options = {
         name: value
@@ -126,7 +127,7 @@ def _with_slices_replaced(
         if name in InstructionBase.__dataclass_fields__
     }
     return make_assignment(
-        tuple(swept(insn, lhs) for lhs in insn.assignees),
+        assignees,
         p.Call(call.function, operands),
         insn.temp_var_types,
         **options,

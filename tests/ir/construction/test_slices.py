@@ -24,8 +24,7 @@ def test_a_slice_becomes_a_loop_over_the_axis() -> None:
     kernel = make("y[:] = f(a[:, i], a[:, 2:6])", *shapes)
     (insn,) = kernel.instructions
     assert str(insn).split("  {")[0] == (
-        "[islice_2]: y[islice_2] = f([islice]: a[islice, i], "
-        "[islice_0, islice_1]: a[islice_0, 2 + islice_1])"
+        "[i_0]: y[i_0] = f([i_1]: a[i_1, i], [i_2, i_3]: a[i_2, 2 + i_3])"
     )
     assert insn.within_inames == {"i"}
 
@@ -33,14 +32,14 @@ def test_a_slice_becomes_a_loop_over_the_axis() -> None:
 @pytest.mark.parametrize(
     ("piece", "reference", "domain"),
     [
-        (":", "[islice]: a[islice]", "[n] -> { [islice] : 0 <= islice < n }"),
-        ("2:", "[islice]: a[2 + islice]", "[n] -> { [islice] : 0 <= islice <= -3 + n }"),
-        (":m", "[islice]: a[islice]", "[m] -> { [islice] : 0 <= islice < m }"),
-        ("::2", "[islice]: a[2*islice]", "[n] -> { [islice] : islice >= 0 and 2islice < n }"),
-        ("1:7:3", "[islice]: a[1 + 3*islice]", "{ [islice] : 0 <= islice <= 1 }"),
-        ("7:-1:-1", "[islice]: a[7 - islice]", "{ [islice] : 0 <= islice <= 7 }"),
-        ("7:1:-3", "[islice]: a[7 - 3*islice]", "{ [islice] : 0 <= islice <= 1 }"),
-        ("::-1", "[islice]: a[n - 1 - islice]", "[n] -> { [islice] : 0 <= islice < n }"),
+        (":", "[i_0]: a[i_0]", "[n] -> { [i_0] : 0 <= i_0 < n }"),
+        ("2:", "[i_0]: a[2 + i_0]", "[n] -> { [i_0] : 0 <= i_0 <= -3 + n }"),
+        (":m", "[i_0]: a[i_0]", "[m] -> { [i_0] : 0 <= i_0 < m }"),
+        ("::2", "[i_0]: a[2*i_0]", "[n] -> { [i_0] : i_0 >= 0 and 2i_0 < n }"),
+        ("1:7:3", "[i_0]: a[1 + 3*i_0]", "{ [i_0] : 0 <= i_0 <= 1 }"),
+        ("7:-1:-1", "[i_0]: a[7 - i_0]", "{ [i_0] : 0 <= i_0 <= 7 }"),
+        ("7:1:-3", "[i_0]: a[7 - 3*i_0]", "{ [i_0] : 0 <= i_0 <= 1 }"),
+        ("::-1", "[i_0]: a[n - 1 - i_0]", "[n] -> { [i_0] : 0 <= i_0 < n }"),
     ],
 )
 def test_limits(piece: str, reference: str, domain: str) -> None:
@@ -70,11 +69,17 @@ def test_refusals(text: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("y[:] = f(a)", "y[islice_0] = f([islice]: a[islice])"),
-        ("y[i] = f(a, a[i], n)", "f([islice]: a[islice], a[i], n)"),
+        ("y[:] = f(a)", "y[i_0] = f([i_1]: a[i_1])"),
+        ("y[i] = f(a, a[i], n)", "f([i_0]: a[i_0], a[i], n)"),
         ("y[i] = f(s)", "y[i] = f(s)"),
     ],
 )
 def test_an_array_without_subscripts_is_passed_whole(text: str, read: str) -> None:
     shapes = GlobalArg("y", shape="n"), GlobalArg("a", shape="n"), GlobalArg("s", shape=())
     assert read in str(make(text, *shapes).instructions[0])
+
+
+def test_loops_of_slices_have_names_that_nothing_else_has() -> None:
+    shapes = GlobalArg("y", shape="n"), GlobalArg("a", shape="n")
+    kernel = make("y[:] = f(a[:], i_0 + i_2(n)) {if=i_4 > 0}", *shapes)
+    assert sorted(kernel.inames) == ["i", "i_1", "i_3"]
