@@ -71,7 +71,7 @@ def tensor_statements(
                 known[load.key] = product.fresh(operand.name, known.values())
                 lines += load.statements(*known[load.key])
             names.append(known[load.key])
-        waiting.append(product.steps(*names, f"kgen_sums{number}"))
+        waiting.append(product.steps(names[0], names[1], f"kgen_sums{number}"))
         if len(waiting) == at_once or run is runs[-1]:
             lines += chain.from_iterable(zip(*waiting, strict=True))
             waiting = []
