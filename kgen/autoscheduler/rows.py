@@ -17,8 +17,6 @@ __all__ = ["balanced_rows", "has_ascending_rows", "lanes_of_sums", "terms_at_onc
 
 #: The number of work-items of a group; larger groups have a longer scan.
 GROUP = 256
-#: The work-items of a group that share the entries of rows: larger groups have fewer partial sums.
-BALANCED = 512
 #: The terms that a work-item adds up of a row whose length depends on data, if it has that many.
 TERMS = 8
 #: The assumed mean number of entries of such a row.
@@ -34,7 +32,7 @@ def balanced_rows(
     """Yield the schedule in which work-items share the entries of rows, if their starts ascend."""
     if has_ascending_rows(stated, nest, loops):
         (row,), (k,) = loops, nest.inside
-        size = min(machine.most_items, BALANCED)
+        size = min(machine.most_items, GROUP)
         yield (step(balance, f"{row}, {k}", group_size=size),)
 
 
