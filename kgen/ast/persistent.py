@@ -56,7 +56,7 @@ HALF: Final = "kgen_half"
 def with_persistent_groups(
     kernel: DeviceKernel, functions: Sequence[DeviceFunction], local_memory: int | None
 ) -> tuple[DeviceKernel, tuple[DeviceFunction, ...]]:
-    """Return a kernel and functions in which groups that look back together are persistent.
+    """Return a kernel and functions in which groups whose work-items look back together persist.
 
     ::
 
@@ -73,7 +73,7 @@ def with_persistent_groups(
     for function in functions:
         own = [kernel.id_to_insn[name] for name in function.insn_ids]
         widths = {tag.width for insn in own for tag in insn.tags_of_type(LookBackTag)}
-        if widths and min(widths) > 1 and kernel.target.looks_back:
+        if kernel.target.looks_back and max(widths, default=1) > 1:
             _check_warps(function, max(widths))
             kernel, function = _overlapped(kernel, function, functions, local_memory)
         changed.append(function)

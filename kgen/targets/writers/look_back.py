@@ -203,23 +203,23 @@ def declare_look_backs(
     writer: ExpressionWriter, function: DeviceFunction
 ) -> Iterator[cgen.Generable]:
     """Declare what a persistent group keeps for its next look-back, and what its warps share."""
-    scans: set[str] = set()
+    arrays: dict[str, list[str]] = {}
     for insn in map(writer.kernel.id_to_insn.__getitem__, function.insn_ids):
         tag = _tag(insn)
-        if tag is None or not _is_read(insn):
+        if tag is None or tag.width == 1 or not _is_read(insn):
             continue
         assert isinstance(insn, Assignment)
         array = insn.expression.aggregate.name
+        arrays.setdefault(tag.scan, []).append(array)
         type_name = f"__shared__ {writer.type_name(writer.typer(insn.assignee))}"
         yield cgen.Value(type_name, f"{_upto(array)}[2]")
         if tag.width > WARP_SIZE:
             yield cgen.Value(type_name, f"{_of_warps(array)}[{tag.width // WARP_SIZE}]")
-        if tag.scan not in scans:
-            scans.add(tag.scan)
-            yield cgen.Initializer(cgen.Value("int", _seen(array)), "-1")
-            if len(function.groups) > 1:
-                for axis, _ in _axes(function.groups):
-                    yield cgen.Initializer(cgen.Value("int", _seen(array, axis)), "0")
+    for first in map(min, arrays.values()):
+        yield cgen.Initializer(cgen.Value("int", _seen(first)), "-1")
+        if len(function.groups) > 1:
+            for axis, _ in _axes(function.groups):
+                yield cgen.Initializer(cgen.Value("int", _seen(first, axis)), "0")
 
 
 def _row(writer: ExpressionWriter, insn: Assignment) -> str:
@@ -344,9 +344,10 @@ class _LookBack:
 
     def _together(self, own: Expr) -> list[cgen.Generable]:
         """Return the loop over the groups since the last one, as many as work-items at a time."""
-        seen = _seen(self.arrays[0])
+        first = min(self.arrays)
+        seen = _seen(first)
         others = self._other_axes(own)
-        is_known = [f"{seen} >= 0", *(f"{_seen(self.arrays[0], a)} == {n}" for a, n in others)]
+        is_known = [f"{seen} >= 0", *(f"{_seen(first, axis)} == {n}" for axis, n in others)]
         known = [
             cgen.Assign("kgen_first", f"{seen} + 1"),
             *(
@@ -364,7 +365,7 @@ class _LookBack:
                 cgen.Block(self._window()),
             ),
             cgen.Assign(seen, "kgen_own"),
-            *(cgen.Assign(_seen(self.arrays[0], axis), name) for axis, name in others),
+            *(cgen.Assign(_seen(first, axis), name) for axis, name in others),
         ]
 
     def _other_axes(self, own: Expr) -> list[tuple[str, str]]:

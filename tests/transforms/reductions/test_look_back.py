@@ -178,6 +178,20 @@ def test_several_scans_of_rows(tmp_path: Path) -> None:
         np.testing.assert_array_equal(out, expected)
 
 
+def test_work_items_look_back_together_and_on_their_own(tmp_path: Path) -> None:
+    """Scans of which one is along all work-items, the other separate for each of them."""
+    text = ["out[i] = sum(j, a[j]) {inames=i}", "odd[i] = sum(r, a[r]) {inames=i}"]
+    domains = ["{ [i, j, r]: 0 <= j, r <= i < n and r mod 2 = 0 }"]
+    knl = lp.split_iname(on_cuda(text, domains), "i", 4, outer_tag="g.0")
+    run = HostCuda(scanned(lp.split_iname(knl, "i_inner", 2, inner_tag="l.0")), tmp_path)
+    assert {"kgen_left", "kgen_turn"} <= set(re.findall(r"\w+", run.module.device_source))
+    a = integers(50)
+    given = {"a": a, "out": np.zeros(50), "odd": np.zeros(50), "n": 50}
+    assert run(given, order="any", most_groups=3)
+    np.testing.assert_array_equal(given["out"], np.cumsum(a))
+    np.testing.assert_array_equal(given["odd"], np.cumsum(np.where(np.arange(50) % 2, 0, a)))
+
+
 def test_groups_that_are_not_numbered_as_they_begin_wait_for_ever(tmp_path: Path) -> None:
     def fixed(code: str) -> str:
         return code.replace("atomicAdd((unsigned int *) part_j, 1u)", "blockIdx.x")
