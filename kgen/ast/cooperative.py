@@ -12,7 +12,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from kgen.ast.expr import conjunction
-from kgen.ast.nodes import Block, DeviceFunction, If, Node, Run, parts_of
+from kgen.ast.nodes import Block, DeviceFunction, If, Node, Persistent, Run, parts_of
 from kgen.errors import CodegenError
 from kgen.ir.expr import (
     Expr,
@@ -119,7 +119,8 @@ def _guarded(
         if own != all_of_them
     ]
     of_items = list(zip_longest(locals_, function.locals, fillvalue=1))
-    if any(own != most for most, own in of_items) and has_barrier(function.body):
+    waits = has_barrier(function.body) or isinstance(function.body, Persistent)
+    if waits and any(own != most for most, own in of_items):
         sizes = " and ".join(str(tuple(s[k] for s in of_items)) for k in (1, 0))
         raise CodegenError(
             f"a cooperative launch has work-groups of one size, but its parts have {sizes} "

@@ -14,7 +14,7 @@ workloads, Innovative Parallel Computing 2012.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,6 +51,7 @@ __all__ = ["HALF", "with_persistent_groups"]
 
 #: The variable that is 0 and 1 in turn: the half of local arrays that belongs to the next group.
 HALF: Final = "kgen_half"
+_HALVES: Final = parse_domain(f"{{ [{HALF}] : 0 <= {HALF} < 2 }}")
 
 
 def with_persistent_groups(
@@ -149,6 +150,7 @@ class _Cut:
             ids[0].isdisjoint(ids[1])
             and all(map(_can_have_copies, shared))
             and kernel.all_params().isdisjoint(names)
+            and not any(_has_in_code(part, names) for part in parts)
             and not any(isinstance(insn, CInstruction) for insn in users)
         )
         return _Cut(kernel, function, begin, end, shared) if is_possible else None
@@ -183,7 +185,7 @@ class _Cut:
         double = Stages(HALF, 2)
         changed = kernel.copy(
             instructions=[*map(change, kernel.instructions), *keeping],
-            domains=(*kernel.domains, parse_domain(f"{{ [{HALF}] : 0 <= {HALF} < 2 }}")),
+            domains=(*kernel.domains, *(() if HALF in kernel.inames else (_HALVES,))),
             temporary_variables={
                 **variables,
                 **{name: double.declared(variables[name]) for name in local},
@@ -229,6 +231,12 @@ def _in_halves(kernel: LoopKernel, node: Node, half: Expr) -> Node:
         return replace(run, values={**run.values, HALF: half})
 
     return map_runs(node, with_half)
+
+
+def _has_in_code(node: Node, names: Iterable[str]) -> bool:
+    """Tell whether conditions and bounds at *node* and below read some variables."""
+    exprs = (expr for part in nodes_in(node) for expr in exprs_of(part))
+    return not set(variable_names(*exprs)).isdisjoint(names)
 
 
 def _names_in(kernel: DeviceKernel, node: Node) -> set[str]:

@@ -13,10 +13,11 @@ import kgen as lp
 from kgen.ast.nodes import Persistent, print_tree
 from kgen.lowering import lower
 from tests.cuda_host import HostCuda
+from tests.targets.support import compile_cuda
 from tests.transforms.reductions.test_look_back import integers, on_cuda
-from tests.transforms.reductions.test_scan import items, lanes, scanned
+from tests.transforms.reductions.test_scan import F64, items, lanes, scanned
 
-LOCAL = lp.AddressSpace.LOCAL
+GLOBAL, LOCAL = lp.AddressSpace.GLOBAL, lp.AddressSpace.LOCAL
 
 
 def with_tile(knl: lp.TranslationUnit) -> lp.TranslationUnit:
@@ -88,3 +89,32 @@ def test_work_items_that_come_later_are_rejected() -> None:
     knl = lp.split_iname(knl, "k", 128, outer_tag="g.0", inner_tag="l.0")
     with pytest.raises(lp.KgenError, match="64 work-items look back together"):
         lp.generate_code_v2(knl)
+
+
+def scan_twice() -> lp.TranslationUnit:
+    """Return a scan of the reversed result of a scan, each a launch."""
+    text = """
+    b[i] = sum(j, a[j])            {id=first, inames=i}
+    ... gbarrier                   {id=all, dep=first}
+    out[k] = sum(m, b[n - 1 - m])  {dep=all, inames=k}
+    """
+    domains = ["{ [i, j]: 0 <= j <= i < n }", "{ [k, m]: 0 <= m <= k < n }"]
+    data: list[Any] = [lp.TemporaryVariable("b", F64, shape="n", address_space=GLOBAL)]
+    data += [lp.GlobalArg("a, out", F64, shape="n"), ...]
+    knl = lp.make_kernel(domains, text, data, target=lp.CudaTarget(), assumptions="n >= 1")
+    for iname in "ik":
+        knl = lp.split_iname(knl, iname, 64, outer_tag="g.0", inner_tag="l.0")
+    return scanned(knl)
+
+
+def test_groups_of_two_launches(tmp_path: Path) -> None:
+    a, out = integers(500), np.zeros(500)
+    run = HostCuda(scan_twice(), tmp_path)
+    assert run({"a": a, "out": out, "n": 500}, most_groups=3)
+    np.testing.assert_array_equal(out, np.cumsum(np.cumsum(a)[::-1]))
+
+
+def test_two_scans_in_a_cooperative_launch(nvcc: str, tmp_path: Path) -> None:
+    code = lp.generate_code_v2(lp.set_options(scan_twice(), cooperative=True)).device_code()
+    assert (code.count("__global__"), code.count("kgen_turn = 0")) == (1, 2)
+    compile_cuda(code, tmp_path, nvcc)

@@ -13,6 +13,7 @@ from kgen.analysis.footprints import Footprints
 from kgen.ast.nodes import DeviceFunction, For, If, Node, Persistent, Run, runs_in, simd_loops_in
 from kgen.ast.tensors import count_meanwhile, loops_with_overlap
 from kgen.errors import naming_place
+from kgen.ir.fields import replace
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.tags import CopyWaitTag, LookBackTag, TensorTag
 from kgen.ir.tree import Barrier, nodes_in
@@ -145,14 +146,10 @@ class _DeviceEmitter(BodyEmitter):
         return emit_look_back(writer.at(site), nodes, tag, combined, self.function.groups)
 
     def persistent(self, node: Persistent, writer: ExpressionWriter) -> list[cgen.Generable]:
-        insns = {run.insn_id for run in runs_in(node)}
-        array = next(
-            a
-            for a in published_arrays(self.kernel, self.function)
-            if not insns.isdisjoint(self.kernel.writers[a])
-        )
         emit = lambda body, site: list(self._emit(body, writer, site))  # noqa: E731
-        return persistent_groups(writer, self.function, node, array, emit)
+        own = replace(self.function, insn_ids=tuple(run.insn_id for run in runs_in(node)))
+        loop = persistent_groups(writer, own, node, published_arrays(self.kernel, own)[0], emit)
+        return loop if node is self.function.body else [cgen.Block(loop)]
 
     def hides_independence(self, node: For) -> bool:
         return hides_independence(self.kernel, self.accesses, node)

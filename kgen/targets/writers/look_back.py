@@ -204,7 +204,7 @@ def declare_look_backs(
 ) -> Iterator[cgen.Generable]:
     """Declare what a persistent group keeps for its next look-back, and what its warps share."""
     arrays: dict[str, list[str]] = {}
-    for insn in map(writer.kernel.id_to_insn.__getitem__, function.insn_ids):
+    for insn in map(writer.kernel.id_to_insn.__getitem__, dict.fromkeys(function.insn_ids)):
         tag = _tag(insn)
         if tag is None or tag.width == 1 or not _is_read(insn):
             continue
