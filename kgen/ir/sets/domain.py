@@ -171,16 +171,13 @@ def keep_dims(domain: BasicSet, keep: Iterable[str]) -> BasicSet:
 
     Only constraints that are connected to *keep* through shared dimensions are used, and
     parameter-only constraints: whether a loop elsewhere is empty does not affect a
-    statement outside it. These are the constraints of the normal form, too, to which isl changes
-    a set in place whenever it is hashed or compared: it has those of parameters that follow from
-    equations.
+    statement outside it.
     """
     names = dim_names(domain)
     wanted = set(keep)
     kept = [k for k, name in enumerate(names) if name in wanted]
     if len(kept) == len(names):
         return domain
-    domain = _normal(domain, names[0])
     start = kept
     if domain.dim(_DIV):  # quotients connect dimensions as other dimensions do
         domain = domain.lift().flatten()
@@ -192,16 +189,6 @@ def keep_dims(domain: BasicSet, keep: Iterable[str]) -> BasicSet:
     for first, count in reversed(_runs(rest)):
         result = result.project_out(_SET, first, count)
     return result
-
-
-def _normal(domain: BasicSet, name: str) -> BasicSet:
-    """Return the normal form of a set, and its parameter-only constraints, also redundant ones.
-
-    *name* is that of its first dimension; isl copies a set to rename a dimension.
-    """
-    own = domain.set_dim_name(_SET, 0, f"{name}_own").set_dim_name(_SET, 0, name)
-    hash(own)
-    return own if domain.dim(_DIV) else own.intersect(_connected(domain, ())[0])
 
 
 def _runs(positions: list[int]) -> list[tuple[int, int]]:
