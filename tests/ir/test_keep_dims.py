@@ -6,7 +6,7 @@ import islpy as isl
 import pytest
 
 import kgen as lp
-from kgen.ir.sets.domain import keep_dims
+from kgen.ir.sets.domain import irredundant_text, keep_dims
 from kgen.ir.sets.text import parse_domain
 
 
@@ -35,3 +35,10 @@ def test_a_copied_reduction_does_not_wait_for_loops_elsewhere() -> None:
     copied = lp.realize_reduction(knl).default_entrypoint.domains[-1]
     want = isl.BasicSet("[m, n] -> { [j_0]: 0 <= j_0 < m and j_0 mod 2 = 0 }")
     assert copied.is_equal(want)
+
+
+def test_the_text_of_a_digest_leaves_a_domain_as_it_is() -> None:
+    """isl would find ``i = k = 3``, and so ``n >= 4``, which is not said of the loop over j."""
+    domain = isl.BasicSet("[n] -> { [i, j, k] : 3 <= i < n and 0 <= j < n and i <= k <= 3 }")
+    assert "n >= 4" in irredundant_text(domain)
+    assert str(keep_dims(domain, ["j"])) == "[n] -> { [j] : 0 <= j < n }"

@@ -39,9 +39,16 @@ def irredundant_text(given: BasicSet | Set) -> str:
     """Return the text of a set without redundant constraints.
 
     isl drops those from a set as soon as a query reveals them, so ``str(given)``
-    differs before and after.
+    differs before and after. *given* stays as it is: what is kept for a part of its dimensions
+    depends on its constraints (:func:`keep_dims`).
     """
-    return str(given.remove_redundancies())
+    own: Any = given
+    for kind in (_SET, _PARAM):
+        if given.dim(kind):  # isl copies a set to rename a dimension
+            name = own.get_dim_name(kind, 0)
+            own = own.set_dim_name(kind, 0, f"{name}_own").set_dim_name(kind, 0, name)
+            break
+    return str(own.remove_redundancies())
 
 
 @dataclass(frozen=True)
