@@ -47,7 +47,7 @@ from kgen.schedule.place import schedule_kernel
 from kgen.schedule.threads import check_values_stay, items_as_loops
 from kgen.schedule.tree import Schedule
 from kgen.targets.base import Target
-from kgen.targets.limits import check_device_limits
+from kgen.targets.limits import check_device_limits, find_exceeded_limits
 from kgen.targets.module import ArgumentInfo, Faults, Module
 from kgen.targets.names import Renaming, hidden_names, rename_reserved, with_original_names
 from kgen.targets.writers.emit import emit_module
@@ -244,8 +244,11 @@ def lower(
     functions = tuple(check_definite_assignment(kernel, f, unproved) for f in functions)
     check_loops_around(whole, kernel, schedule, functions)
     limits = target.limits()
-    local_memory = None if limits is None else limits.local_memory
-    kernel, functions = with_persistent_groups(kernel, functions, local_memory)
+    kernel, functions = with_persistent_groups(
+        kernel,
+        functions,
+        lambda k, f: limits is None or not any(find_exceeded_limits(k, (f,), limits)),
+    )
     if is_cooperative(kernel, schedule):
         functions = (as_one_launch(kernel, functions, host, schedule.host_inames),)
         host = Run(functions[0].name, {})

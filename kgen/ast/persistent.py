@@ -55,7 +55,9 @@ _HALVES: Final = parse_domain(f"{{ [{HALF}] : 0 <= {HALF} < 2 }}")
 
 
 def with_persistent_groups(
-    kernel: DeviceKernel, functions: Sequence[DeviceFunction], local_memory: int | None
+    kernel: DeviceKernel,
+    functions: Sequence[DeviceFunction],
+    fits: Callable[[DeviceKernel, DeviceFunction], bool],
 ) -> tuple[DeviceKernel, tuple[DeviceFunction, ...]]:
     """Return a kernel and functions in which groups whose work-items look back together persist.
 
@@ -67,8 +69,8 @@ def with_persistent_groups(
                                           g = n
 
     What ``begin`` computes and ``end`` reads belongs to two groups at a time: local arrays have two
-    halves, and private scalars a copy. If that is not possible, or needs more bytes of local memory
-    than *local_memory*, a group ends before the next one begins.
+    halves, and private scalars a copy. If that is not possible, or no longer *fits* the device, a
+    group ends before the next one begins.
     """
     changed = []
     for function in functions:
@@ -76,7 +78,7 @@ def with_persistent_groups(
         widths = {tag.width for insn in own for tag in insn.tags_of_type(LookBackTag)}
         if kernel.target.looks_back and max(widths, default=1) > 1:
             _check_warps(function, max(widths))
-            kernel, function = _overlapped(kernel, function, functions, local_memory)
+            kernel, function = _overlapped(kernel, function, functions, fits)
         changed.append(function)
     return kernel, tuple(changed)
 
@@ -96,7 +98,7 @@ def _overlapped(
     kernel: DeviceKernel,
     function: DeviceFunction,
     functions: Sequence[DeviceFunction],
-    local_memory: int | None,
+    fits: Callable[[DeviceKernel, DeviceFunction], bool],
 ) -> tuple[DeviceKernel, DeviceFunction]:
     """Return a function with persistent groups, two of which overlap if that is possible."""
     alone = replace(function, body=Persistent(function.groups, function.body))
@@ -107,20 +109,7 @@ def _overlapped(
     if cut.has_others(of_others):
         return kernel, alone
     both, overlapped = cut.apply()
-    if local_memory is not None and _local_bytes(both, overlapped) > local_memory:
-        return kernel, alone
-    return both, overlapped
-
-
-def _local_bytes(kernel: DeviceKernel, function: DeviceFunction) -> int:
-    """Return the bytes of local memory of a function."""
-    temporaries = (kernel.temporary_variables[name] for name in function.temporaries)
-    sizes: dict[str, int] = {}
-    for one in temporaries:
-        if one.address_space == AddressSpace.LOCAL:
-            storage = one.base_storage or one.name
-            sizes[storage] = max(sizes.get(storage, 0), int(one.nbytes))
-    return sum(sizes.values())
+    return (both, overlapped) if fits(both, overlapped) else (kernel, alone)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ VECTOR = 16
 COPIES = 16
 #: The approximate number of 32-bit elements of a work-item in a tile of a scan.
 RUN = 16
+#: The same in tiles that are copied asynchronously, for twice as many work-items.
+COPIED = 12
 #: The number of work-groups that occupy a device, so that one work-item per sum suffices.
 MANY = 32
 #: Adjacent elements of a scan that a work-item adds up.
@@ -287,7 +289,7 @@ class OnItems:
             and nest.are_in_vectors()
         )
         items = 2 * self.items if copies else self.items
-        each = (RUN - RUN // 4 if copies else RUN) * 4 // nest.itemsize() - 1
+        each = (COPIED if copies else RUN) * 4 // nest.itemsize() - 1
         length = each * items
         are_along = all(nest.is_unit(a, loop) for a, loop in loops.items())
         if not are_along or each < EACH or (nest.trips(along) or length) < length:

@@ -127,7 +127,7 @@ def number_groups(
     """Write the numbering of a launch's groups: the first row of an *array* counts them."""
     yield cgen.Value("__shared__ unsigned int", "kgen_ticket")
     yield from draw_ticket(writer, function.locals, "kgen_ticket", ticket_of(array))
-    yield from numbers_of("kgen_ticket", [f"gridDim.{axis}" for axis, _ in _axes(function.groups)])
+    yield from numbers_of("kgen_ticket", [f"gridDim.{axis}" for axis in _axes(function)])
 
 
 def ticket_of(array: str) -> str:
@@ -151,13 +151,13 @@ def numbers_of(ticket: str, sizes: Sequence[str]) -> Iterator[cgen.Generable]:
     """Write the numbers of the group with a ticket, for the number of groups along each axis."""
     rest = ticket
     for name, size in zip(GROUP_NUMBERS, sizes[:-1], strict=False):
-        yield constant("int", name, f"{rest} % ({size})")
-        rest += f" / ({size})"
+        yield constant("int", name, f"{rest} % {size}")
+        rest += f" / {size}"
     yield constant("int", GROUP_NUMBERS[len(sizes) - 1], rest)
 
 
-def _axes(sizes: Sequence[Expr]) -> list[tuple[str, Expr]]:
-    return list(zip("xyz", sizes, strict=False))
+def _axes(function: DeviceFunction) -> str:
+    return "xyz"[: len(function.groups)]
 
 
 # -- publishing and looking back ----------------------------------------------------------------
@@ -218,7 +218,7 @@ def declare_look_backs(
     for first in map(min, arrays.values()):
         yield cgen.Initializer(cgen.Value("int", _seen(first)), "-1")
         if len(function.groups) > 1:
-            for axis, _ in _axes(function.groups):
+            for axis in _axes(function):
                 yield cgen.Initializer(cgen.Value("int", _seen(first, axis)), "0")
 
 
@@ -259,7 +259,7 @@ def emit_look_back(
     nodes: Sequence[Node],
     tag: LookBackTag,
     emit: Callable[[Node], list[cgen.Generable]],
-    groups: Sequence[Expr] = (),
+    groups: Sequence[Expr],
 ) -> cgen.Generable:
     """Write a look-back instead of the loop *nodes*; *emit* writes the combination.
 
@@ -425,7 +425,7 @@ class _LookBack:
         own = f"{self.lane} / {WARP_SIZE}"
         store = [cgen.Assign(f"{array}[{own}]", part.other) for part, array in both]
         of_warp = [cgen.Assign(part.other, f"{array}[kgen_warp]") for part, array in both]
-        is_last = f"kgen_first + {self.width} < kgen_own"
+        is_more = f"kgen_first + {self.width} < kgen_own"
         return [
             cgen.If(cgen.Line(f"{lane} == 0"), _in_braces(store)),
             cgen.Line("__syncthreads();  // for the values of the warps"),
@@ -440,7 +440,7 @@ class _LookBack:
                     cgen.Block([*of_warp, *self.combine]),
                 ),
             ),
-            cgen.If(cgen.Line(is_last), cgen.Statement("__syncthreads()")),
+            cgen.If(cgen.Line(is_more), cgen.Statement("__syncthreads()")),
         ]
 
     # -- statements of all parts --------------------------------------------------------------

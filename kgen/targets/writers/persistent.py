@@ -7,7 +7,7 @@ from typing import Final
 
 import cgen
 import pymbolic.primitives as p
-from pymbolic.mapper.stringifier import PREC_PRODUCT
+from pymbolic.mapper.stringifier import PREC_UNARY
 
 from kgen.ast.nodes import DeviceFunction, Node, Persistent
 from kgen.ast.persistent import HALF
@@ -61,7 +61,7 @@ def persistent_groups(
     drawn = f"kgen_turn == 0 || gridDim.x < kgen_count ? {ticket_of(array)} : kgen_count"
     site = writer.site.inside(HALF, 0, 2)
     numbered = site._replace(indices=site.indices._replace(group=GROUP_NUMBERS))
-    sizes = [writer.integers.text(size, PREC_PRODUCT) for size in node.groups]
+    sizes = [writer.integers.text(size, PREC_UNARY) for size in node.groups]
 
     def of_group(number: str, body: Node) -> cgen.Generable:
         return cgen.Block([*numbers_of(number, sizes), *emit(body, numbered)])
