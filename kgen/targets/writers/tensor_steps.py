@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import cgen
@@ -10,7 +10,7 @@ from pymbolic.mapper.stringifier import PREC_NONE
 
 from kgen.analysis.products import Factors, TensorLoops, tensor_factors, tensor_loops
 from kgen.ast.nodes import Run
-from kgen.ir.expr import substitute
+from kgen.ir.expr import Expr, substitute
 from kgen.ir.fragments import BLOCK, ROW_GROUPS, TensorShape
 from kgen.ir.instruction import Assignment
 from kgen.targets.definitions import helper_function
@@ -22,9 +22,10 @@ __all__ = ["Step", "device_function", "numbers_of", "step_of"]
 
 @dataclass(frozen=True)
 class Step:
-    """One step of an instruction, and the writer of its expressions."""
+    """One step of an instruction, the writer of its expressions, and the values of its loops."""
 
     writer: ExpressionWriter
+    values: Mapping[str, Expr]
     insn: Assignment
     loops: TensorLoops
     factors: Factors
@@ -57,7 +58,7 @@ def step_of(writer: ExpressionWriter, run: Run) -> Step:
     assert loops is not None
     factors = tensor_factors(loops, insn, writer.typer)
     assert factors is not None
-    return Step(writer, insn, loops, factors)
+    return Step(writer, run.values, insn, loops, factors)
 
 
 def device_function(head: str, name: str, parameters: Sequence[str], *body: str) -> Need:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 import cgen
@@ -16,20 +15,19 @@ from kgen.analysis.products import TensorLoops
 from kgen.ast.nodes import Run
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.expr import Expr, minus, substitute, variable_names
-from kgen.ir.fragments import Fragment, TensorShape
+from kgen.ir.fragments import Fragment
 from kgen.ir.types import AddressSpace, NumpyType
 from kgen.targets.preamble import Need, Rank
 from kgen.targets.writers.access import is_pointer
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.tensor_steps import Step, device_function, numbers_of, step_of
+from kgen.targets.writers.tensor_sums import PartialSums, split_steps_in_turn, step_statement
 from kgen.targets.writers.warpgroups import warpgroup_statements
 
 __all__ = ["tensor_statements"]
 
 #: The maximum alignment, in bytes, that callers can be asked for, to load pairs.
 _PAIR_BYTES: Final = 4
-#: The products of split factors whose parts alternate: three of the same sums follow each other.
-_AT_ONCE: Final = 4
 #: The number of 2-byte elements in a row that ``ldmatrix`` loads, and their bytes.
 _ROW: Final = 8
 _ROW_BYTES: Final = 16
@@ -50,32 +48,56 @@ def tensor_statements(
                                                             unsigned const b_lanes[2] = {...};
                                                             kgen_m16n8k16_float16(c[0], c[1], ...);
     """
-    lines: list[cgen.Generable] = []
-    known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    loads: dict[object, _Load] = {}
     steps = [step_of(writer_of(run), run) for run in runs]
     if steps[0].shape.is_of_warpgroup:
         return warpgroup_statements(steps)
-    at_once = _AT_ONCE if steps[0].shape.is_split else 1
-    waiting: list[list[cgen.Generable]] = []
-    for number, (run, step) in enumerate(zip(runs, steps, strict=True)):
-        product = _Product(step)
-        names = []
-        for operand in (product.a, product.b):
-            used = variable_names(operand.factor)
-            of = operand.name, *((name, run.values[name]) for name in used if name in run.values)
-            if of not in loads:
-                loads[of] = operand.load()
-            load = loads[of]
-            if load.key not in known:
-                known[load.key] = product.fresh(operand.name, known.values())
-                lines += load.statements(*known[load.key])
-            names.append(known[load.key])
-        waiting.append(product.steps(names[0], names[1], f"kgen_sums{number}"))
-        if len(waiting) == at_once or run is runs[-1]:
-            lines += chain.from_iterable(zip(*waiting, strict=True))
-            waiting = []
+    lines: list[cgen.Generable] = []
+    fragments = _Fragments(lines)
+    if not steps[0].shape.is_split:
+        for step in steps:
+            (a,), (b,) = fragments.of(step)
+            lines.append(step_statement(step, step.sums(), a, b))
+        return [cgen.Block(lines)], []
+    partial_sums = PartialSums()
+    for few in split_steps_in_turn(steps):
+        for step in few:
+            partial_sums.add(step, *fragments.of(step))
+        lines += partial_sums.finish()
     return [cgen.Block(lines)], []
+
+
+class _Fragments:
+    """The fragments of the factors of steps; statements added to *lines* load each once."""
+
+    def __init__(self, lines: list[cgen.Generable]) -> None:
+        self._lines = lines
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._loads: dict[object, _Load] = {}
+
+    def of(self, step: Step) -> list[tuple[str, ...]]:
+        """Return the names of both fragments; split ones consist of two parts."""
+        return [self._named(each, step.values) for each in _operands_of(step)]
+
+    def _named(self, operand: _Operand, values: Mapping[str, Expr]) -> tuple[str, ...]:
+        used = variable_names(operand.factor)
+        of = operand.name, *((name, values[name]) for name in used if name in values)
+        if of not in self._loads:
+            self._loads[of] = operand.load()
+        load = self._loads[of]
+        if load.key not in self._names:
+            self._names[load.key] = self._fresh(operand)
+            self._lines += load.statements(*self._names[load.key])
+        return self._names[load.key]
+
+    def _fresh(self, operand: _Operand) -> tuple[str, ...]:
+        """Return names for a fragment: of its elements, and of what remains of split ones."""
+        name = operand.name
+        taken = operand.writer.kernel.all_variable_names()
+        number = sum(each[0].startswith(f"{name}_lanes") for each in self._names.values())
+        called = [f"{name}_lanes{number or ''}", f"{name}_rest{number or ''}"]
+        while taken.intersection(called):
+            called = [f"{each}_" for each in called]
+        return tuple(called) if operand.loops.shape.is_split else (called[0],)
 
 
 @dataclass(frozen=True)
@@ -242,91 +264,16 @@ class _Operand:
         return True
 
 
-class _Product:
-    """One step: the sums of a fragment, and the factors."""
-
-    def __init__(self, step: Step) -> None:
-        self.of, self.writer, self.shape = step, step.writer, step.shape
-        assert self.shape.a is not None
-        assert self.shape.b is not None
-        self.a = self._operand("a", step.factors.a, self.shape.a)
-        self.b = self._operand("b", step.factors.b, self.shape.b)
-
-    def _operand(self, name: str, factor: Expr, fragment: Fragment) -> _Operand:
-        dtype = self.writer.typer(factor)
-        return _Operand(self.writer, name, factor, fragment, self.of.loops, dtype)
-
-    def fresh(self, name: str, known: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-        """Return names for a fragment: of its elements, and of what remains of split ones."""
-        taken = self.writer.kernel.all_variable_names()
-        number = sum(each[0].startswith(f"{name}_lanes") for each in known)
-        called = [f"{name}_lanes{number or ''}", f"{name}_rest{number or ''}"]
-        while taken.intersection(called):
-            called = [f"{each}_" for each in called]
-        return tuple(called) if self.shape.is_split else (called[0],)
-
-    def steps(self, a: tuple[str, ...], b: tuple[str, ...], name: str) -> list[cgen.Generable]:
-        """Write the instruction, or those of the parts of split factors, the smallest ones first.
-
-        The product of what remains of both is less than the error of the others. Tensor cores
-        round sums towards zero, whose errors add up; so only these three are added there, in
-        variables of some *name*.
-        """
-        need = _step_need(self.shape)
-        self.writer.preamble.add(need)
-        sums = self.of.sums()
-        if not self.shape.is_split:
-            return [cgen.Statement(f"{need.key}({', '.join([*sums, a[0], b[0]])})")]
-        count = len(sums)
-        self.writer.preamble.add(add := _add_need(count))
-        own = [f"{name}[{n}]" for n in range(count)]
-        parts = ((a[1], b[0]), (a[0], b[1]), (a[0], b[0]))
-        return [
-            cgen.Initializer(cgen.Value("float", f"{name}[{count}]"), "{0.0f}"),
-            *(cgen.Statement(f"{need.key}({', '.join([*own, *part])})") for part in parts),
-            cgen.Statement(f"{add.key}({', '.join([*sums, name])})"),
-        ]
+def _operands_of(step: Step) -> Iterator[_Operand]:
+    """Return both factors of a step."""
+    sides = (("a", step.factors.a, step.shape.a), ("b", step.factors.b, step.shape.b))
+    for name, factor, fragment in sides:
+        assert fragment is not None
+        dtype = step.writer.typer(factor)
+        yield _Operand(step.writer, name, factor, fragment, step.loops, dtype)
 
 
 # -- helpers -----------------------------------------------------------------------------------
-
-
-def _step_need(shape: TensorShape) -> Need:
-    """Return the function of one instruction: sums by reference, factors as arrays."""
-    is_double = shape.operands == "float64"
-    kind, letter = ("double", "d") if is_double else ("unsigned", "r")
-    halves = 2 if shape.operands in ("float16", "bfloat16") else 1
-    assert shape.a is not None
-    assert shape.b is not None
-    sums, a, b = shape.c.count, shape.a.count // halves, shape.b.count // halves
-    result = "double" if is_double else "float"
-    outs = ", ".join(f'"+{"d" if is_double else "f"}"(c{n})' for n in range(sums))
-    ins = ", ".join(
-        f'"{letter}"({name}[{n}])' for name, count in (("a", a), ("b", b)) for n in range(count)
-    )
-    operands = ", ".join(
-        (numbers_of(0, sums), numbers_of(sums, a), numbers_of(sums + a, b), numbers_of(0, sums))
-    )
-    return device_function(
-        "void",
-        f"kgen_{shape.name}_{'tf32' if shape.is_split else shape.operands}",
-        [
-            *(f"{result} &c{n}" for n in range(sums)),
-            f"{kind} const (&a)[{a}]",
-            f"{kind} const (&b)[{b}]",
-        ],
-        f'asm volatile("{shape.instruction} {operands};" : {outs} : {ins})',
-    )
-
-
-def _add_need(count: int) -> Need:
-    """Return the function that adds the sums of a step, rounded to nearest."""
-    return device_function(
-        "void",
-        "kgen_add_sums",
-        [*(f"float &c{n}" for n in range(count)), f"float const (&sums)[{count}]"],
-        *(f"c{n} += sums[{n}]" for n in range(count)),
-    )
 
 
 def _split_need(count: int) -> Need:

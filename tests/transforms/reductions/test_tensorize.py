@@ -150,6 +150,32 @@ def test_split_factors_have_three_products_the_smallest_first() -> None:
     ]
 
 
+def with_unrolled_terms(**lengths: int) -> lp.TranslationUnit:
+    """Return a product of split factors, whose steps all follow each other."""
+    return lp.tag_inames(tiled(np.float32, "m16n8k8", precision="3xtf32", **lengths), "k_outer:unr")
+
+
+def added_at(code: str) -> list[str]:
+    """Return the partial sums to which steps add, and ``+`` where these are added."""
+    return re.findall(r"kgen_m16n8k8_tf32\(kgen_sums(\d)\[0\]|kgen_add_sums\(", code)
+
+
+def test_partial_sums_have_the_terms_of_consecutive_steps() -> None:
+    code = lp.generate_body(with_unrolled_terms())
+    assert added_at(code) == ["0", "1"] * 4 * 3 + ["", ""]
+    assert code.count("kgen_split_4(") == 4
+
+
+def test_few_partial_sums_are_computed_in_turn() -> None:
+    code = lp.generate_body(with_unrolled_terms(i=48, k=16))
+    assert added_at(code) == ["0", "1", "2", "3"] * 2 * 3 + [""] * 4 + ["4", "5"] * 2 * 3 + [""] * 2
+
+
+def test_partial_sums_have_at_most_64_terms() -> None:
+    code = lp.generate_body(with_unrolled_terms(i=16, j=8, k=72))
+    assert sorted(added_at(code)) == ["", ""] + ["0"] * 8 * 3 + ["1"] * 3
+
+
 @pytest.mark.parametrize("capability", [80, 90])
 def test_nvcc_compiles_steps(capability: int, nvcc: str, tmp_path: Path) -> None:
     of_all = [tiled(np.float16), fetched(tiled(BFLOAT16)), tiled(np.float64, "m8n8k4")]
@@ -223,6 +249,13 @@ def test_products_of_split_factors_are_those_of_float32(lost: str | None, tmp_pa
     assert (error_of(c) < 16) == (lost is None)
 
 
+def test_partial_sums_are_those_of_float32(tmp_path: Path) -> None:
+    (a, b), c = fractions(), np.zeros((16, 16), np.float32)
+    assert lp.verify(knl := with_unrolled_terms()).ok
+    assert HostCuda(knl, tmp_path)({"a": a, "b": b, "c": c}, resident=2)
+    assert error_of(c) < 4
+
+
 def interpreted(kernel: LoopKernel, *, reverse: bool = False, **lengths: int) -> bool:
     """Run a kernel in Python; tell whether it computes the product."""
     a, b, _ = operands(np.float64, **lengths)
@@ -285,10 +318,14 @@ def test_tensor_cores_compute_the_product(
     np.testing.assert_array_equal(c, expected.astype(c.dtype))
 
 
+@pytest.mark.parametrize("terms", ["for", "unr"])
 @pytest.mark.parametrize("shape", ["m16n8k4", "m16n8k8"])
-def test_tensor_cores_compute_products_of_split_factors(shape: str, cuda_context: Any) -> None:
+def test_tensor_cores_compute_products_of_split_factors(
+    shape: str, terms: str, cuda_context: Any
+) -> None:
     a, b = fractions()
-    _, (c,) = fetched(tiled(np.float32, shape, lp.PyCudaTarget(), precision="3xtf32"))(a=a, b=b)
+    knl = fetched(tiled(np.float32, shape, lp.PyCudaTarget(), precision="3xtf32"))
+    _, (c,) = lp.tag_inames(knl, f"k_outer:{terms}")(a=a, b=b)
     assert error_of(c) < 16
 
 
