@@ -34,7 +34,7 @@ def across_groups(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     sums = ["i_inner_outer", "i_inner_inner"]
     knl = lp.buffer_array(knl, "out", sums, init_expression=False, **tile)
     knl = lp.align_temporaries(knl, "a_fetch, out_buf", 16)
-    knl = in_vectors(in_vectors(knl, "run"), "out_store_0")
+    knl = lp.tag_inames(in_vectors(in_vectors(knl, "run"), "out_store_0"), "j_0:unr")
     knl = lp.tag_instructions(knl, lp.UseStreamingStoreTag(), "writes:out")
     if isinstance(knl.default_entrypoint.target, lp.CudaTarget):
         knl = lp.async_copy(knl, "fetch")

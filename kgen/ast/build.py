@@ -16,6 +16,7 @@ from kgen.ast.streams import streams_in_blocks
 from kgen.ast.tensors import tensors_at_once
 from kgen.ast.trips import expand_strided_loops
 from kgen.ast.unroll import expand_unrolled
+from kgen.ast.values import replace_cancelled_names
 from kgen.ast.whole import separate_whole_iterations
 from kgen.ir.closure import closure
 from kgen.ir.data import TemporaryVariable
@@ -58,6 +59,7 @@ def _device_function(
     if not kernel.target.loops_over_items:
         tree = expand_strided_loops(tree, kernel, facts)
     tree = merge_guards(fold_divisions(tree, kernel), kernel)
+    tree = replace_cancelled_names(tree, kernel)
     tree = streams_in_blocks(mark_simd_loops(tree, kernel), kernel)
     groups, locals_ = (grid.groups, grid.locals) if axes else ((), ())
     arguments, temporaries = _storage(kernel, ids, [*groups, *_conditions(tree)])
