@@ -119,6 +119,7 @@ from kgen.ir.reductions import (
     parse_reduction_op,
     register_reduction_parser,
 )
+from kgen.ir.tags import UseStreamingLoadTag
 from kgen.ir.target import (
     TargetBase,
 )
@@ -362,6 +363,7 @@ from kgen.transforms.storage.declarations import (
     set_options,
     set_temporary_address_space,
     tag_array_axes,
+    tag_arrays,
 )
 from kgen.transforms.storage.distribute import distribute_temporaries
 from kgen.transforms.storage.images import (
@@ -495,6 +497,7 @@ __all__ = [
     "TypeInferenceFailure",
     "UniqueName",
     "UnscheduledInstructionError",
+    "UseStreamingLoadTag",
     "UseStreamingStoreTag",
     "VERSION",
     "ValueArg",
@@ -635,6 +638,7 @@ __all__ = [
     "split_reduction_outward",
     "t_unit_to_python",
     "tag_array_axes",
+    "tag_arrays",
     "tag_inames",
     "tag_instructions",
     "tensorize",

@@ -83,6 +83,14 @@ namespace host
 {
 static long most_turns;  // of a group that waits
 
+struct Before  // what an array had in it before a launch
+{
+  char const *array, *copy;
+  size_t bytes;
+};
+
+static std::vector<Before> before;
+
 struct Together  // work-items that wait for each other
 {
   unsigned int arrived = 0, turn = 0;
@@ -280,6 +288,25 @@ static int launch(void (*kernel)(void **), unsigned int const *grid, unsigned in
   return all_end;
 }
 }  // namespace host
+
+// nvcc may move these loads over stores: they return what was there before the launch.
+template <class T> static T __ldcs(T const *place)
+{
+  char const *const at = (char const *) place;
+  T value = *place;
+  for (host::Before const &each : host::before)
+    if (each.array <= at && at < each.array + each.bytes)
+      std::memcpy(&value, each.copy + (at - each.array), sizeof(T));
+  return value;
+}
+
+extern "C" void keep_before(void const *array, void const *copy, size_t bytes)
+{
+  if (!array)
+    host::before.clear();
+  else
+    host::before.push_back({(char const *) array, (char const *) copy, bytes});
+}
 
 static void __syncthreads()
 {

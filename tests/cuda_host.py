@@ -140,6 +140,11 @@ class HostCuda:
         run = getattr(self.library, f"run_{launch.function}")
         three = ctypes.c_uint * 3
         of_order = numbers.ctypes.data_as(ctypes.c_void_p)
+        copies = [(value, value.copy()) for value in given.values() if hasattr(value, "ctypes")]
+        self.library.keep_before(None, None, 0)
+        for array, copy in copies:
+            at = (ctypes.c_void_p(each.ctypes.data) for each in (array, copy))
+            self.library.keep_before(*at, ctypes.c_size_t(array.nbytes))
         return bool(run(three(*grid), three(*block), pointers, of_order, resident))
 
 

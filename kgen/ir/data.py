@@ -41,7 +41,7 @@ from kgen.ir.layout import (
     resolve_strides,
     vector_room,
 )
-from kgen.ir.tags import Taggable, to_tags
+from kgen.ir.tags import Taggable, UseStreamingLoadTag, reject_hints, to_tags
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace, KgenType, NumpyType, auto, read_type
 
@@ -107,7 +107,7 @@ class ArrayBase(Declaration, Taggable):
     order: InitVar[str | None] = None
     for_atomic: InitVar[bool] = False
     alignment: int | None = None
-    tags: frozenset[Tag] = frozenset()
+    tags: Any = frozenset()
     #: Whether the layout was declared; else ``default_order`` of :func:`make_kernel` sets it.
     has_layout: bool | None = field(default=None, repr=False)
 
@@ -151,6 +151,11 @@ class ArrayBase(Declaration, Taggable):
             alignment=_read_alignment(self.alignment, f"alignment of array '{self.name}'"),
             tags=to_tags(self.tags),
         )
+        reject_hints(self.tags, *self._what())
+
+    def _what(self) -> tuple[str, type[Tag] | None]:
+        """Return what this is, for errors, and the hint that it may have as a tag."""
+        return f"array '{self.name}'", None
 
     def _read_dim_tags(
         self, shape: Any, dim_names: tuple[str, ...] | None, strides: Any, order: str | None
@@ -304,6 +309,8 @@ class ArrayBase(Declaration, Taggable):
             text += f", held by ({', '.join(axes)})"
         if self.offset is auto or not is_zero(self.offset):
             text += f", offset: {'auto' if self.offset is auto else to_text(self.offset)}"
+        if self.tags:
+            text += f", tags: {':'.join(sorted(map(str, self.tags)))}"
         return text
 
 
@@ -398,6 +405,9 @@ class ArrayArg(ArrayBase, KernelArgument):
             is_output=_read_flag(self.is_output, f"is_output of array '{self.name}'"),
         )
 
+    def _what(self) -> tuple[str, type[Tag] | None]:
+        return f"argument '{self.name}'", UseStreamingLoadTag
+
     #: Read-only in the whole kernel, and declared so.
     is_constant = False
     #: Read through the device's image units, which have no addresses.
@@ -476,7 +486,7 @@ class ValueArg(Declaration, Taggable, KernelArgument):
     approximately: Any = 1000
     is_output: bool = False
     is_input: bool = True
-    tags: frozenset[Tag] = frozenset()
+    tags: Any = frozenset()
 
     def __post_init__(self) -> None:
         _check_name(self.name, "a value")
@@ -484,6 +494,7 @@ class ValueArg(Declaration, Taggable, KernelArgument):
             dtype=read_type(self.dtype, f"value '{self.name}'", is_stored=False),
             tags=to_tags(self.tags),
         )
+        reject_hints(self.tags, f"value '{self.name}'")
 
     def __str__(self) -> str:
         kind = "<auto/runtime>" if self.dtype is None else str(self.dtype)
@@ -563,6 +574,9 @@ class TemporaryVariable(ArrayBase):
         elif self.address_space is not auto:
             self._set(address_space=read_address_space(self.address_space))
         super().__post_init__(strides, order, for_atomic)
+
+    def _what(self) -> tuple[str, type[Tag] | None]:
+        return f"temporary '{self.name}'", None
 
     def _check_distribution(self) -> None:
         found: Any = self.distribution

@@ -17,7 +17,7 @@ from kgen.ir.atomicity import VarAtomicity
 from kgen.ir.checked import unfit
 from kgen.ir.expr import Expr
 from kgen.ir.language.expressions import read_expression
-from kgen.ir.tags import to_tags
+from kgen.ir.tags import UseStreamingStoreTag, reject_hints, to_tags
 from kgen.ir.types import Optional, read_type, to_kgen_type
 
 __all__ = [
@@ -135,7 +135,9 @@ def _priority(given: Any, field: str) -> int:
 
 
 def _tags(given: Any, field: str) -> frozenset[Tag]:
-    return to_tags(given)
+    tags = to_tags(given)
+    reject_hints(tags, "an instruction", UseStreamingStoreTag)
+    return tags
 
 
 def read_accesses(given: Any) -> tuple[VarAtomicity, ...]:

@@ -36,10 +36,12 @@ __all__ = [
     "UnrolledIlpTag",
     "UniqueInameTag",
     "UnusedAxisTag",
+    "UseStreamingLoadTag",
     "UseStreamingStoreTag",
     "VectorizeTag",
     "filter_iname_tags_by_type",
     "parse_tag",
+    "reject_hints",
     "to_tags",
 ]
 
@@ -244,10 +246,6 @@ class StringTag(Tag):
         return self.value
 
 
-#: The spelling of the following tag.
-_STREAMING = "!streaming_store"
-
-
 class UseStreamingStoreTag(Tag):
     """``!streaming_store``: an assignment bypasses the cache if the target supports it.
 
@@ -262,7 +260,37 @@ class UseStreamingStoreTag(Tag):
     """
 
     def __str__(self) -> str:
-        return _STREAMING
+        return "!streaming_store"
+
+
+class UseStreamingLoadTag(Tag):
+    """``!streaming_load``: the elements of an array argument are each read about once.
+
+    Caches should replace them before others, so that they keep what is read again. Code for CUDA
+    reads such an array by ``__ldcs`` in launches that do not write it.
+
+    >>> import kgen as lp
+    >>> unit = lp.make_kernel(
+    ...     "{ [i]: 0<=i<n }", "out[i] = x[p[i]]",
+    ...     [lp.GlobalArg("p", "int32", shape="n", tags=UseStreamingLoadTag()),
+    ...      lp.GlobalArg("x", "float32", shape="n"), ...], target=lp.CudaTarget())
+    >>> print(lp.generate_body(unit))
+      for (int i = 0; i < n; ++i)
+        out[i] = x[__ldcs(&p[i])];
+    """
+
+    def __str__(self) -> str:
+        return "!streaming_load"
+
+
+#: The hints, by their spelling, and what each is for.
+_HINTS: Final[dict[str, Tag]] = {
+    str(tag): tag for tag in (UseStreamingStoreTag(), UseStreamingLoadTag())
+}
+_USES: Final[dict[type[Tag], str]] = {
+    UseStreamingStoreTag: "is for instructions: tag_instructions(kernel, '!streaming_store', ...)",
+    UseStreamingLoadTag: "is for array arguments: tag_arrays(kernel, ..., '!streaming_load')",
+}
 
 
 @dataclass(frozen=True)
@@ -397,7 +425,8 @@ TagLike: TypeAlias = str | Tag | None
 def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
     """Read any number of tags; a text is words separated by commas.
 
-    The word ``!streaming_store`` is a :class:`UseStreamingStoreTag`.
+    The word ``!streaming_store`` is a :class:`UseStreamingStoreTag`, and ``!streaming_load`` a
+    :class:`UseStreamingLoadTag`. Raises :class:`KernelError` for other words that begin with ``!``.
 
     >>> sorted(map(str, to_tags("load, fast")))
     ['fast', 'load']
@@ -420,7 +449,23 @@ def to_tags(given: TagLike | Iterable[str | Tag]) -> frozenset[Tag]:
 
 
 def _read_word(word: str) -> Tag:
-    return UseStreamingStoreTag() if word == _STREAMING else StringTag(word)
+    if not word.startswith("!"):
+        return StringTag(word)
+    if word not in _HINTS:
+        raise KernelError(f"there is no tag '{word}'", hint=" or ".join(map(repr, _HINTS)))
+    return _HINTS[word]
+
+
+def reject_hints(tags: frozenset[Tag], what: str, allowed: type[Tag] | None = None) -> None:
+    """Raise :class:`KernelError` if *what* has a hint as a tag that is not for it.
+
+    >>> reject_hints(to_tags("!streaming_load, fast"), "array 'a'", UseStreamingLoadTag)
+    """
+    if not tags:
+        return
+    for kind, use in _USES.items():
+        if kind is not allowed and any(isinstance(tag, kind) for tag in tags):
+            raise KernelError(f"{what} cannot be tagged '{kind()}'", hint=f"this tag {use}")
 
 
 #: Tags that put a loop on a hardware axis: it is the index of a work-group, or of a work-item.

@@ -140,6 +140,11 @@ class CFamilyLanguage(Target):
     unroll_count_pragma: ClassVar[str] = "unroll"
     #: The function of streaming stores.
     streaming_store: ClassVar[str | None] = None
+    #: The function of streaming loads, the types of numbers that it supports, and the function for
+    #: structures of several numbers, which loads them as other vectors.
+    streaming_load: ClassVar[str | None] = None
+    streaming_load_of_parts: ClassVar[Need | None] = None
+    streaming_load_types: ClassVar[frozenset[str]] = frozenset()
     #: The function that returns a pointer and tells the compiler its alignment.
     aligned_pointer: ClassVar[str | None] = None
     #: The pattern of a pointer that the compiler must not assume to be constant memory, if it
@@ -364,6 +369,13 @@ class CFamilyLanguage(Target):
         if numbers is None or name is None:
             return None
         return self.vector_values.type_of(numbers[0], name, numbers[1])
+
+    def has_streaming_load(self, dtype: Dtype) -> bool:
+        """Tell whether there are streaming loads of numbers or vectors that are a *dtype*."""
+        numbers, vector = numbers_of(dtype), self.vector_of(dtype)
+        if numbers is None or vector is None:
+            return dtype.name in self.streaming_load_types
+        return numbers[0].name in self.streaming_load_types and numbers[1] != 3
 
     def table_qualifier_for(self, size: int, *, is_uniform: bool) -> str:
         """Return the qualifiers of a table of *size* bytes.

@@ -34,6 +34,11 @@ _COMPLEX = (include("cuda/std/complex"),)
 #: The 16-bit types, which are classes.
 _HALVES: Final = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
 
+#: The types of numbers that streaming loads support.
+_STREAMED: Final = frozenset(
+    (*(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), *_HALVES)
+) | {"float32", "float64"}
+
 #: ptxas may lose the sign of a negated operand; see ``kgen.targets.writers.negations``.
 _SIGNED = Need(
     Rank.HELPER,
@@ -45,6 +50,23 @@ static __device__ inline int kgen_signed(int a)
   int before;
   asm("not.b32 %0, %1;" : "=r"(before) : "r"((int) (0u - (unsigned int) a)));
   return (int) ((unsigned int) before + 1u);
+}""",
+)
+
+#: The code of structures that streaming loads do not support.
+_STREAMED_PARTS = Need(
+    Rank.HELPER,
+    "kgen_streamed",
+    """\
+template <class Part, class T> static __device__ inline T kgen_streamed(T const *place)
+{
+  Part parts[sizeof(T) / sizeof(Part)];
+  #pragma unroll
+  for (int k = 0; k < (int) (sizeof(T) / sizeof(Part)); ++k)
+    parts[k] = __ldcs((Part const *) place + k);
+  T whole;
+  memcpy(&whole, parts, sizeof(T));
+  return whole;
 }""",
 )
 
@@ -199,6 +221,9 @@ class CudaTarget(CFamilyTarget):
     grid_barrier: ClassVar[str | None] = "cooperative_groups::this_grid().sync()"
     grid_barrier_needs: ClassVar[tuple[Need, ...]] = (include("cooperative_groups.h"),)
     streaming_store: ClassVar[str | None] = "__stcs"
+    streaming_load: ClassVar[str | None] = "__ldcs"
+    streaming_load_of_parts: ClassVar[Need | None] = _STREAMED_PARTS
+    streaming_load_types: ClassVar[frozenset[str]] = _STREAMED
     print_needs: ClassVar[tuple[Need, ...]] = (include("stdio.h"),)
     functions: ClassVar[FunctionNames] = CUDA_FUNCTIONS
     atomics: ClassVar[AtomicFunctions] = CudaAtomics()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytools.tag import Tag
 
-from kgen.errors import TransformError
+from kgen.errors import TransformError, naming_place
 from kgen.ir.checked import checked
 from kgen.ir.construction.declare import check_written
 from kgen.ir.expr import variable_names
@@ -133,9 +133,16 @@ def tag_instructions(kernel: LoopKernel, new_tag: TagLike, within: Any = None) -
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", "a[i] = 0")
     >>> print(tag_instructions(knl, "store").default_entrypoint.instructions[0])
     a[i] = 0  {id=insn, tags=store}
+
+    Raises :class:`KernelError` for a hint that is not for instructions.
     """
     tags: frozenset[Tag] = to_tags(new_tag)
-    return map_instructions(kernel, within, lambda insn: insn.copy(tags=insn.tags | tags))
+
+    def tagged(insn: InstructionBase) -> InstructionBase:
+        with naming_place("instruction", insn):
+            return insn.copy(tags=insn.tags | tags)
+
+    return map_instructions(kernel, within, tagged)
 
 
 # -- dependencies ------------------------------------------------------------------------------

@@ -138,3 +138,13 @@ def test_a_barrier_stands_between() -> None:
     assert instructions(inside)[3].startswith("i: ... gbarrier")
     with pytest.raises(lp.TransformError, match="'shared' is not a kind of barrier"):
         add_barrier(chain(), synchronization_kind="shared")
+
+
+def test_hints_that_are_not_for_instructions() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[i]")
+    with pytest.raises(lp.KgenError, match=r"'!streaming_load'(.|\n)*instruction 'out\[i\] = a"):
+        lp.tag_instructions(knl, "!streaming_load")
+    with pytest.raises(lp.KgenError, match=r"line 1(.|\n)*is for array arguments: tag_arrays"):
+        lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[i] {tags=!streaming_load}")
+    with pytest.raises(lp.KgenError, match="there is no tag '!streaming'"):
+        lp.tag_instructions(knl, "!streaming")

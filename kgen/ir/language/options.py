@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from pytools.tag import Tag
 
-from kgen.errors import near_names
+from kgen.errors import KernelError, near_names
 from kgen.ir.atomicity import AtomicInit, AtomicUpdate
 from kgen.ir.instruction import UniqueName
 from kgen.ir.language.expressions import parse_expression
 from kgen.ir.language.match import read_match
 from kgen.ir.language.tokens import NotParsable
-from kgen.ir.tags import to_tags
+from kgen.ir.tags import UseStreamingStoreTag, reject_hints, to_tags
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,13 @@ def _conditions(value: str, at: int) -> Fields:
 
 
 def _tags(value: str, at: int) -> Fields:
-    return {"tags": to_tags(sorted(_words(value)))}
+    try:
+        tags = to_tags(sorted(_words(value)))
+        reject_hints(tags, "an instruction", UseStreamingStoreTag)
+    except KernelError as err:
+        what, hint = str(err).split("\n  hint: ")
+        raise NotParsable(what, at, hint) from None
+    return {"tags": tags}
 
 
 def _duplications(value: str, at: int) -> Fields:

@@ -43,6 +43,9 @@ class _Element(NamedTuple):
     is_wide: bool
 
 
+#: The known facts of hardware axes around statements, their indices, and the arrays that are read
+#: by streaming loads.
+_Facts: TypeAlias = tuple[frozenset[tuple[Expr, Interval]], HardwareIndices, frozenset[str]]
 #: The facts of accesses, and their texts.
 _Kept: TypeAlias = tuple[dict[_Key, _Element], dict[_Key, str]]
 
@@ -92,8 +95,8 @@ class AccessWriter:
         self.separate = _separate_arrays(kernel)
         self.images = {arg.name: arg for arg in kernel.args if isinstance(arg, ImageArg)}
         integers.long_names.update(self.offsets.values())
-        #: For statements, by the known facts of hardware axes around them, and their indices.
-        self._kept: dict[tuple[frozenset[tuple[Expr, Interval]], HardwareIndices], _Kept] = {}
+        #: For statements, by what is known of their sites.
+        self._kept: dict[_Facts, _Kept] = {}
         #: By id of the access, which is kept alive, and the loops around it; with its text if no
         #: loop variable has its own value.
         self._elements, self._texts = self._kept_at(site)
@@ -113,7 +116,9 @@ class AccessWriter:
         """Return the writer for another site, which shares cached facts of accesses."""
         writer = AccessWriter.__new__(AccessWriter)
         writer.__dict__.update(self.__dict__, site=site, integers=integers, _index_texts={})
-        if site.signs is not self.site.signs or site.indices is not self.site.indices:
+        same = (site.signs, site.indices, site.streaming)
+        own = (self.site.signs, self.site.indices, self.site.streaming)
+        if any(one is not other for one, other in zip(same, own, strict=True)):
             writer._elements, writer._texts = self._kept_at(site)
         return writer
 
@@ -121,7 +126,7 @@ class AccessWriter:
         """Return the cached accesses; those of bounds and conditions are separate for each site."""
         if site.signs.scope is not None:
             return {}, {}
-        key = frozenset(site.signs.axes.items()), site.indices
+        key = frozenset(site.signs.axes.items()), site.indices, site.streaming
         return self._kept.setdefault(key, ({}, {}))
 
     def element(self, access: p.Subscript | LinearSubscript) -> str:

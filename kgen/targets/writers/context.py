@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
+import pymbolic.primitives as p
+
 from kgen.analysis.typing import ExpressionTyper
-from kgen.ir.expr import Expr
+from kgen.ir.expr import Expr, LinearSubscript
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.types import NumpyType
 from kgen.targets.base import CFamilyLanguage
@@ -36,6 +38,9 @@ class WriterContext(Protocol):
 
     def rec(self, expr: Expr, prec: int, beside: NumpyType, /) -> str:
         """Write *expr*, in which Python numbers adapt to the type *beside*."""
+
+    def located(self, access: p.Subscript | LinearSubscript) -> str:
+        """Write an element whose address is taken."""
 
     def own_type(self, expr: Expr, beside: NumpyType) -> NumpyType:
         """Return the type of the text of *expr* beside a type."""

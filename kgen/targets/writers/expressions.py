@@ -29,6 +29,7 @@ from kgen.ast.nodes import DeviceFunction
 from kgen.errors import CodegenError
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name
+from kgen.ir.data import ArrayArg
 from kgen.ir.expr import (
     Expr,
     GroupHardwareAxisIndex,
@@ -48,11 +49,13 @@ from kgen.ir.integer_values import integer_operands
 from kgen.ir.promotion import Literal, common, settle
 from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
+from kgen.ir.tags import UseStreamingLoadTag
 from kgen.ir.types import BOOL8, INT32, INT64, NumpyType
 from kgen.ir.vector_values import lane_of, numbers_of
 from kgen.targets.base import CFamilyLanguage, ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int, real_part
 from kgen.targets.preamble import Preamble
+from kgen.targets.vector_types import VectorType
 from kgen.targets.writers.access import AccessWriter
 from kgen.targets.writers.calls import CallWriter
 from kgen.targets.writers.chains import chain_text, truncated
@@ -140,7 +143,27 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def for_function(self, function: DeviceFunction | None) -> Self:
         """Return the writer of the expressions of a function; ``None`` means the host function."""
-        return self
+        streaming = frozenset() if function is None else self._streaming(function)
+        return self.at(self.site._replace(streaming=streaming)) if streaming else self
+
+    def _streaming(self, function: DeviceFunction) -> frozenset[str]:
+        """Return the arrays that *function* reads by streaming loads.
+
+        It must not write them, under any name, since nvcc moves some of these loads over stores.
+        """
+        if self.target.streaming_load is None or not self.kernel.options.restrict:
+            return frozenset()
+        insns = [self.kernel.id_to_insn[name] for name in function.insn_ids]
+        written = {name for insn in insns for name in insn.assignee_var_names()}
+        return frozenset(
+            arg.name
+            for arg in self.kernel.args
+            if isinstance(arg, ArrayArg)
+            and arg.tags_of_type(UseStreamingLoadTag)
+            and arg.name not in written
+            and arg.shape != ()
+            and self.target.has_streaming_load(arg.dtype.dtype)
+        )
 
     def divergent(self, site: EmissionSite, *conditions: Expr) -> EmissionSite:
         """Return the site of statements whose guards or trip counts are *conditions* at *site*."""
@@ -175,6 +198,23 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
     def place(self, expr: Expr, value: Expr, dtype: NumpyType) -> str:
         """Write the left-hand side of an assignment of *value*, of type *dtype*."""
         return self.rec(expr, PREC_NONE, dtype)
+
+    def located(self, access: p.Subscript | LinearSubscript) -> str:
+        """Write an element whose address is taken."""
+        if assignee_name(access) in self.site.streaming:
+            return self.accesses.element(access)
+        return self.rec(access, PREC_CALL, self.typer(access))
+
+    def loaded(self, name: str, pointer: str, vector: VectorType | None = None) -> str:
+        """Write a load of what *pointer*, to elements of an array, points to: maybe a *vector*."""
+        if name not in self.site.streaming:
+            return f"*{pointer}"
+        if vector is None or not vector.needs:
+            return f"{self.target.streaming_load}({pointer})"
+        need = self.target.streaming_load_of_parts
+        assert need is not None
+        self.preamble.add(need)
+        return f"{need.key}<int{vector.alignment // 4}>({pointer})"
 
     def streamed(self, place: Expr, value: Expr, dtype: NumpyType) -> str | None:
         """Write a streaming store; ``None`` if the language has none for this left-hand side."""
@@ -362,9 +402,15 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         return self._element(expr)
 
     def _element(self, access: p.Subscript | LinearSubscript) -> str:
-        """Write an element; in lanes, a ``bool`` is written as a byte, which gcc can vectorize."""
+        """Write an element that is read or written.
+
+        In lanes, a ``bool`` is written as a byte, which gcc can vectorize.
+        """
         text = self.accesses.element(access)
         name = assignee_name(access)
+        if name in self.site.streaming:
+            vector = self.target.vector_of(self.kernel.array_vars[name].dtype.dtype)
+            return self.loaded(name, f"&{text}", vector)
         if not self.site.in_lanes or self.kernel.array_vars[name].dtype != BOOL8:
             return text
         is_written = name in self.kernel.get_written_variables()

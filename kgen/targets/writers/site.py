@@ -36,6 +36,7 @@ class EmissionSite(NamedTuple):
     ``in_lanes``: the compiler should vectorize the code. ``streamed`` are the array elements that
     instructions set in place of their streaming stores, by id. ``unfinished`` receives the waits
     for products that continue after a loop. ``in_look_back``: a look-back combines values here.
+    ``streaming`` are the arrays that are read by streaming loads.
     """
 
     signs: Signs
@@ -49,6 +50,7 @@ class EmissionSite(NamedTuple):
     streamed: Mapping[str, str] = _NO_LANES
     unfinished: list[cgen.Generable] | None = None
     in_look_back: bool = False
+    streaming: frozenset[str] = frozenset()
 
     def statement(self, inames: frozenset[str]) -> EmissionSite:
         """Return the site of a statement, inside the domains of its loops."""

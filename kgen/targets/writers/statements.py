@@ -106,9 +106,8 @@ def _async_copy(writer: ExpressionWriter, insn: Assignment) -> cgen.Generable:
             hint=f"align_temporaries(kernel, '{insn.assignee_name}', 16), and state which sizes "
             "are multiples: assume(kernel, 'n mod 8 = 0')",
         )
-    place, source = (
-        writer.place(expr, insn.expression, dtype) for expr in (insn.assignee, insn.expression)
-    )
+    place = writer.place(insn.assignee, insn.expression, dtype)
+    source = writer.located(insn.expression)
     return emit_async_copy(writer, place, source, writer.type_name(dtype))
 
 

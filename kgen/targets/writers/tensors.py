@@ -8,12 +8,13 @@ from typing import Final
 
 import cgen
 import pymbolic.primitives as p
-from pymbolic.mapper.stringifier import PREC_CALL, PREC_NONE
+from pymbolic.mapper.stringifier import PREC_NONE
 
 from kgen.analysis.alignment import unaligned_part
 from kgen.analysis.products import TensorLoops
 from kgen.ast.nodes import Run
 from kgen.ir.affine import linear_form, simplify
+from kgen.ir.assignee import assignee_name
 from kgen.ir.expr import Expr, minus, substitute, variable_names
 from kgen.ir.fragments import Fragment
 from kgen.ir.types import AddressSpace, NumpyType
@@ -184,7 +185,8 @@ class _Operand:
         """Write two consecutive elements along the depth, as one number."""
         first, second = self.element(number), self.element(number + 1)
         if self._is_aligned(lambda n: (first, second)[n], 2, _PAIR_BYTES):
-            return f"*(unsigned const *) &{self.writer.rec(first, PREC_CALL, self.dtype)}"
+            pointer = f"(unsigned const *) &{self.writer.located(first)}"
+            return self.writer.loaded(assignee_name(first), pointer)
         self.writer.preamble.add(_pair_need(self.dtype, self.writer.type_name(self.dtype)))
         return f"kgen_pair({self._text(first)}, {self._text(second)})"
 
@@ -212,7 +214,7 @@ class _Operand:
         terms = frozenset({self.loops.depth})
         for elements, loops in ((of_terms, terms), (of_lines, frozenset(lines))):
             if self._is_aligned(elements, _ROW, _ROW_BYTES, AddressSpace.LOCAL, loops):
-                text = self.writer.rec(elements(0), PREC_CALL, self.dtype)
+                text = self.writer.located(elements(0))
                 return f"&{text}", elements is of_lines
         return None
 

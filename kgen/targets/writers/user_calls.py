@@ -19,7 +19,7 @@ from kgen.errors import CodegenError
 from kgen.ir.arg_descriptors import ArgDescriptor
 from kgen.ir.assignee import assignee_name
 from kgen.ir.callables import ScalarCallable
-from kgen.ir.expr import Expr, SubArrayRef, TypeCast, TypedLiteral, to_text
+from kgen.ir.expr import Expr, LinearSubscript, SubArrayRef, TypeCast, TypedLiteral, to_text
 from kgen.ir.functions import RegisteredFunction
 from kgen.ir.instruction import Assignment, CallInstruction
 from kgen.ir.promotion import settle
@@ -222,7 +222,11 @@ class _CodePrinter(CCodeMapper):
             (place,) = expr.parameters
             if isinstance(place, KernelExpression) and place.is_address:
                 return self.rec(place, enclosing_prec)
-            text = f"&{self.rec(place, PREC_CALL)}"
+            element = place.expr if isinstance(place, KernelExpression) else None
+            if isinstance(element, p.Subscript | LinearSubscript):
+                text = f"&{self.writer.located(element)}"
+            else:
+                text = f"&{self.rec(place, PREC_CALL)}"
             return parenthesized(text, PREC_UNARY, enclosing_prec)
         symbol = expr.function
         name = symbol.name if isinstance(symbol, p.Variable) else self.rec(symbol, PREC_CALL)

@@ -193,14 +193,16 @@ class _VectorWriter:
         return self.writer.at(site).assigned(self.insn.expression, self.dtype)
 
     def _first(self, access: p.Subscript) -> str:
-        """Write the element of lane 0."""
-        return self._at(0).rec(access, PREC_CALL, self.dtype)
+        """Write the place of the element of lane 0."""
+        return self._at(0).located(access)
 
     def _load(self, vector: VectorType, access: p.Subscript) -> str:
         first = self._first(access)
         if vector.functions is not None:
             return f"{vector.functions[0]}(0, &{first})"
-        return f"*({self._space(assignee_name(access))}{vector.name} const *) &{first}"
+        name = assignee_name(access)
+        pointer = f"({self._space(name)}{vector.name} const *) &{first}"
+        return self.writer.loaded(name, pointer, vector)
 
     def _store(self, vector: VectorType, value: str) -> cgen.Generable:
         name = self.insn.assignee_var_names()[0]

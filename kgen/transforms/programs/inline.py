@@ -15,7 +15,7 @@ from kgen.errors import KgenError, TransformError, counted, near_names
 from kgen.ir.affine import simplify
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.checked import checked
-from kgen.ir.data import TemporaryVariable, ValueArg
+from kgen.ir.data import ArrayArg, TemporaryVariable, ValueArg
 from kgen.ir.expr import (
     Expr,
     SubArrayRef,
@@ -32,6 +32,7 @@ from kgen.ir.instruction import Assignment, CallInstruction, CInstruction, Instr
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pending import Pending
 from kgen.ir.sets.dims import BasicSet, param_names, rename_dims
+from kgen.ir.tags import UseStreamingLoadTag
 from kgen.ir.unit import CallableKernel, TranslationUnit, inputs_and_outputs
 from kgen.transforms.expressions.rules import expand_subst
 from kgen.transforms.loops.inames import remove_unused_inames
@@ -394,6 +395,7 @@ class _Inlining:
         }
         slabs = {renamed[name]: s for name, s in callee.iname_slab_increments.items()}
         return kernel.copy(
+            args=tuple(map(self._hinted, kernel.args)),
             domains=(*kernel.domains, *chain.from_iterable(map(self._domains, callee.domains))),
             instructions=instructions,
             temporary_variables={**kernel.temporary_variables, **self.temporaries, **temporaries},
@@ -412,6 +414,17 @@ class _Inlining:
             functions={**callee.functions, **kernel.functions},
             **joined_extras(kernel, callee),
         )
+
+    def _hinted(self, arg: ArrayArg | ValueArg) -> ArrayArg | ValueArg:
+        """Return an argument of the caller with the hint of an argument that it is passed for."""
+        hint = UseStreamingLoadTag()
+        hinted = {
+            assignee_name(place)
+            for name, place in self.places.items()
+            if hint in self.callee.arg_dict[name].tags
+        }
+        is_hinted = isinstance(arg, ArrayArg) and arg.name in hinted
+        return arg.copy(tags=arg.tags | {hint}) if is_hinted else arg
 
     def _moved(
         self, other: InstructionBase, mapper: _ArgumentMapper, new_ids: Mapping[str, str]

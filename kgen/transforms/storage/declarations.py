@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pymbolic.primitives as p
+from pytools.tag import Tag
 
 from kgen.analysis.domains import rename_params
 from kgen.errors import KernelError, TransformError, counted
@@ -15,6 +16,7 @@ from kgen.ir.data import ArrayArg, ArrayBase, TemporaryVariable, ValueArg, read_
 from kgen.ir.expr import variable_names
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.options import make_options
+from kgen.ir.tags import TagLike, to_tags
 from kgen.ir.types import AddressSpace, read_type
 from kgen.transforms.array_accesses import reject_elements_by_number
 from kgen.transforms.expressions.variables import substitute_everywhere
@@ -46,6 +48,7 @@ __all__ = [
     "set_options",
     "set_temporary_address_space",
     "tag_array_axes",
+    "tag_arrays",
 ]
 
 
@@ -371,6 +374,35 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
             ) from None
         reject_elements_by_number(kernel, array, changed[name])
     return kernel.with_declarations(changed)
+
+
+@transform
+def tag_arrays(kernel: LoopKernel, ary_names: str | Sequence[str], new_tag: TagLike) -> LoopKernel:
+    """Add a tag to arrays: a hint for their loads, or any word, to find them by later.
+
+    :arg new_tag: ``"!streaming_load"`` for arguments whose elements are each read about once, so
+        that caches keep what is read again; see :class:`~kgen.UseStreamingLoadTag`
+
+    ::
+
+        values[k]*x[columns[k]]  =>  __ldcs(&values[k])*x[__ldcs(&columns[k])]
+
+    Raises :class:`TransformError` for a name that is no array, and :class:`KernelError` for a hint
+    that is not for arrays, or not for temporaries.
+
+    >>> import kgen as lp
+    >>> knl = lp.make_kernel("{ [k]: 0<=k<n }", "out[k] = values[k]*x[columns[k]]",
+    ...     [lp.GlobalArg("values, x", "float32", shape="n"),
+    ...      lp.GlobalArg("columns", "int32", shape="n"), ...], target=lp.CudaTarget())
+    >>> print(lp.generate_body(tag_arrays(knl, "values, columns", "!streaming_load")))
+      for (int k = 0; k < n; ++k)
+        out[k] = __ldcs(&values[k]) * x[__ldcs(&columns[k])];
+    """
+    tags: frozenset[Tag] = to_tags(new_tag)
+    arrays = [require_array(kernel, name) for name in split_names(ary_names)]
+    return kernel.with_declarations(
+        {array.name: array.copy(tags=array.tags | tags) for array in arrays}
+    )
 
 
 def _of_axes(kernel: LoopKernel, array: ArrayBase, dim_tags: Any) -> Any:

@@ -284,6 +284,22 @@ def test_calls_in_expressions_are_what_emit_call_makes() -> None:
     np.testing.assert_allclose(knl(a=a)[1][0], 1 + a * (2 * (a - 1) + 1) + np.pi, rtol=1e-6)
 
 
+def test_addresses_of_elements_that_are_read_by_streaming_loads() -> None:
+    class Next(lp.ScalarCallable):
+        def with_types(self, arg_id_to_dtype: Any, clbl_inf_ctx: Any) -> Any:
+            return self.copy(arg_id_to_dtype={0: DOUBLE, -1: DOUBLE}), clbl_inf_ctx
+
+        def emit_call(self, expression_to_code_mapper: Any, expression: Any, target: Any) -> Any:
+            (x,) = expression.parameters
+            return var("next")(var("&")(expression_to_code_mapper.rec(x)))
+
+    array = lp.GlobalArg("a", np.float64, shape="n", tags="!streaming_load")
+    text = "out[i] = a[i] + f(a[i])"
+    knl = lp.make_kernel("{ [i]: 0 <= i < n }", text, [array, ...], target=lp.CudaTarget())
+    knl = lp.register_callable(knl, "f", Next("f"))
+    assert "out[i] = __ldcs(&a[i]) + next(&a[i]);" in lp.generate_body(knl)
+
+
 def test_a_part_of_an_array_begins_at_zero() -> None:
     knl = compiled(
         "{ [i, j]: 0 <= i < 3 and 1 <= j < 5 }",

@@ -126,6 +126,13 @@ def test_fragments_are_shared_by_neighbouring_tiles() -> None:
     assert code.count("kgen_m16n8k16_float16(") == 2
 
 
+def test_pairs_of_hinted_factors_are_streaming_loads() -> None:
+    code = lp.generate_body(lp.tag_arrays(tiled(), "a", "!streaming_load"))
+    assert STEPS.replace("*(unsigned const *) &a", "__ldcs((unsigned const *) &a") not in code
+    assert code.count("__ldcs((unsigned const *) &a[") == 4
+    assert "*(unsigned const *) &a[" not in code.replace("__ldcs((unsigned", "")
+
+
 def test_rows_in_local_memory_are_loaded_at_once() -> None:
     code = lp.generate_body(fetched(tiled()))
     assert "kgen_load_4x8x8(a_lanes, &a_fetch[16 * lid(x) - 248 * (lid(x) / 16)]);" in code

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kgen as lp
+from kgen.ir.tags import to_tags
 from tests.transforms.helpers import instructions, kernel_of, run
 
 
@@ -176,3 +179,71 @@ def test_launch_bounds_are_for_cuda() -> None:
     assert lp.set_launch_bounds(tagged, min_groups=3) == tagged
     with pytest.raises(lp.KgenError, match="min_groups of a CUDA target is a positive number"):
         lp.set_launch_bounds(bounded, min_groups=0)
+
+
+def hinted(target: lp.TargetBase | None = None) -> lp.TranslationUnit:
+    """Return the product of a matrix of 4 entries a row, of which only the vector is read again."""
+    arrays = [
+        lp.GlobalArg("values, x, out", np.float64, shape="n, 4"),
+        lp.GlobalArg("columns", np.int32, shape="n, 4"),
+    ]
+    knl = lp.make_kernel(
+        "{ [i, k]: 0 <= i < n and 0 <= k < 4 }",
+        ["scaled(m) := 2*values[i, m]", "out[i, 0] = sum(k, scaled(k)*x[columns[i, k], 0])"],
+        [*arrays, ...],
+        target=target or lp.CudaTarget(),
+    )
+    return lp.tag_arrays(knl, "values, columns", "!streaming_load")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda knl: lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0"),
+        lambda knl: lp.add_prefetch(knl, "columns", "k", default_tag=None),
+        lambda knl: lp.precompute(knl, "scaled", "k", default_tag=None),
+        lambda knl: lp.buffer_array(knl, "out", "k", default_tag=None),
+        lambda knl: lp.tag_array_axes(lp.split_array_axis(knl, "x", 1, 2), "columns, values", "F"),
+        lambda knl: lp.add_dtypes(lp.fix_parameters(lp.realize_reduction(knl), n=64), {}),
+        lambda knl: lp.rename_argument(lp.expand_subst(knl), "values", "columns_of_values"),
+        lambda knl: pickle.loads(pickle.dumps(knl)),  # noqa: S301
+        lambda knl: lp.fuse_kernels([knl, lp.rename_argument(knl, "out", "other")]),
+        lambda knl: lp.to_batched(knl, "b", ("out",)),
+    ],
+)
+def test_hints_stay_when_code_changes(change: Callable[[Any], Any]) -> None:
+    kernel = kernel_of(changed := change(hinted()))
+    tagged = [arg.name for arg in kernel.args if "!streaming_load" in map(str, arg.tags)]
+    assert len(tagged) == 2
+    text = lp.generate_code_v2(changed).device_code()
+    assert all(f"__ldcs(&{name}[" in text for name in tagged)
+    assert "__ldcs(&x[" not in text
+
+
+def test_hints_are_shown_and_change_the_digest() -> None:
+    knl, plain = kernel_of(hinted()), kernel_of(hinted())
+    plain = plain.copy(args=tuple(arg.copy(tags=frozenset()) for arg in plain.args))
+    assert "columns: type: np:dtype('int32'), shape: (n, 4), " in str(knl)
+    assert str(knl).count("tags: !streaming_load in") == 2
+    assert knl.digest() != plain.digest()
+    assert kernel_of(lp.tag_arrays(knl, ["x"], "word")).arg_dict["x"].tags == to_tags("word")
+
+
+def test_inlining_gives_the_hint_to_what_is_passed() -> None:
+    double = lp.make_function("{ [j]: 0 <= j < 4 }", "y[j] = 2*x[j]", name="double")
+    double = double.with_kernel(lp.tag_arrays(double["double"], "x", "!streaming_load"))
+    knl = lp.make_kernel("{ [j]: 0 <= j < 4 }", "[j]: b[j] = double([j]: a[j])")
+    args = lp.inline_callable_kernel(lp.merge([knl, double]), "double")["kgen_kernel"].args
+    assert {arg.name for arg in args if arg.tags} == {"a"}
+
+
+def test_hints_that_are_for_something_else() -> None:
+    knl = hinted()
+    with pytest.raises(lp.KgenError, match=r"no array 'vals'(.|\n)*did you mean 'values'"):
+        lp.tag_arrays(knl, "vals", "!streaming_load")
+    with pytest.raises(lp.KgenError, match="argument 'x' cannot be tagged '!streaming_store'"):
+        lp.tag_arrays(knl, "x", "!streaming_store")
+    with pytest.raises(lp.KgenError, match=r"temporary 't' .*(.|\n)*is for array arguments"):
+        lp.tag_arrays(double(), "t", lp.UseStreamingLoadTag())
+    with pytest.raises(lp.KgenError, match="value 'n' cannot be tagged '!streaming_load'"):
+        lp.ValueArg("n", tags="!streaming_load")
