@@ -371,6 +371,12 @@ class Transformer:
         options["fetch_outer_inames"] = options.pop("outer")
         return Step("add_prefetch", (name, swept), _given(options))
 
+    def tag_arrays(self) -> Step | None:
+        """Say of arguments, also of written ones, that their elements are read once."""
+        names = sorted(arg.name for arg in self.kernel.args if isinstance(arg, ArrayBase))
+        tagged = ", ".join(sorted(self.draw(choices.some_of(names)))) if names else ""
+        return Step("tag_arrays", (tagged, "!streaming_load")) if tagged else None
+
     def add_window(self) -> Step | None:
         """Keep what iterations of a sequential loop read of an argument that nobody writes."""
         kernel, draw = self.kernel, self.draw
@@ -669,6 +675,7 @@ _KINDS: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.fix_parameters,
     Transformer.set_instruction_priority,
     Transformer.assume,
+    Transformer.tag_arrays,
 )
 
 #: What pipelines are made of.
@@ -709,6 +716,7 @@ _FETCHES: tuple[Callable[[Transformer], Step | None], ...] = (
     Transformer.split_iname,
     Transformer.tag_work_items,
     Transformer.set_temporary_address_space,
+    Transformer.tag_arrays,
 )
 
 
