@@ -146,5 +146,7 @@ def test_hints_that_are_not_for_instructions() -> None:
         lp.tag_instructions(knl, "!streaming_load")
     with pytest.raises(lp.KgenError, match=r"line 1(.|\n)*is for array arguments: tag_arrays"):
         lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[i] {tags=!streaming_load}")
+    with pytest.raises(lp.KgenError, match="a kernel cannot be tagged '!streaming_store'"):
+        lp.make_kernel("{ [i]: 0 <= i < n }", "out[i] = a[i]", tags="!streaming_store")
     with pytest.raises(lp.KgenError, match="there is no tag '!streaming'"):
         lp.tag_instructions(knl, "!streaming")

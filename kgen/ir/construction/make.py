@@ -31,7 +31,7 @@ from kgen.ir.reductions import REDUCTIONS
 from kgen.ir.sets.dims import BasicSet, dim_names, param_names
 from kgen.ir.sets.domain import as_basic_set
 from kgen.ir.sets.text import parse_assumptions, parse_domains
-from kgen.ir.tags import TagLike, to_tags
+from kgen.ir.tags import TagLike, reject_hints, to_tags
 from kgen.ir.target import TargetBase
 from kgen.ir.types import INT32, NumpyType, auto, read_type
 
@@ -109,6 +109,7 @@ def make_loop_kernel(
             symbol_manglers=tuple(symbol_manglers or ()),
             tags=to_tags(tags),
         )
+        reject_hints(shell.tags, "a kernel")
         insns, mentions = _with_mentions(insns, shell)
         places = zip(insns, make_ids(insns), find_within_inames(shell, mentions), strict=True)
         settled = [_settled(*place) for place in places]
