@@ -66,6 +66,7 @@ def test_on_opencl(title: str, opencl_queue: Any) -> None:
     [
         ("running sums", 1),
         ("product, float64", 1),
+        ("product, float32 in two parts", 1),
         ("25 points", 1),
         ("N-body, all pairs", 2),
         ("sparse matrix (CSR), a power law", 3),

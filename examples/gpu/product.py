@@ -2,11 +2,13 @@
 Products of matrices
 ====================
 
-The product of two matrices: 8 x 8 sums in each work-item, tiles of both factors in vectors.
+The product of two matrices: 8 x 8 sums in each work-item, tiles of both factors in vectors; and
+float32 on tensor cores, as two numbers of TF32 each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -80,11 +82,42 @@ def tiles_of_vectors(lanes: int, stages: int, knl: lp.TranslationUnit) -> lp.Tra
     return lp.pipeline(knl, "k_outer", stages, "a_tile, b_tile")
 
 
-def _case(title: str, dtype: Any, stages: int) -> Case:
+def tiles_on_tensor_cores(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Let four warps compute 128 x 64 sums; tensor cores multiply float32 in two parts each."""
+    for name, axis, length, of_warp, mma in (("i", 1, 128, 64, 16), ("j", 0, 64, 32, 8)):
+        own: Any = {"outer_iname": f"{name}w", "outer_tag": f"l.{axis + 1}"}
+        knl = lp.split_iname(knl, name, length, outer_tag=f"g.{axis}")
+        knl = lp.split_iname(knl, f"{name}_inner", of_warp, inner_iname=f"{name}p", **own)
+        knl = lp.split_iname(knl, f"{name}p", mma, outer_tag="ilp", inner_iname=f"{name}v")
+    knl = lp.split_iname(lp.split_iname(knl, "k", 32), "k_inner", 8, outer_tag="unr")
+    k = "k_inner_outer, k_inner_inner"
+    for array, sweep in (("a", f"iw, ip_outer, iv, {k}"), ("b", f"{k}, jw, jp_outer, jv")):
+        knl = copied_by_warps(knl, array, sweep)
+    # lanes load elements: rows are longer, so that those of a fragment are in all banks
+    knl = lp.tag_array_axes(knl, "a_tile", "stride:36, stride:1")
+    knl = lp.tag_array_axes(knl, "b_tile", "stride:72, stride:1")
+    knl = lp.tensorize(knl, "insn", "iv, jv, k_inner_inner", "m16n8k8", precision="3xtf32")
+    return lp.pipeline(lp.async_copy(knl, "a_tile_copy, b_tile_copy"), "k_outer", stages=3)
+
+
+def copied_by_warps(knl: lp.TranslationUnit, array: str, sweep: str) -> lp.TranslationUnit:
+    """Copy a tile in vectors of four numbers, for asynchronous copies."""
+    run, tile = f"{array}_run", f"{array}_tile"
+    copy: Any = {"temporary_name": tile, "prefetch_insn_id": f"{tile}_copy", "default_tag": None}
+    axes = [f"{array}_row", f"{array}_column"]
+    knl = lp.add_prefetch(knl, array, sweep, axes, fetch_outer_inames=OF_GROUPS, **copy)
+    knl = lp.split_iname(knl, axes[1], 4, inner_tag="vec")
+    knl = lp.join_inames(knl, [axes[0], f"{axes[1]}_outer"], run)
+    for axis, length in enumerate((32, 2, 2)):
+        knl = lp.split_iname(knl, run + axis * "_outer", length, inner_tag=f"l.{axis}")
+    return lp.align_temporaries(knl, tile, 16)
+
+
+def _case(title: str, dtype: Any, schedule: Callable[..., lp.TranslationUnit]) -> Case:
     return Case(
         title=title,
         kernel=partial(product, dtype),
-        schedule=partial(tiles_of_vectors, 16 // np.dtype(dtype).itemsize, stages),
+        schedule=schedule,
         inputs=lambda rng, n: {name: rng.random((n, n)).astype(dtype) for name in "ab"},
         expected=lambda given: given["a"].astype(np.float64) @ given["b"].astype(np.float64),
         work=lambda n: 2 * n**3,
@@ -95,4 +128,8 @@ def _case(title: str, dtype: Any, stages: int) -> Case:
     )
 
 
-CASES = (_case("product, float32", np.float32, 3), _case("product, float64", np.float64, 2))
+CASES = (
+    _case("product, float32", np.float32, partial(tiles_of_vectors, 4, 3)),
+    _case("product, float32 in two parts", np.float32, tiles_on_tensor_cores),
+    _case("product, float64", np.float64, partial(tiles_of_vectors, 2, 2)),
+)
