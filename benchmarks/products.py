@@ -17,11 +17,13 @@ from gpu import seconds
 
 import kgen as lp
 
-TYPES = ("float32", "float64", "float16")
+#: Types, and the precision on tensor cores that suffices for float32.
+KINDS = (("float32", None), ("float32", "3xtf32"), ("float64", None), ("float16", None))
 
 
-def scheduled(size: int, dtype: str, a: str, b: str) -> lp.TranslationUnit:
+def scheduled(size: int, kind: tuple[str, str | None], a: str, b: str) -> lp.TranslationUnit:
     """Return the scheduled kernel that sums ``a*b``, two accesses, over ``k``."""
+    dtype, precision = kind
     knl = lp.make_kernel(
         f"{{ [i, j, k]: 0 <= i, j, k < {size} }}",
         f"c[i, j] = sum(k, {a}*{b})",
@@ -30,20 +32,22 @@ def scheduled(size: int, dtype: str, a: str, b: str) -> lp.TranslationUnit:
         name="product",
         silenced_warnings="vectorize_failed*",  # tiles that are transposed as they are stored
     )
-    return lp.autoschedule(knl)
+    return lp.autoschedule(knl, precision=precision)
 
 
-def product(size: int, dtype: str, is_a_turned: bool, is_b_turned: bool) -> lp.TranslationUnit:
+def product(
+    size: int, kind: tuple[str, str | None], is_a_turned: bool, is_b_turned: bool
+) -> lp.TranslationUnit:
     """Return the product of two matrices, each of which may be transposed in memory."""
     a = "a[k, i]" if is_a_turned else "a[i, k]"
     b = "b[j, k]" if is_b_turned else "b[k, j]"
-    return scheduled(size, dtype, a, b)
+    return scheduled(size, kind, a, b)
 
 
-def self_product(size: int, dtype: str, is_turned: bool) -> lp.TranslationUnit:
+def self_product(size: int, kind: tuple[str, str | None], is_turned: bool) -> lp.TranslationUnit:
     """Return the product of a matrix, which may be transposed in memory, with its transpose."""
     a, b = ("a[k, i]", "a[k, j]") if is_turned else ("a[i, k]", "a[j, k]")
-    return scheduled(size, dtype, a, b)
+    return scheduled(size, kind, a, b)
 
 
 def compare(knl: lp.TranslationUnit, name: str, *factors: Any, rounds: int) -> str:
@@ -74,18 +78,18 @@ def main() -> None:
     torch.cuda.set_stream(torch.cuda.default_stream())
     print(f"TFLOP/s, {options.size} x {options.size}; N, T: transposed or not, A: with itself")
     size, rounds = options.size, options.rounds
-    for dtype in TYPES:
-        kind = getattr(torch, dtype)
-        a, b = (torch.rand(size, size, device="cuda", dtype=kind) for _ in range(2))
+    for kind in KINDS:
+        dtype, precision = getattr(torch, kind[0]), kind[1] or kind[0]
+        a, b = (torch.rand(size, size, device="cuda", dtype=dtype) for _ in range(2))
         for turned in itertools.product((False, True), repeat=2):
             factors = [x.T if is_turned else x for x, is_turned in zip((a, b), turned, strict=True)]
-            name = f"{dtype} {''.join('NT'[is_turned] for is_turned in turned)}"
-            knl = product(size, dtype, *turned)
+            name = f"{precision} {''.join('NT'[is_turned] for is_turned in turned)}"
+            knl = product(size, kind, *turned)
             print(compare(knl, name, *factors, rounds=rounds), flush=True)
         for is_turned in (False, True):
             factors = [a.T, a] if is_turned else [a, a.T]
-            knl = self_product(size, dtype, is_turned)
-            name = f"{dtype} {'TN' if is_turned else 'NT'} A"
+            knl = self_product(size, kind, is_turned)
+            name = f"{precision} {'TN' if is_turned else 'NT'} A"
             print(compare(knl, name, *factors, rounds=rounds), flush=True)
 
 

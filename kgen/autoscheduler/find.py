@@ -34,6 +34,7 @@ def autoschedule(
     *,
     ascending: str | Iterable[str] = (),
     trips: Mapping[str, int] | None = None,
+    precision: str | None = None,
 ) -> TranslationUnit:
     """Return a program with a schedule found by analysis, without measurements.
 
@@ -49,6 +50,9 @@ def autoschedule(
         them, work-items share the entries of all rows evenly (:func:`balance`). This is assumed,
         not checked; results are wrong if an element is less than the one before
     :arg trips: mean trip counts of loops whose length is known only in calls, ``{"k": 16}``
+    :arg precision: what suffices for products of float32, so that tensor cores may compute them:
+        ``"3xtf32"`` is about as accurate as float32, ``"tf32"`` rounds factors to 10 fraction bits
+        (:func:`tensorize`). Without, they are never computed there
 
     ::
 
@@ -56,7 +60,8 @@ def autoschedule(
           a[i] = 2*a[i]                   for i_inner
         end i                               a[16384*i_outer + i_inner] = ...
 
-    Raises :class:`KernelError` if *ascending* or *trips* name no array or loop of the program.
+    Raises :class:`KernelError` if *ascending* or *trips* name no array or loop of the program,
+    and for another *precision*.
 
     :func:`find_schedule` returns the same schedule as steps that you can print and change.
 
@@ -68,7 +73,9 @@ def autoschedule(
     """
     target, _ = machine_of(program, device)
     moved = program if target == program.target else program.copy(target=target)
-    return find_schedule(moved, device, ascending=ascending, trips=trips)(moved)
+    return find_schedule(moved, device, ascending=ascending, trips=trips, precision=precision)(
+        moved
+    )
 
 
 @checked
@@ -78,6 +85,7 @@ def find_schedule(
     *,
     ascending: str | Iterable[str] = (),
     trips: Mapping[str, int] | None = None,
+    precision: str | None = None,
 ) -> Schedule:
     """Return the transformations of :func:`autoschedule`, as calls that a user could write.
 
@@ -92,7 +100,7 @@ def find_schedule(
     target, machine = machine_of(program, device)
     if target != program.target:
         program = program.copy(target=target)
-    stated = read_statements(program, ascending, trips)
+    stated = read_statements(program, ascending, trips, precision)
     steps = Schedule()
     for name in sorted(program.entrypoints):
         one = steps(program).with_entrypoints(name)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pymbolic.primitives as p
 
 from kgen.analysis.access import Access
 from kgen.autoscheduler.blocks import batch_in_blocks
-from kgen.autoscheduler.choices import next_power
+from kgen.autoscheduler.choices import Choices, next_power
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
 from kgen.autoscheduler.planner import Planner
@@ -82,7 +83,7 @@ class OnItems:
         for recipe in (
             self.running_sums,
             self.batches,
-            self.product_in_tiles,
+            partial(self.product_in_tiles, planner.stated.precision),
             self.transposition_in_tiles,
             self.terms_in_tiles,
             self.sums_of_rows,
@@ -449,15 +450,19 @@ class OnItems:
             step(split_iname, f"{i}_inner", self.rows, **inner),
         )
 
-    def product_in_tiles(self, nest: Nest, loops: Sequence[str]) -> Iterator[Sequence[Step]]:
+    def product_in_tiles(
+        self, precision: str | None, nest: Nest, loops: Sequence[str]
+    ) -> Iterator[Sequence[Step]]:
         """Yield the schedule of a matrix product: work-groups fetch a tile of both factors."""
         found = nest.find_product(loops)
         if found is None:
             return
         i, j, k, _ = found
-        families = [product_on_items] if _is_wide(nest, i, j) else []
+        families: list[Callable[..., Choices | None]] = [product_on_items]
         if has_whole_tiles(nest, i, j, k):
-            families = [product_on_tensor_cores, product_on_items]
+            families.insert(0, partial(product_on_tensor_cores, precision=precision))
+        elif not _is_wide(nest, i, j):
+            families.clear()
         for family in families:
             choices = family(self.machine, nest, *found)
             if choices is not None:

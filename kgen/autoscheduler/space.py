@@ -153,7 +153,8 @@ class AutoSpace:
         found = nest.find_product(loops)
         product = None
         if found is not None and on_items:
-            product = product_on_tensor_cores(machine, nest, *found) or product_on_items(
+            precision = self.stated.precision
+            product = product_on_tensor_cores(machine, nest, *found, precision) or product_on_items(
                 machine, nest, *found
             )
         elif found is not None:
@@ -231,6 +232,7 @@ def auto_space(
     *,
     ascending: str | Iterable[str] = (),
     trips: Mapping[str, int] | None = None,
+    precision: str | None = None,
 ) -> AutoSpace:
     """Return the schedules of a kernel that are worth measuring on a device.
 
@@ -242,6 +244,7 @@ def auto_space(
     :arg ascending: arrays whose elements ascend, such as the starts of rows: as for
         :func:`autoschedule`; then work-items of a GPU may share the entries of rows evenly
     :arg trips: mean trip counts of loops that data decide, as for :func:`autoschedule`
+    :arg precision: of products of float32 on tensor cores, as for :func:`autoschedule`
 
     ::
 
@@ -258,7 +261,7 @@ def auto_space(
     """
     target, machine = machine_of(program, device)
     moved = program if target == program.target else program.copy(target=target)
-    space = AutoSpace(moved, machine, read_statements(moved, ascending, trips))
+    space = AutoSpace(moved, machine, read_statements(moved, ascending, trips, precision))
     if not space.tune_params:
         raise KernelError(
             "the schedule of this kernel has no parameters to choose",

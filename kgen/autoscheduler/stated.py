@@ -1,4 +1,4 @@
-"""Statements of users about data, which analysis of a kernel cannot infer."""
+"""Statements of users about data and precision, which analysis of a kernel cannot infer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kgen.errors import KernelError, near_names
+from kgen.ir.fragments import ROUNDED
 from kgen.ir.unit import TranslationUnit, kernels_of
 
 __all__ = ["Stated", "read_statements"]
@@ -13,16 +14,23 @@ __all__ = ["Stated", "read_statements"]
 
 @dataclass(frozen=True)
 class Stated:
-    """Statements about data: arrays that ascend, and mean trip counts of loops."""
+    """Statements: arrays that ascend, mean trip counts of loops, and the precision that suffices.
+
+    ``precision``: of products of float32 on tensor cores, as for :func:`tensorize`.
+    """
 
     ascending: frozenset[str] = frozenset()
     trips: Mapping[str, int] = field(default_factory=dict)
+    precision: str | None = None
 
 
 def read_statements(
-    program: TranslationUnit, ascending: str | Iterable[str], trips: Mapping[str, int] | None
+    program: TranslationUnit,
+    ascending: str | Iterable[str],
+    trips: Mapping[str, int] | None,
+    precision: str | None,
 ) -> Stated:
-    """Return statements about arrays and loops of a program, or raise an error for other names."""
+    """Return statements about a program, or raise an error for names that it does not have."""
     kernels = list(kernels_of(program))
     words = ascending.replace(",", " ").split() if isinstance(ascending, str) else ascending
     arrays, means = frozenset(words), dict(trips or {})
@@ -35,7 +43,13 @@ def read_statements(
                 kernel=kernels[0].name,
                 hint=f"state a number from 1 on: trips={{'{name}': 8}}",
             )
-    return Stated(arrays, {name: round(mean) for name, mean in means.items()})
+    if precision is not None and precision not in ROUNDED:
+        raise KernelError(
+            f"there is no precision {precision!r}",
+            kernel=kernels[0].name,
+            hint=" or ".join(map(repr, ROUNDED)),
+        )
+    return Stated(arrays, {name: round(mean) for name, mean in means.items()}, precision)
 
 
 def _require_known(

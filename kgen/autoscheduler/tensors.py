@@ -40,11 +40,12 @@ _PANEL: Final = 4
 
 
 def product_on_tensor_cores(
-    machine: Machine, nest: Nest, i: str, j: str, k: str, panel: str
+    machine: Machine, nest: Nest, i: str, j: str, k: str, panel: str, precision: str | None
 ) -> Choices | None:
     """Return the schedules of a product for tensor cores; ``None`` if they do not support it.
 
-    Factors are read along the sum or across it, and all tiles are whole.
+    Factors are read along the sum or across it, and all tiles are whole. Those of float32 need a
+    *precision*, as for :func:`tensorize`.
     """
     factors = nest.factors(i, j, k)
     others = [name for name, factor in factors.items() if i in factor.axes]
@@ -55,7 +56,9 @@ def product_on_tensor_cores(
     capability = machine.capability or (0, 0)
     if len(types) > 1 or len([i for i in nest.instructions if k in i.reduction_inames()]) != 1:
         return None
-    product = _Product(nest, i, j, k, panel, others[0], types.pop(), factors)
+    dtype = types.pop()
+    precision = precision if dtype == np.float32 else None
+    product = _Product(nest, i, j, k, panel, others[0], dtype, factors, precision)
     if product.is_half and capability[0] == 9:
         return _of_warpgroups(machine, product)
     shape = product.shape_of_warps(capability)
@@ -74,6 +77,7 @@ class _Product:
     other: str
     dtype: np.dtype[Any]
     factors: Mapping[str, Factor]
+    precision: str | None
 
     @property
     def is_half(self) -> bool:
@@ -92,9 +96,23 @@ class _Product:
         """Return the shape of a step of a warp for the factors."""
         if self.is_half and capability >= (8, 0):
             return "m16n8k16"
+        if self.precision is not None and capability >= (8, 0):
+            return "m16n8k8"
         if self.dtype == np.float64 and capability[0] == 9:
             return "m16n8k8"
         return "m8n8k4" if self.dtype == np.float64 and capability >= (8, 0) else None
+
+    def rounding(self) -> dict[str, str]:
+        """Return the argument of :func:`tensorize` for factors of float32."""
+        return {} if self.precision is None else {"precision": self.precision}
+
+    def padding(self, array: str) -> int:
+        """Return by how many elements the rows of a tile are longer, for lanes to use all banks.
+
+        The lanes of a warp load elements of 8 lines and 4 terms, in rows along the sum or across.
+        """
+        along = self.factors[array].axes[1] == self.k
+        return 4 if along or self.dtype == np.float64 else 8
 
     def whole(self, name: str, values: Values) -> Values:
         """Return the lengths of tiles that divide the length of a loop."""
@@ -292,17 +310,17 @@ def _of_warps(machine: Machine, product: _Product, shape: str) -> Choices | None
         words = f"{i}_tile * {j}_tile * {max(4, size) // 4}"
         registers = f"{words} + {warps} * {_WARP * _OTHERS}"
         restrictions += (f"groups * ({registers}) <= {machine.registers}",)
-    wide = 128 if product.is_half else 64
+    is_wide = product.is_half or product.precision == "tf32"
     first = {
         f"{i}_tile": min(128, params[f"{i}_tile"][-1]),
-        f"{j}_tile": min(wide, params[f"{j}_tile"][-1]),
-        f"{k}_tile": min(2 * depths[0], params[f"{k}_tile"][-1]),
+        f"{j}_tile": min(128 if is_wide else 64, params[f"{j}_tile"][-1]),
+        f"{k}_tile": min(16 if size == 8 else 32, params[f"{k}_tile"][-1]),
         f"{i}_warps": 2,
-        f"{j}_warps": 4 if product.is_half else 2,
+        f"{j}_warps": 4 if is_wide else 2,
         "stages": 3,
     }
     if "groups" in params:
-        first["groups"] = 0 if product.is_half else 2
+        first["groups"] = 2 if size == 8 else 0
     return Choices(params, restrictions, _OfWarps(product, shape).steps, first, are_right=True)
 
 
@@ -344,7 +362,7 @@ class _OfWarps:
             result += self._fetch(array, p.in_order(array, parts), config)
         names = f"{p.other}_tile, {p.panel}_tile"
         result += [
-            step(tensorize, p.insn, f"{i}_sum, {j}_sum, {k}_term", self.shape),
+            step(tensorize, p.insn, f"{i}_sum, {j}_sum, {k}_term", self.shape, **p.rounding()),
             step(align_temporaries, names, _VECTOR),
         ]
         return result + p.copied(config["stages"], None) + launch_bounds(config)
@@ -360,7 +378,7 @@ class _OfWarps:
         layout = (
             f"swizzle:{max(_LINE, size * length)}"
             if p.is_half
-            else f"stride:{length + _WARP // size}, stride:1"
+            else f"stride:{length + p.padding(array)}, stride:1"
         )
         result = [p.fetch(array, around, swept)]
         result.append(step(split_iname, column, _VECTOR // size, inner_tag="vec"))

@@ -29,6 +29,7 @@ __all__ = [
     "device_option",
     "json_option",
     "params_option",
+    "precision_option",
     "program_options",
     "set_all_option",
     "set_option",
@@ -270,6 +271,12 @@ trips_option = click.option(
     metavar="LOOP=NUMBER",
     callback=_assignments(int),
     help="The mean trip count of a loop whose length data decide: k=16. Repeatable.",
+)
+
+precision_option = click.option(
+    "--precision",
+    metavar="NAME",
+    help="What suffices for products of float32 on tensor cores: tf32 or 3xtf32.",
 )
 
 device_option = click.option(

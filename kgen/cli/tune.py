@@ -22,6 +22,7 @@ from kgen.cli.options import (
     device_option,
     json_option,
     params_option,
+    precision_option,
     program_options,
     set_all_option,
     trips_option,
@@ -125,6 +126,7 @@ _positive = click.FloatRange(min=0, min_open=True)
 )
 @ascending_option
 @trips_option
+@precision_option
 @program_options
 @device_option
 @json_option
@@ -137,7 +139,7 @@ def tune(ctx: click.Context, /, kernel: str | None, file: Path | None, **options
     function(kernel, block, tile)); or what auto_space returns. restrictions, sizes, types,
     arguments and reference in the file are arguments of kgen.tune, too. A kernel without such a
     function is tuned in the space that auto_space finds; --ascending and --trips state what its
-    data are like.
+    data are like, --precision what suffices.
 
     Prints a summary, a table and the best configuration. With --replay: the best value that was
     found, its fraction of the optimum (optimal time by time found), and the configuration.
@@ -191,6 +193,7 @@ def _tune(
     restrictions: Sequence[str],
     ascending: Sequence[str],
     trips: Mapping[str, int],
+    precision: str | None,
     selection: Selection,
     device: str | None,
     no_check: bool,
@@ -205,10 +208,12 @@ def _tune(
     if isinstance(build, TranslationUnit | DeviceSchedules):
         chosen = selection.on_device(kernel, device)
         gpu = chosen.queue and chosen.queue.device
-        build = auto_space(chosen.program, gpu, ascending=ascending, trips=trips)
-    elif ascending or trips:
+        build = auto_space(
+            chosen.program, gpu, ascending=ascending, trips=trips, precision=precision
+        )
+    elif ascending or trips or precision:
         raise click.UsageError(
-            f"--ascending and --trips are for kernels without a function that schedules them; "
+            "--ascending, --trips and --precision are for kernels that no function schedules; "
             f"'{kernel}' is one: pass them to auto_space there"
         )
     else:

@@ -51,6 +51,32 @@ def test_factors_may_be_transposed_on_gpus(
 
 
 @pytest.mark.filterwarnings("ignore::kgen.errors.VectorizationWarning")
+@pytest.mark.parametrize(("a", "b"), [("a[i, k]", "b[j, k]"), ("a[k, i]", "b[k, j]")])
+@pytest.mark.parametrize(("precision", "error"), [("3xtf32", 1e-6), ("tf32", 2e-3)])
+def test_tensor_cores_compute_float32_if_a_precision_suffices(
+    precision: str, error: float, a: str, b: str, tmp_path: Path
+) -> None:
+    knl = product(a, b, np.float32, lp.CudaTarget(capability=(8, 0)), 128)
+    schedule = lp.find_schedule(knl, precision=precision)
+    assert f"'m16n8k8', precision='{precision}')" in str(schedule)
+    given, expected = drawn(a, b, np.float32, 128)
+    out = np.zeros((128, 128), np.float32)
+    assert HostCuda(schedule(knl), tmp_path)({**given, "out": out}, order="any")
+    np.testing.assert_allclose(out, expected, rtol=error)
+
+
+def test_precision_is_not_for_other_types() -> None:
+    knl = product("a[i, k]", "b[k, j]", np.float64, lp.CudaTarget(capability=(9, 0)), 128)
+    assert str(lp.find_schedule(knl, precision="tf32")) == str(lp.find_schedule(knl))
+
+
+def test_there_are_two_precisions() -> None:
+    knl = product("a[i, k]", "b[k, j]", np.float32, lp.CudaTarget(), 128)
+    with pytest.raises(lp.KernelError, match=r"no precision 'tf16'\n  hint: 'tf32' or '3xtf32'"):
+        lp.auto_space(knl, precision="tf16")
+
+
+@pytest.mark.filterwarnings("ignore::kgen.errors.VectorizationWarning")
 @pytest.mark.parametrize(
     ("dtype", "b", "more", "bounds"),
     [

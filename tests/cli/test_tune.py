@@ -150,5 +150,7 @@ def test_what_cannot_be_tuned() -> None:
     types = ("--type=u=float32", "--type=s=float32")
     missing = typed("tune", "heat.py:scaled", *types, "--ascending=starts", status=1).stderr
     assert "'starts'" in missing
+    other = typed("tune", "heat.py:scaled", *types, "--precision=half", status=1).stderr
+    assert "there is no precision 'half'" in other
     error = typed("tune", "heat.py:scaled", *types, status=1).stderr
     assert "on the command line: --set n=1024" in error
