@@ -157,9 +157,10 @@ def test_split_factors_have_three_products_the_smallest_first() -> None:
     ]
 
 
-def with_unrolled_terms(**lengths: int) -> lp.TranslationUnit:
+def with_unrolled_terms(**lengths: Any) -> lp.TranslationUnit:
     """Return a product of split factors, whose steps all follow each other."""
-    return lp.tag_inames(tiled(np.float32, "m16n8k8", precision="3xtf32", **lengths), "k_outer:unr")
+    knl = tiled(np.float32, "m16n8k8", precision="3xtf32", **lengths)
+    return lp.tag_inames(knl, "k_outer:unr")
 
 
 def added_at(code: str) -> list[str]:
