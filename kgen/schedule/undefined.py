@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -26,6 +26,7 @@ from kgen.ir.sets.dims import (
     project_out_params,
     with_params,
 )
+from kgen.ir.sets.effort import answer
 from kgen.ir.sets.names import SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag
@@ -33,6 +34,10 @@ from kgen.schedule.tree import Schedule, insn_ids
 from kgen.schedule.visits import Visit, visits_of
 
 __all__ = ["Undefined", "find_undefined"]
+
+#: The budget of isl operations for a read, a few seconds: more than for other questions whose
+#: answer may be unknown, as the answer can be an error.
+_MOST: Final = 500_000
 
 
 @dataclass(frozen=True)
@@ -92,10 +97,15 @@ class _Finder:
             writes = [access for access in mine if access.is_write]
             for access in mine:
                 if not access.is_write and access.insn_id in self.visits:
-                    found = tuple(self._check(access, writes))
+                    found = self._answer(access, self._check(access, writes))
                     yield from found
                     if all(one.is_unused for one in found):
-                        yield from self._stale(access, writes)
+                        yield from self._answer(access, self._stale(access, writes))
+
+    def _answer(self, read: Access, found: Iterator[Undefined]) -> tuple[Undefined, ...]:
+        """Return what is *found* for a read; it is undecided if that takes isl too long."""
+        every = answer(lambda: tuple(found), _MOST)
+        return (Undefined(read, None),) if every is None else every
 
     def _check(self, read: Access, writes: list[Access]) -> Iterator[Undefined]:
         at = self.visits[read.insn_id]

@@ -357,3 +357,12 @@ def test_arguments_that_are_no_inputs_are_undefined_at_first() -> None:
         lp.generate_code_v2(knl)
     apart = lp.verify(lp.duplicate_inames(knl, "i", within="id:r"))
     assert "definition" not in {one.check for one in apart.violated}
+
+
+def test_reads_about_which_isl_takes_too_long_are_undecided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kgen.schedule.undefined._MOST", 10)
+    kernel, schedule = schedule_prepared(prepare(flat_fetch()), has_axes=True)
+    (found,) = find_undefined(kernel, schedule)
+    assert (found.read.array, found.point) == ("a_fetch", None)
