@@ -38,12 +38,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ViolatedDependence:
-    """Two accesses to one element that would be reordered; with a point, if that is certain."""
+    """Two accesses to one element that would be reordered; with a point, if that is certain.
+
+    It is not needed if the kernel, as it is, reads or writes an undefined value there first.
+    """
 
     first: Access
     then: Access
     point: str
     is_certain: bool
+    is_needed: bool = True
 
 
 def conflict(kernel: LoopKernel, first: Access, then: Access) -> bool:

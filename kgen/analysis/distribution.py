@@ -16,12 +16,12 @@ from kgen.analysis.dependences import (
     shared_loops,
     writes_what_is_read,
 )
-from kgen.analysis.instances import Instances, in_same_iteration
+from kgen.analysis.instances import Instances, element_name, in_same_iteration
 from kgen.ir.construction.dependencies import ancestors
-from kgen.ir.data import TemporaryVariable
+from kgen.ir.data import ArrayArg, TemporaryVariable
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.sets.dims import Set
+from kgen.ir.sets.dims import Set, project_out_params
 from kgen.ir.sets.names import Side
 
 __all__ = ["find_violated_by_distribution"]
@@ -56,7 +56,8 @@ class _Distribution:
         for first, then in self._pairs():
             for pair, is_exact in self._turned_around(first, then):
                 point = describe_violation(self.kernel, pair, first, then)
-                yield ViolatedDependence(first, then, point, is_exact)
+                needed = not self._begins_undefined(pair, first)
+                yield ViolatedDependence(first, then, point, is_exact, needed)
 
     def _pairs(self) -> Iterator[tuple[Access, Access]]:
         """Give accesses to one array, of a chosen instruction and of another, in both orders."""
@@ -102,6 +103,47 @@ class _Distribution:
             ]
             yield from ((pair, is_exact) for pair in turned if not pair.is_empty())
 
+    # -- values that nothing has written -----------------------------------------------------
+
+    def _begins_undefined(self, pair: Set, first: Access) -> bool:
+        """Tell whether the first accesses in *pair* read an undefined value, or write from one."""
+        reads = [first]
+        if first.is_write:
+            own = collect_accesses(self.kernel, [self.kernel.id_to_insn[first.insn_id]])
+            reads = [access for access in own if not access.is_write]
+        return any(self._is_undefined(pair, read) for read in reads)
+
+    def _is_undefined(self, pair: Set, read: Access) -> bool:
+        """Tell whether nothing can have written what the first instances in *pair* read."""
+        if not _begins_empty(self.kernel.array_vars[read.array]):
+            return False
+        writers = [self.kernel.id_to_insn[name] for name in self.kernel.writers.get(read.array, ())]
+        writes = [
+            access
+            for access in collect_accesses(self.kernel, writers)
+            if access.is_write and access.array == read.array
+        ]
+        return not any(self._may_precede(pair, write, read) for write in writes)
+
+    def _may_precede(self, pair: Set, write: Access, read: Access) -> bool:
+        """Tell whether an instance of *write* may set what a first instance in *pair* reads."""
+        loops = shared_loops(self.kernel, read, write)
+        both, _ = self.instances.meeting(read, write, loops)
+        ordered = loops_with_order(self.kernel, loops)
+        order = by_priority(self.kernel, ordered)
+        earlier = list(in_lexicographic_order(both, order, Side.SECOND, Side.FIRST))
+        reader = self.kernel.id_to_insn[read.insn_id]
+        writer = self.kernel.id_to_insn[write.insn_id]
+        if writer is not reader and read.insn_id not in ancestors(self.kernel, writer):
+            earlier.append(in_same_iteration(both, ordered))
+        gone = [Side.SECOND.of(name) for name in loops]
+        elements = [element_name(axis) for axis in range(len(read.index or ()))]
+        here = project_out_params(pair, elements)
+        return any(
+            not project_out_params(found, [*gone, *elements]).intersect(here).is_empty()
+            for found in earlier
+        )
+
     # -- values of one iteration ------------------------------------------------------------
 
     def _is_renewed(self, name: str) -> bool:
@@ -136,3 +178,10 @@ class _Distribution:
         around = self.kernel.id_to_insn[read.insn_id].within_inames
         in_loops = insn.within_inames >= around & self.loops
         return in_loops and writes_what_is_read(self.kernel, insn, read)
+
+
+def _begins_empty(array: ArrayArg | TemporaryVariable) -> bool:
+    """Tell whether nothing is in an array when the kernel begins."""
+    if isinstance(array, TemporaryVariable):
+        return array.initializer is None and array.base_storage is None
+    return array.is_input is False

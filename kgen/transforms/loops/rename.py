@@ -71,8 +71,8 @@ def duplicate_inames(
     Raises :class:`TransformError` if the bounds of a loop depend on a copied one, and
     matching instructions share it with others: it must be copied too. Also raised if one side needs
     a value that the other side writes in an iteration that would then come later, or
-    overwrites in one that would come earlier; if that depends on data, or if the value is one from
-    before the kernel of an argument with ``is_input=False``, there is a warning.
+    overwrites in one that would come earlier; if that depends on data, or if nothing has written
+    the value, in a temporary or an argument with ``is_input=False``, there is a warning.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1"])

@@ -25,7 +25,7 @@ from kgen.analysis.domains import (
 from kgen.analysis.loop_bounds import data_in_bounds, reads_in_bounds
 from kgen.errors import TransformError, message
 from kgen.ir.construction.dependencies import ancestors
-from kgen.ir.data import ArrayArg, Iname, SubstitutionRule, TemporaryVariable
+from kgen.ir.data import Iname, SubstitutionRule, TemporaryVariable
 from kgen.ir.expr import (
     Expr,
     Reduction,
@@ -291,9 +291,10 @@ def reject_torn_dependences(
     """Reject other loops for instructions whose values others need, or which need those of others.
 
     The *chosen* get others for the loops *kept*, which other instructions keep. Where a dependence
-    depends on data, there is a warning; also where an argument with ``is_input=False`` is read
-    before it is written, a value that nothing can need. *hint* says what to do; by default, change
-    both. Global barriers outside of the loops separate them already.
+    depends on data, there is a warning; also where a temporary, or an argument with
+    ``is_input=False``, is read before anything has written it, a value that nothing can need.
+    *hint* says what to do; by default, change both. Global barriers outside of the loops separate
+    them already.
     """
     if not kept:
         return
@@ -302,7 +303,7 @@ def reject_torn_dependences(
         if _is_at_barrier(kernel, found, kept):
             continue
         changed = changed if changed and changed.is_certain else found
-        if found.is_certain and _is_needed(kernel, found):
+        if found.is_certain and found.is_needed:
             what = "cannot get different loops"
             raise TransformError(_torn(kernel, found, what, name, hint or _keeping(kernel, found)))
     if changed is not None:
@@ -334,14 +335,6 @@ def _is_at_barrier(kernel: LoopKernel, found: ViolatedDependence, loops: Collect
     )
 
 
-def _is_needed(kernel: LoopKernel, found: ViolatedDependence) -> bool:
-    """Tell whether a dependence concerns a value: one that is written and read, or an input."""
-    if found.first.is_write and not found.then.is_write:
-        return True
-    array = kernel.array_vars[found.first.array]
-    return not (isinstance(array, ArrayArg) and array.is_input is False)
-
-
 def _keeping(kernel: LoopKernel, found: ViolatedDependence) -> str:
     """Return how the dependence could be kept."""
     array = found.first.array
@@ -351,7 +344,8 @@ def _keeping(kernel: LoopKernel, found: ViolatedDependence) -> str:
             f"{both}let each iteration have its own '{array}': "
             "privatize_temporaries_with_inames(kernel, ...)"
         )
-    if found.first.is_write and not found.then.is_write:
+    is_flow = found.first.is_write and not found.then.is_write
+    if is_flow or kernel.arg_dict[array].is_input is False:
         return f"{both}write to another array than '{array}'"
     return f"{both}declare '{array}' with is_input=False, if its values from before are not needed"
 
