@@ -17,10 +17,10 @@ P = TypeVar("P")
 class Parts(tuple[P, ...]):
     """Domains, instructions or arguments of a kernel: a tuple that can be joined with lists.
 
-    Slices are lists, which can be changed and passed to ``kernel.copy``.
+    Slices and copies are lists, which can be changed and passed to ``kernel.copy``.
 
-    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2]), Parts([1, 2])[:]
-    ((1, 2, 3), (0, 1, 2), [1, 2])
+    >>> Parts([1, 2]) + [3], [0] + Parts([1, 2]), Parts([1, 2])[:], Parts([1, 2]).copy()
+    ((1, 2, 3), (0, 1, 2), [1, 2], [1, 2])
     """
 
     __slots__ = ()
@@ -41,6 +41,10 @@ class Parts(tuple[P, ...]):
 
     def __radd__(self, before: Iterable[P]) -> Parts[P]:
         return Parts((*before, *self))
+
+    def copy(self) -> list[P]:
+        """Return a list of the same parts."""
+        return list(self)
 
 
 class Joinable(tuple[P, ...]):
@@ -69,6 +73,10 @@ class Joinable(tuple[P, ...]):
 
     def __sub__(self, removed: Iterable[P]) -> Joinable[P]:
         return self.difference(removed)
+
+    def copy(self) -> Joinable[P]:
+        """Return the same items, as a frozenset's does."""
+        return self
 
 
 class Table(constantdict[str, P]):

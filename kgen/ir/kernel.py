@@ -1010,6 +1010,10 @@ _CONSTANT: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
         _MAPS, lambda held: held if type(held) is Table else Table(sorted(held.items()))
     ),
+    **dict.fromkeys(
+        ("preambles", "preamble_generators", "symbol_manglers"),
+        lambda held: tuple(held) if isinstance(held, list) else held,
+    ),
     "applied_iname_rewrites": lambda held: tuple(map(constantdict, held)),
     "silenced_warnings": Joinable,
     "assumptions": lambda held: held.to_set() if isinstance(held, BasicSet) else held,

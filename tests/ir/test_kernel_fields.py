@@ -36,3 +36,13 @@ def test_fields_of_copies_are_checked(field: str, value: Any) -> None:
 def test_fields_of_programs_are_checked(field: str, value: Any) -> None:
     with pytest.raises(lp.KgenError, match=f"TranslationUnit: the field '{field}' is "):
         dataclasses.replace(MADE, **{field: value})
+
+
+def test_parts_of_kernels_are_copied_to_lists() -> None:
+    kernel: Any = KERNEL
+    insns = kernel.instructions.copy()
+    insns.append(insns[0].copy(id="more"))
+    changed = kernel.copy(instructions=insns, preambles=[("10_a", "#define A 1")])
+    assert [insn.id for insn in changed.instructions] == ["insn", "more"]
+    assert changed.preambles == (("10_a", "#define A 1"),)
+    assert changed.silenced_warnings.copy() == ()
