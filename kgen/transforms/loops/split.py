@@ -17,7 +17,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import BasicSet, param_names, project_out_params, to_named
 from kgen.ir.sets.domain import as_basic_set, keep_dims
 from kgen.ir.sets.loop_range import LoopRange
-from kgen.ir.tags import InameImplementationTag, TagLike, parse_tag
+from kgen.ir.tags import AutoFitLocalInameTag, InameImplementationTag, TagLike, parse_tag
 from kgen.transforms.loops.rewrite import Replacement, Selection, replace_in_domains, replace_inames
 from kgen.transforms.loops.tag import add_tags
 from kgen.transforms.select import (
@@ -42,7 +42,7 @@ def split_iname(
     inner_iname: str | None = None,
     outer_tag: TagLike = None,
     inner_tag: TagLike = None,
-    slabs: tuple[int, int] = (0, 0),
+    slabs: Sequence[int] = (0, 0),
     do_tagged_check: bool = True,
     within: Any = None,
 ) -> LoopKernel:
@@ -52,7 +52,8 @@ def split_iname(
         neither inherits the tags of the old iname
     :arg slabs: how many first and last iterations of the outer loop get their own code,
         so that the others need no bounds checks
-    :arg do_tagged_check: reject splitting a loop that has an implementation tag
+    :arg do_tagged_check: reject splitting a loop that has an implementation tag, except ``l.auto``,
+        which other tags replace
     :arg within: split for the instructions that match; the others keep the old loop
 
     ::
@@ -83,7 +84,7 @@ def chunk_iname(
     inner_iname: str | None = None,
     outer_tag: TagLike = None,
     inner_tag: TagLike = None,
-    slabs: tuple[int, int] = (0, 0),
+    slabs: Sequence[int] = (0, 0),
     do_tagged_check: bool = True,
     within: Any = None,
 ) -> LoopKernel:
@@ -156,7 +157,7 @@ def _split_evenly(
     tags: tuple[TagLike, TagLike],
     bounds: LoopRange,
     count: int,
-    slabs: tuple[int, int],
+    slabs: Sequence[int],
     within: Any,
 ) -> LoopKernel:
     """Make ``old = lower + inner + start(outer)``, for lengths that differ by one at most."""
@@ -223,7 +224,11 @@ def _new_pair(
 ) -> tuple[str, str]:
     """Return the names of the two new loops, outer and inner, or raise an error."""
     iname = require_iname(kernel, old)
-    tags = [tag for tag in iname.tags if isinstance(tag, InameImplementationTag)]
+    tags = [
+        tag
+        for tag in iname.tags
+        if isinstance(tag, InameImplementationTag) and not isinstance(tag, AutoFitLocalInameTag)
+    ]
     if check_tags and tags:
         raise TransformError(
             f"iname '{old}' cannot be split, since it is implemented as '{tags[0]}'",
@@ -243,7 +248,7 @@ def _split(
     names: tuple[str, str],
     tags: tuple[TagLike, TagLike],
     chunk: range,
-    slabs: tuple[int, int],
+    slabs: Sequence[int],
     within: Any,
     *,
     limit_outer: int | None,
@@ -265,7 +270,7 @@ def _finish(
     kernel: LoopKernel,
     names: tuple[str, str],
     tags: tuple[TagLike, TagLike],
-    slabs: tuple[int, int],
+    slabs: Sequence[int],
 ) -> LoopKernel:
     """Set the slabs and tags of the two new loops."""
     slab = _read_slabs(slabs)
@@ -337,7 +342,8 @@ def join_inames(
 ) -> LoopKernel:
     """Collapse loops: ``new = i*length(j) + j`` for ``join_inames(kernel, "i,j")``.
 
-    :arg inames: the fastest varying last; all but the first need constant bounds
+    :arg inames: the fastest varying last; all but the first need constant bounds; a single one
+        gets a new name
     :arg new_iname: ``<j>_and_<i>`` by default
     :arg within: join for the instructions that match; the others keep the old loops
 
@@ -356,11 +362,8 @@ def join_inames(
     a[j_and_i // 8, j_and_i % 8] = 0  {id=insn}
     """
     names = require_inames(kernel, inames)
-    if len(names) < 2:
-        raise TransformError(
-            f"join_inames joins two inames or more, not {len(names)}",
-            hint="join_inames(kernel, ['i', 'j'])",
-        )
+    if not names:
+        raise TransformError("no inames to join", hint="join_inames(kernel, ['i', 'j'])")
     taken = new_names(kernel)
     new = require_new_name(kernel, new_iname) if new_iname else taken("_and_".join(reversed(names)))
     values: dict[str, Expr] = {}

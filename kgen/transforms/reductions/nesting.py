@@ -31,7 +31,8 @@ def split_reduction_inward(
 
         sum((i, j), a[i,j])  =>  sum(j, sum(i, a[i,j]))      with inames="i"
 
-    Raises :class:`TransformError` if no reduction runs over these inames and further ones.
+    Reductions over these inames alone stay as they are. Raises :class:`TransformError` if no
+    reduction runs over them.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "c = sum((i,j), a[i,j])")
@@ -51,7 +52,8 @@ def split_reduction_outward(
 
         sum((i, j), a[i,j])  =>  sum(i, sum(j, a[i,j]))      with inames="i"
 
-    Raises :class:`TransformError` if no reduction runs over these inames and further ones.
+    Reductions over these inames alone stay as they are. Raises :class:`TransformError` if no
+    reduction runs over them.
 
     >>> from kgen.frontend import make_kernel
     >>> knl = make_kernel("{ [i,j]: 0<=i,j<4 }", "c = sum((i,j), a[i,j])")
@@ -72,9 +74,7 @@ def _split_reductions(
         lambda insn: insn.with_transformed_expressions(splitter) if insn.id in chosen else insn
     )
     if not splitter.found:
-        raise NothingSelectedError(
-            f"there is no reduction over {', '.join(map(repr, names))} and further loops"
-        )
+        raise NothingSelectedError(f"there is no reduction over {', '.join(map(repr, names))}")
     return changed
 
 
@@ -89,9 +89,11 @@ class _Splitter(IdentityMapper):
     def map_reduction(self, expr: Reduction, *args: Any) -> Expr:
         mapped = IdentityMapper.map_reduction(self, expr)
         rest = tuple(name for name in expr.inames if name not in self.names)
-        if not rest or len(rest) + len(self.names) != len(expr.inames):
+        if len(rest) + len(self.names) != len(expr.inames):
             return mapped
         self.found = True
+        if not rest:
+            return mapped
         moved = tuple(name for name in expr.inames if name in self.names)
         outer, inner = (rest, moved) if self.inward else (moved, rest)
         return expr.over(outer, (expr.over(inner, mapped.exprs),))

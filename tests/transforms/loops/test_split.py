@@ -165,6 +165,21 @@ def test_a_tagged_loop_is_split_on_demand_only() -> None:
     assert not split.inames["i_outer"].tags
 
 
+def test_other_tags_replace_an_automatic_one() -> None:
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < 8}", "c[i] = sum(k, a[k + 4])")
+    knl = lp.add_prefetch(knl, "a", "k", default_tag="l.auto")
+    split = lp.split_iname(knl, "a_dim_0", 4, inner_tag="unr")
+    assert str(kernel_of(split).inames["a_dim_0_inner"].tags) == "frozenset({UnrollTag()})"
+    assert_same_results(knl, split, {"a": np.arange(12.0)})
+
+
+def test_one_loop_is_joined_to_itself() -> None:
+    joined = lp.join_inames(vector_fill(), ["i"], "k")
+    assert instructions(joined) == ["k: a[k] = 2*k"]
+    with pytest.raises(lp.TransformError, match="no inames to join"):
+        lp.join_inames(vector_fill(), [])
+
+
 def test_a_taken_name_is_refused() -> None:
     with pytest.raises(lp.TransformError, match="the name 'n' is taken"):
         lp.split_iname(vector_fill(), "i", 4, outer_iname="n")
@@ -378,8 +393,12 @@ def test_an_unbounded_inner_loop_is_refused() -> None:
 
 
 def test_slabs_are_two_numbers() -> None:
-    with pytest.raises(lp.TransformError, match=r"'slabs' is a tuple of \(an integer, .*not 1"):
-        lp.split_iname(lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 0"), "i", 4, slabs=1)  # type: ignore[arg-type]
+    with pytest.raises(lp.TransformError, match=r"'slabs' is a list of .*, not 1"):
+        lp.split_iname(vector_fill(), "i", 4, slabs=1)  # type: ignore[arg-type]
+    with pytest.raises(lp.TransformError, match="is not two numbers of iterations"):
+        lp.split_iname(vector_fill(), "i", 4, slabs=[1])
+    last = lp.split_iname(vector_fill(), "i", 4, slabs=[0, 1])
+    assert kernel_of(last).iname_slab_increments == {"i_outer": (0, 1)}
 
 
 def test_joined_loops_of_two_domains_do_not_hold_back_what_is_around() -> None:
