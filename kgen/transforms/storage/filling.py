@@ -246,7 +246,7 @@ class FillOrder:
             for name in sorted(outer.difference(site.place.inames)):
                 raise TransformError(
                     f"'{site.insn_id}' is outside iname '{name}', in which the values are computed",
-                    hint="exclude that use with within=...",
+                    hint=f"sweep '{name}', too; or exclude that use with within=...",
                 )
         return outer
 

@@ -72,8 +72,7 @@ class _Storing:
         self.needs = given or self.accesses
         self.order = FillOrder(kernel, rule, self.value, self.accesses, storage.sweep)
         what = f"what '{storage.temporary or 'a rule'}' holds"
-        mentioned = self.mentioned(self.needs)
-        self.around = self.order.outer_inames(mentioned, storage.outer, what)
+        self.around = self.order.outer_inames(self._needed_loops(), storage.outer, what)
         #: in a swept loop, values are stored again in each iteration
         self.outer = self.around.difference(storage.sweep)
         self.names = StoredNames(values, storage)
@@ -95,6 +94,29 @@ class _Storing:
     def mentioned(self, needs: Sequence[Access]) -> frozenset[str]:
         """Return the loops that are not swept and on which the values depend."""
         return mentioned_inames(self.kernel, self.rule, needs, self.free, self.storage.sweep)
+
+    def _needed_loops(self) -> frozenset[str]:
+        """Return the loops that are not swept and that must be around the fill.
+
+        A loop around some uses only need not be, if the other uses access all that these do::
+
+            o[i] = sum(j, a[i, j])                a is stored for j: a[i, k] is there, too
+            m[i] = max(k, a[i, k])
+        """
+        mentioned = self.mentioned(self.needs)
+        apart = {
+            name
+            for name in mentioned - self.free
+            if any(name not in access.place.inames for access in self.accesses)
+        }
+        rest = [access for access in self.accesses if apart.isdisjoint(access.place.inames)]
+        if self.given or self.storage.outer is not None or not apart or not rest:
+            return mentioned
+        outer = mentioned - apart
+        dims = [self.values.axis(axis, f"{axis}'") for axis in self.axes]
+        stored = swept_footprint(self.kernel, rest, outer, dims)
+        used = swept_footprint(self.kernel, self.accesses, outer, [Axis(dim.name) for dim in dims])
+        return outer if first_outside(self.kernel, used, stored) is None else mentioned
 
     def _window_and_box(self, what: str) -> tuple[Window | None, Box]:
         """Return the elements to store, and the window of those kept between iterations."""

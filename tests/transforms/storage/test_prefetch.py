@@ -579,3 +579,21 @@ def test_a_fetch_for_an_instruction_that_never_runs_is_refused() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", "out[i] = a[i] {if=i != i}")
     with pytest.raises(lp.TransformError, match="hint: leave out this step"):
         lp.add_prefetch(knl, "a", "i")
+
+
+@pytest.mark.parametrize("sweep", ["j", "i,j"])
+def test_uses_in_other_loops_read_what_is_fetched_for_the_swept_ones(sweep: str) -> None:
+    text = "o[i] = sum(j, a[i, j])\nm[i] = max(k, a[i, k])"
+    knl = lp.make_kernel("{ [i, j, k]: 0 <= i < 6 and 0 <= j, k < 4 }", text)
+    fetched = lp.add_prefetch(knl, "a", sweep, default_tag=None)
+    assert "m[i] = reduce(max, [k], a_fetch[" in str(fetched)
+    assert_same_results(knl, fetched, {"a": np.arange(24.0).reshape(6, 4)})
+
+
+def test_other_loops_that_need_more_elements_must_be_swept_too() -> None:
+    text = "o[i] = sum(j, a[i, j])\nm[i] = max(k, a[i, k + 1])"
+    knl = lp.make_kernel("{ [i, j, k]: 0 <= i < 6 and 0 <= j, k < 4 }", text)
+    with pytest.raises(lp.TransformError, match=r"outside iname 'k'[\s\S]*hint: sweep 'k', too"):
+        lp.add_prefetch(knl, "a", "j", default_tag=None)
+    both = lp.add_prefetch(knl, "a", "j,k", default_tag=None)
+    assert_same_results(knl, both, {"a": np.arange(30.0).reshape(6, 5)})
