@@ -127,6 +127,7 @@ def box_of(
     whole_box: bool,
     existing: Set | None = None,
     has_more: bool = False,
+    wider: Set | None = None,
     sized: bool = False,
     what: str,
 ) -> Box:
@@ -134,7 +135,8 @@ def box_of(
 
     These are the footprint itself, if it is a box or that of one access; all *existing* elements
     of its bounding box with *whole_box*; or, for a convex footprint, that box if all of
-    it exists and *has_more* elements than are accessed, otherwise its guarded part. Extents are
+    it exists and *has_more* elements than are accessed, otherwise its guarded part. Where there is
+    a hole, they are the box of a *wider* footprint, if all of that exists. Extents are
     constants; with *sized*, others may be functions of the sizes. Raises
     :class:`StaticValueFindingError` for a box without such extents, and
     :class:`TransformError`, with an element that is not accessed, if there is a hole.
@@ -153,7 +155,9 @@ def box_of(
     if existing is not None and has_more:
         elsewhere = isl.Set.universe(existing.get_space()).intersect_params(context.complement())
         spare = existing.union(elsewhere)
-    elements, hull = _as_loops(footprint, spare, whole_box=whole_box, what=what)
+    if wider is not None:
+        wider = wider.intersect_params(context)
+    elements, hull = _as_loops(footprint, spare, wider, whole_box=whole_box, what=what)
     touched = isl.Set.from_basic_set(hull)
     is_all = hull is elements
     if existing is not None and whole_box:
@@ -265,7 +269,7 @@ def _bounding_hint(kernel: LoopKernel, extent: isl.PwAff) -> str:
 
 
 def _as_loops(
-    footprint: Set, spare: Set | None, *, whole_box: bool, what: str
+    footprint: Set, spare: Set | None, wider: Set | None, *, whole_box: bool, what: str
 ) -> tuple[BasicSet, BasicSet]:
     """Return loops over a superset of a footprint, and the elements to store in them.
 
@@ -290,6 +294,10 @@ def _as_loops(
         return box, box
     if hull is not None and has_holes is False:
         return box, hull
+    if spare is not None and wider is not None:
+        more = _bounding_box(wider)
+        if answer(lambda: isl.Set.from_basic_set(more).is_subset(spare)):
+            return more, more
     point = None if missing is None else answer(lambda: sample_point(missing))
     because = "isl takes too long to find out whether all elements between are accessed"
     if point is not None:

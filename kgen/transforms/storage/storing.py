@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import pymbolic.primitives as p
 
-from kgen.analysis.access import Access
+from kgen.analysis.access import Access, Place
 from kgen.analysis.domains import difference
 from kgen.analysis.loop_bounds import bound_writers
 from kgen.analysis.reduction_bounds import computed_bounds, loops_of_bounds
@@ -140,6 +141,7 @@ class _Storing:
             whole_box=whole_box,
             existing=existing,
             has_more=values.has_more,
+            wider=self._unconditional() if values.has_more else None,
             sized=window is None and self.names.space is AddressSpace.GLOBAL,
             what=what,
         )
@@ -151,6 +153,13 @@ class _Storing:
         if window is not None:
             window.check(box, values.name)
         return window, box
+
+    def _unconditional(self) -> Set | None:
+        """Return the elements that would be needed if no use had a condition; none if none has."""
+        if not any(need.place.conditions for need in self.needs):
+            return None
+        needs = [replace(need, place=Place(need.place.inames)) for need in self.needs]
+        return swept_footprint(self.kernel, needs, self.outer, self.dims)
 
     def _without_undefined(self, footprint: Set, existing: Set) -> Set:
         """Remove the elements whose values would read what nothing writes."""

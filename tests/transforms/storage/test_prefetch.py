@@ -597,3 +597,15 @@ def test_other_loops_that_need_more_elements_must_be_swept_too() -> None:
         lp.add_prefetch(knl, "a", "j", default_tag=None)
     both = lp.add_prefetch(knl, "a", "j,k", default_tag=None)
     assert_same_results(knl, both, {"a": np.arange(30.0).reshape(6, 5)})
+
+
+@pytest.mark.parametrize("sweep", ["j", "i,j"])
+def test_conditions_that_leave_holes_are_ignored_where_all_elements_exist(sweep: str) -> None:
+    text = "if i < 4\n  o[i] = sum(j, a[i, j])\nelse\n  o[i] = a[i, 0] + a[i, 3]\nend"
+    arrays = [lp.GlobalArg("a", np.float64, shape=(8, 6)), lp.GlobalArg("o", shape=8)]
+    domain = "{ [i, j]: 0 <= i < 8 and 0 <= j < 6 }"
+    knl = lp.make_kernel(domain, text, arrays, seq_dependencies=True)
+    fetched = lp.add_prefetch(knl, "a", sweep, default_tag=None)
+    extents = kernel_of(fetched).temporary_variables["a_fetch"].shape
+    assert extents == ((6,) if sweep == "j" else (8, 6))
+    assert_same_results(knl, fetched, {"a": np.arange(48.0).reshape(8, 6), "o": np.zeros(8)})
