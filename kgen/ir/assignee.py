@@ -47,8 +47,10 @@ def index_of(lhs: Expr) -> tuple[Expr, ...]:
 def with_subscripts(lhs: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Return *lhs* with *f* applied to its subscripts, but not to the variable that it writes."""
     match lhs:
-        case p.Subscript():
+        case p.Subscript(index=tuple()):
             return p.Subscript(lhs.aggregate, tuple(f(part) for part in lhs.index_tuple))
+        case p.Subscript():
+            return p.Subscript(lhs.aggregate, f(lhs.index))
         case LinearSubscript():
             return LinearSubscript(lhs.aggregate, f(lhs.index))
         case SubArrayRef():

@@ -15,7 +15,7 @@ from kgen.analysis.instances import Instances, in_same_iteration
 from kgen.analysis.reaching import describe_other_value
 from kgen.analysis.reduction_bounds import loops_of_bounds
 from kgen.errors import TransformError
-from kgen.ir.assignee import index_of
+from kgen.ir.assignee import index_of, with_subscripts
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.data import ArrayArg, SubstitutionRule
 from kgen.ir.expr import Expr, IdentityMapper, LinearSubscript, Reduction, to_text
@@ -330,7 +330,8 @@ def extract_subst(
 
     :arg template: the expression of the rule, as text or nodes
     :arg parameters: the variables in it that match any expression: the rule's arguments
-    :arg within: use the rule in the instructions that match
+    :arg within: use the rule in the instructions that match; by default in all of them, and in
+        the other rules, except where an argument has the name of a variable of the template
 
     ::
 
@@ -359,12 +360,21 @@ def extract_subst(
     rule = SubstitutionRule(subst_name, arguments, pattern)
     extractor = _Extractor(rule)
     test = matcher(kernel, within)
+    places = partial(with_subscripts, f=extractor.rec)
     changed = kernel.map_instructions(
-        lambda insn: insn.with_transformed_expressions(extractor.rec) if test(insn) else insn
+        lambda insn: (
+            insn.with_transformed_expressions(extractor.rec, places) if test(insn) else insn
+        )
     )
+    rules = dict(kernel.substitutions)
+    if within is None:
+        free = set(mentions_of(pattern).variables).difference(arguments)
+        for name, old in kernel.substitutions.items():
+            if free.isdisjoint(old.arguments):
+                rules[name] = old.copy(expression=extractor.rec(old.expression))
     if not extractor.count:
         raise NothingSelectedError(f"no expression looks like '{to_text(pattern)}'")
-    return changed.copy(substitutions={**kernel.substitutions, subst_name: rule})
+    return changed.copy(substitutions={**rules, subst_name: rule})
 
 
 @transform

@@ -220,6 +220,23 @@ def test_within_and_reductions() -> None:
     ]
 
 
+def test_what_is_assigned_to_stays_an_element() -> None:
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", "a[2*i] = 3*a[2*i]", [lp.GlobalArg("a", shape=16)])
+    assert instructions(extract_subst(knl, "f", "a[x]", "x")) == ["i: a[2*i] = 3*f(2*i)"]
+    assert instructions(extract_subst(knl, "f", "2*x", "x")) == ["i: a[f(i)] = 3*a[f(i)]"]
+
+
+def test_templates_are_found_in_other_rules() -> None:
+    text = "g(x) := 2*b[x]\nh(i) := b[i]\na[i] = g(i) + h(3)"
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", text, [lp.GlobalArg("b", shape=8), ...])
+    rules = kernel_of(extract_subst(knl, "f", "b[x]", "x")).substitutions
+    assert [str(rules[name]) for name in "gh"] == ["g(x) := 2*f(x)", "h(i) := f(i)"]
+    with pytest.raises(lp.TransformError, match="no expression looks like"):
+        extract_subst(knl, "f", "b[i]")  # the i of h is its argument
+    with pytest.raises(lp.TransformError, match="no expression looks like"):
+        extract_subst(knl, "f", "b[x]", "x", within="id:insn")
+
+
 def test_templates_that_fit_nothing() -> None:
     with pytest.raises(lp.TransformError, match=r"no expression looks like 'cos\(x\)'"):
         extract_subst(waves(), "f", "cos(x)", "x")
