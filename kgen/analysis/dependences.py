@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
-from kgen.analysis.access import Access
+from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.footprints import split_constant
-from kgen.analysis.instances import relate
+from kgen.analysis.instances import Instances, relate
 from kgen.analysis.points import example
 from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.atomicity import AtomicInit
@@ -125,15 +125,28 @@ def share_iterations(iname: str, first: Access, second: Access) -> bool:
 
 
 def writes_what_is_read(kernel: LoopKernel, insn: InstructionBase, read: Access) -> bool:
-    """Tell whether *insn* unconditionally writes the element read, in loops around the reader."""
-    return (
-        not insn.predicates
-        and insn.within_inames <= kernel.id_to_insn[read.insn_id].within_inames
-        and any(
-            assignee_name(lhs) == read.array and index_of(lhs) == read.index
-            for lhs in insn.assignees
-        )
+    """Tell whether *insn* writes all elements read, in the same iteration of the loops around both.
+
+    ::
+
+        t[k] = a[i, k]   {id=w}
+        o[i] = sum(k, t[k])      in each iteration of i, w writes all that the sum reads
+    """
+    around = kernel.id_to_insn[read.insn_id].within_inames
+    is_same = any(
+        assignee_name(lhs) == read.array and index_of(lhs) == read.index for lhs in insn.assignees
     )
+    if is_same and not insn.predicates and insn.within_inames <= around:
+        return True
+    shared = kernel.in_order(insn.within_inames & around)
+    instances = Instances(kernel, has_axes=False)
+    needed, _ = instances.touched(read, shared)
+    for write in collect_accesses(kernel, [insn]):
+        if write.is_write and write.array == read.array:
+            written, is_exact = instances.touched(write, shared)
+            if is_exact and needed.is_subset(written):
+                return True
+    return False
 
 
 def is_renewed(

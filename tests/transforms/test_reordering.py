@@ -205,3 +205,34 @@ def test_tiles_of_diamonds_are_accepted_with_time_outside() -> None:
     )
     assert {("tt", "tparity"), ("tparity", "tx")} <= set(kernel_of(after).loop_priority)
     lp.prioritize_loops(after, "tt, tparity, tx, it, ix")
+
+
+SCRATCH = "t[k] = a[i]*k {id=w}\n"
+
+
+@pytest.mark.parametrize(
+    ("reads", "is_refused"),
+    [
+        ("o[i] = sum(k, t[k]) {dep=w}", False),
+        ("o[i] = sum(j, t[j + 1]) {dep=w}", False),
+        ("o[i] = sum(j, t[j + 2]) {dep=w}", True),  # the last element is never written
+        ("o[i] = t[3 - k] {dep=w, inames=i:k}", True),  # written later, in the loop around both
+    ],
+)
+def test_an_array_that_each_iteration_fills_may_be_filled_in_any_order(
+    reads: str, is_refused: bool
+) -> None:
+    arrays = [
+        lp.GlobalArg("a", np.float64, shape=8),
+        lp.TemporaryVariable("t", np.float64, shape=5),
+        ...,
+    ]
+    known = ["read_undefined(t)", "overwritten(insn)"]
+    domain = "{ [i, j, k]: 0 <= i < 8 and 0 <= j < 3 and 0 <= k < 4 }"
+    knl = lp.make_kernel(domain, SCRATCH + reads, arrays, silenced_warnings=known)
+    if is_refused:
+        with pytest.raises(lp.TransformError, match="dependent iterations would be reordered"):
+            lp.affine_map_inames(knl, "i", "z", "z = -i")
+    else:
+        turned = lp.affine_map_inames(knl, "i", "z", "z = -i")
+        assert_same_results(knl, turned, {"a": np.arange(8.0)})
