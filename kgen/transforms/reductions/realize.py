@@ -9,6 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from kgen.analysis.infer import infer_types
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import TransformError, naming_place
 from kgen.ir.data import is_auto
@@ -39,8 +40,8 @@ def realize_reduction(
     Rules that depend on loops are expanded in reductions.
 
     :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
-    :arg unknown_types_ok: leave instructions whose operands have unknown types to
-        code generation; else reject them
+    :arg unknown_types_ok: leave instructions whose operands have types that are not declared and
+        cannot be inferred to code generation; else reject them
     :arg automagic_scans_ok: compute outermost reductions as scans if their range only grows along
         the enclosing loops: each step adds its values to the result of the previous step
     :arg force_scan: the same, and reject those whose range does not only grow
@@ -104,8 +105,12 @@ def realize_reduction(
     work = [insn for insn in kernel.instructions if insn.has_reductions]
     if chosen is not None:
         work = [insn for insn in work if insn.id in chosen]
+    typed = _typed(kernel, work)
+    if len(typed) < len(work):
+        kernel = infer_types(kernel, complete=False)
+        typed = _typed(kernel, work)
     if unknown_types_ok:
-        work = _typed(kernel, work)
+        work = typed
     wishes = ScanPolicy(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
     return _replace(kernel, work, nested=chosen is None, wishes=wishes)
 

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 import kgen as lp
-from tests.transforms.helpers import dependencies, instructions, kernel_of, run
+from tests.transforms.helpers import (
+    assert_same_results,
+    dependencies,
+    instructions,
+    kernel_of,
+    run,
+)
 
 F64 = np.float64
 
@@ -216,6 +222,15 @@ def test_what_has_no_types_yet_waits_for_code_generation() -> None:
     assert "i,k: acc_k = acc_k + k" in found or "i,k_0: acc_k = acc_k + k_0" in found
     with pytest.raises(lp.TypeInferenceFailure, match="the type of 'a' is not known"):
         lp.realize_reduction(knl, unknown_types_ok=False)
+
+
+@pytest.mark.parametrize("unknown_types_ok", [True, False])
+def test_types_of_temporaries_are_inferred(unknown_types_ok: bool) -> None:
+    text = "<> t[k] = a[i]*k {id=t}\nc[i] = max(k, t[k]) {id=c, dep=t}"
+    knl = lp.make_kernel("{[i, k]: 0 <= i, k < 4}", text, [lp.GlobalArg("a", F64, shape=4), ...])
+    found = lp.realize_reduction(knl, unknown_types_ok=unknown_types_ok)
+    assert [*kernel_of(found).id_to_insn] == ["t", "c_k_init", "c_k_update", "c"]
+    assert_same_results(knl, found, {"a": np.arange(4.0)})
 
 
 def test_copies_stop_where_an_inner_sum_has_the_name_again() -> None:
