@@ -13,6 +13,7 @@ import kgen as lp
 from kgen.ast.nodes import Persistent, print_tree
 from kgen.lowering import lower
 from tests.cuda_host import HostCuda
+from tests.random.device import Device
 from tests.targets.support import compile_cuda
 from tests.transforms.reductions.test_look_back import integers, on_cuda
 from tests.transforms.reductions.test_scan import F64, items, lanes, scanned
@@ -66,6 +67,16 @@ def test_other_code_is_wrong(old: str, new: str, tmp_path: Path) -> None:
         run({"a": a, "out": out, "n": 300}, order="first", resident=2, most_groups=2)
         results.append(np.array_equal(out, np.cumsum(a)))
     assert results == [True, False]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_interpreter_runs_both_parts(reverse: bool) -> None:
+    lowered = lower(with_tile(items(on_cuda())).default_entrypoint)
+    a = integers(30)
+    memory: dict[str, Any] = {"a": dict(np.ndenumerate(a)), "out": {}}
+    device = Device(lowered.kernel, {"n": 30}, reverse=reverse)
+    device.run(lowered.host, lowered.functions, memory)
+    assert memory["out"] == dict(np.ndenumerate(np.cumsum(a)))
 
 
 def test_without_local_memory_for_two_groups_one_ends_first(tmp_path: Path) -> None:

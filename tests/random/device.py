@@ -15,7 +15,8 @@ from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.products import Factors, TensorLoops, tensor_factors, tensor_loops
 from kgen.analysis.typing import ExpressionTyper
-from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Run
+from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Persistent, Run
+from kgen.ast.persistent import HALF
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import (
@@ -359,20 +360,34 @@ class _Item:
         match node:
             case For():
                 yield from self._iterations(node, names)
-            case If():
-                taken = node.body if self.value(node.condition, names) else node.orelse
-                if taken is not None:
-                    yield from self.walk(taken, names)
-            case Let():
-                yield from self.walk(node.body, {**names, node.name: self.value(node.value, names)})
-            case Block() | Comment():
-                for child in children_of(node):
-                    yield from self.walk(child, names)
             case Run():
                 bound = {name: self.value(value, names) for name, value in node.values.items()}
                 yield node, {**names, **bound}
             case Barrier():
                 yield node, names
+            case _:
+                for part, known in self._parts(node, names):
+                    yield from self.walk(part, known)
+
+    def _parts(
+        self, node: Node, names: Mapping[str, int]
+    ) -> Iterator[tuple[Node, Mapping[str, int]]]:
+        """Find the parts that are executed, in order, and the names that they know."""
+        match node:
+            case If():
+                taken = node.body if self.value(node.condition, names) else node.orelse
+                if taken is not None:
+                    yield taken, names
+            case Let():
+                yield node.body, {**names, node.name: self.value(node.value, names)}
+            case Block() | Comment():
+                yield from ((child, names) for child in children_of(node))
+            case Persistent():  # each group of the launch runs one of the kernel, in two turns
+                for half, part in ((0, node.begin), (0, node.keep), (1, node.end)):
+                    if part is not None:
+                        yield part, {**names, HALF: half}
+            case _:
+                raise AssertionError(node)
 
     def _iterations(
         self, loop: For, names: Mapping[str, int]
