@@ -47,10 +47,12 @@ from kgen.ir.types import AddressSpace
 from kgen.transforms.array_accesses import ArrayAccessMapper, Index, renamed
 from kgen.transforms.storage.stages import Stages
 
-__all__ = ["HALF", "with_persistent_groups"]
+__all__ = ["HALF", "KEPT", "with_persistent_groups"]
 
 #: The variable that is 0 and 1 in turn: the half of local arrays that belongs to the next group.
 HALF: Final = "kgen_half"
+#: The beginning of the names of scalars that keep what the end of a group reads.
+KEPT: Final = "kgen_kept_"
 _HALVES: Final = parse_domain(f"{{ [{HALF}] : 0 <= {HALF} < 2 }}")
 
 
@@ -152,7 +154,7 @@ class _Cut:
         """Return the kernel and the function with persistent groups."""
         kernel, function = self.kernel, self.function
         local = {one.name for one in self.shared if one.address_space == AddressSpace.LOCAL}
-        kept = {one.name: f"kgen_kept_{one.name}" for one in self.shared if one.name not in local}
+        kept = {one.name: f"{KEPT}{one.name}" for one in self.shared if one.name not in local}
         in_half = ArrayAccessMapper(kernel, dict.fromkeys(local, _in_half))
         of_last = ArrayAccessMapper(kernel, {n: _replacing(new) for n, new in kept.items()})
         ending = {run.insn_id for run in runs_in(self.end)}

@@ -16,7 +16,7 @@ from pymbolic.mapper.evaluator import evaluate
 from kgen.analysis.products import Factors, TensorLoops, tensor_factors, tensor_loops
 from kgen.analysis.typing import ExpressionTyper
 from kgen.ast.nodes import Block, Comment, DeviceFunction, For, If, Let, Node, Persistent, Run
-from kgen.ast.persistent import HALF
+from kgen.ast.persistent import HALF, KEPT
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import (
@@ -412,7 +412,7 @@ class _Item:
             place = insn.assignee
             assert isinstance(place, p.Variable | p.Subscript)
             home, index = self._home(assignee_name(place)), evaluate.index(place)
-            if self._is_unset(insn.expression, evaluate):
+            if self._is_unset(insn, evaluate):
                 home.pop(index, None)
                 return
             home[index] = value = evaluate(insn.expression)
@@ -420,11 +420,15 @@ class _Item:
                 del home[index]
                 self.copies[-1].append((home, index, value))
 
-    def _is_unset(self, expr: Any, evaluate: _Evaluator) -> bool:
-        """Tell whether *expr* is an element of a temporary that nothing has written yet.
+    def _is_unset(self, insn: Assignment, evaluate: _Evaluator) -> bool:
+        """Tell whether *insn* copies an element of a temporary that nothing has written yet.
 
-        Whether a copy of it is read decides if the program is wrong.
+        Whether a copy of it is read decides if the program is wrong. Of scalars, this concerns
+        those that persistent groups keep.
         """
+        expr = insn.expression
+        if isinstance(expr, p.Variable) and insn.assignee_name.startswith(KEPT):
+            return () not in self._home(expr.name)
         name = assignee_name(expr) if isinstance(expr, p.Subscript) else ""
         array = self.kernel.temporary_variables.get(name)
         if array is None or array.initializer is not None or not isinstance(array.shape, tuple):
