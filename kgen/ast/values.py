@@ -49,10 +49,10 @@ def _is_cancelled(kernel: DeviceKernel, node: Let) -> bool:
     for part in nodes_in(node.body):
         if not isinstance(part, Run) and name in variable_names(*exprs_of(part)):
             return False
-    return all(_is_no_longer(kernel, run, name, value) for run in runs_in(node.body))
+    return all(_stays_short(kernel, run, name, value) for run in runs_in(node.body))
 
 
-def _is_no_longer(kernel: DeviceKernel, run: Run, name: str, value: Expr) -> bool:
+def _stays_short(kernel: DeviceKernel, run: Run, name: str, value: Expr) -> bool:
     """Tell whether *run* uses *name* in subscripts only, none with more terms by *value*."""
     insn = kernel.id_to_insn[run.insn_id]
     changing = {k for k, v in run.values.items() if name in variable_names(v)}

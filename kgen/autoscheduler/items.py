@@ -458,11 +458,11 @@ class OnItems:
         if found is None:
             return
         i, j, k, _ = found
-        families: list[Callable[..., Choices | None]] = [product_on_items]
+        families: list[Callable[..., Choices | None]] = []
         if has_whole_tiles(nest, i, j, k):
-            families.insert(0, partial(product_on_tensor_cores, precision=precision))
-        elif not _is_wide(nest, i, j):
-            families.clear()
+            families = [partial(product_on_tensor_cores, precision=precision), product_on_items]
+        elif _is_wide(nest, i, j):
+            families = [product_on_items]
         for family in families:
             choices = family(self.machine, nest, *found)
             if choices is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import cgen
 from pymbolic.mapper.stringifier import PREC_NONE
@@ -35,9 +36,10 @@ class Step:
         """The shape of the product that a step computes."""
         return self.loops.shape
 
-    def sums(self) -> list[str]:
-        """Write the sums that a lane holds."""
-        return [self._sum(number) for number in range(self.shape.c.count)]
+    @cached_property
+    def sums(self) -> tuple[str, ...]:
+        """The sums that a lane holds."""
+        return tuple(self._sum(number) for number in range(self.shape.c.count))
 
     def _sum(self, number: int) -> str:
         row, column = self.shape.c.at_lane_zero(number)

@@ -55,7 +55,7 @@ class _PartialSum:
     def total(self) -> cgen.Statement:
         """Write the addition to the sums of the instruction."""
         self.step.writer.preamble.add(need := _add_need(self.step.shape.c.count))
-        return cgen.Statement(f"{need.key}({', '.join([*self.step.sums(), self.name])})")
+        return cgen.Statement(f"{need.key}({', '.join([*self.step.sums, self.name])})")
 
 
 class PartialSums:
@@ -71,7 +71,7 @@ class PartialSums:
 
     def add(self, step: Step, a: tuple[str, ...], b: tuple[str, ...]) -> None:
         """Add a step, whose factors are rounded ones and what remains of them."""
-        of_sums = [each for each in self._partials if each.step.sums() == step.sums()]
+        of_sums = [each for each in self._partials if each.step.sums == step.sums]
         if not of_sums or of_sums[-1].terms + step.shape.depth > _TERMS:
             of_sums.append(_PartialSum(step, f"kgen_sums{self._count}"))
             self._partials.append(of_sums[-1])
@@ -103,7 +103,7 @@ def split_steps_in_turn(steps: Sequence[Step]) -> Iterable[list[Step]]:
     numbers: dict[tuple[str, ...], int] = {}
     batches: dict[int, list[Step]] = {}
     for step in steps:
-        number = numbers.setdefault(tuple(step.sums()), len(numbers))
+        number = numbers.setdefault(step.sums, len(numbers))
         batches.setdefault(number // _AT_ONCE, []).append(step)
     return batches.values()
 

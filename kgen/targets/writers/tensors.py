@@ -57,7 +57,7 @@ def tensor_statements(
     if not steps[0].shape.is_split:
         for step in steps:
             (a,), (b,) = fragments.of(step)
-            lines.append(step_statement(step, step.sums(), a, b))
+            lines.append(step_statement(step, step.sums, a, b))
         return [cgen.Block(lines)], []
     partial_sums = PartialSums()
     for few in split_steps_in_turn(steps):

@@ -56,8 +56,8 @@ def warpgroup_statements(
                                                          kgen_finish_2(c[0], c[1], ...);
     """
     preamble = steps[0].writer.preamble
-    sums = dict.fromkeys(tuple(step.sums()) for step in steps)
-    begin, finish = (_of_sums(name, len(steps[0].sums())) for name in _AROUND)
+    sums = dict.fromkeys(step.sums for step in steps)
+    begin, finish = (_of_sums(name, len(steps[0].sums)) for name in _AROUND)
     preamble.add(begin, finish, _COMMIT, _SEE_STORES)
     begun = [_call(_SEE_STORES, ()), *(_call(begin, values) for values in sums)]
     begun += [*map(_step, steps), _call(_COMMIT, ())]
@@ -77,7 +77,7 @@ def _step(step: Step) -> cgen.Generable:
     a, b = (_Operand(step, name) for name in ("a", "b"))
     need = _step_need(step.shape, *(each.layout().is_by_terms for each in (a, b)))
     step.writer.preamble.add(need, _DESCRIPTOR)
-    return _call(need, (*step.sums(), a.descriptor(), b.descriptor()))
+    return _call(need, (*step.sums, a.descriptor(), b.descriptor()))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -395,7 +395,7 @@ class _Inlining:
         }
         slabs = {renamed[name]: s for name, s in callee.iname_slab_increments.items()}
         return kernel.copy(
-            args=tuple(map(self._hinted, kernel.args)),
+            args=self._hinted(kernel.args),
             domains=(*kernel.domains, *chain.from_iterable(map(self._domains, callee.domains))),
             instructions=instructions,
             temporary_variables={**kernel.temporary_variables, **self.temporaries, **temporaries},
@@ -415,16 +415,20 @@ class _Inlining:
             **joined_extras(kernel, callee),
         )
 
-    def _hinted(self, arg: ArrayArg | ValueArg) -> ArrayArg | ValueArg:
-        """Return an argument of the caller with the hint of an argument that it is passed for."""
+    def _hinted(self, args: Iterable[ArrayArg | ValueArg]) -> tuple[ArrayArg | ValueArg, ...]:
+        """Return the arguments of the caller with the hints of those that they are passed for."""
         hint = UseStreamingLoadTag()
-        hinted = {
+        names = {
             assignee_name(place)
             for name, place in self.places.items()
             if hint in self.callee.arg_dict[name].tags
         }
-        is_hinted = isinstance(arg, ArrayArg) and arg.name in hinted
-        return arg.copy(tags=arg.tags | {hint}) if is_hinted else arg
+        return tuple(
+            arg.copy(tags=arg.tags | {hint})
+            if isinstance(arg, ArrayArg) and arg.name in names
+            else arg
+            for arg in args
+        )
 
     def _moved(
         self, other: InstructionBase, mapper: _ArgumentMapper, new_ids: Mapping[str, str]
