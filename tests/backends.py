@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import kgen as lp
 
-__all__ = ["BACKENDS", "DEVICES", "Backend"]
+__all__ = ["BACKENDS", "DEVICES", "Backend", "NarrowBarriers"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,13 @@ BACKENDS: dict[str, Callable[[Callable[[str], Any]], Backend]] = {
 }
 #: Those with work-items.
 DEVICES = ("opencl", "cuda")
+
+
+@dataclass(frozen=True)
+class NarrowBarriers(lp.CudaTarget):
+    """CUDA where barriers of a warp are of four work-items, so that small groups have several."""
+
+    barrier_width: ClassVar[int | None] = 4
 
 
 def _on_cuda(context: Any) -> Backend:

@@ -4,6 +4,7 @@
 // the code.
 #include <ucontext.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -122,6 +123,7 @@ struct Group
   ucontext_t scheduler;
   int running = 0;
   int arrived = 0, barriers = 0;
+  long passed = 0;  // waits that are over
   std::map<std::pair<int, unsigned int>, Together> warps;
 };
 
@@ -136,6 +138,13 @@ static unsigned int const guard = 4096;  // bytes behind the local memory, which
 static void pause()
 {
   swapcontext(&group->items[group->running], &group->scheduler);
+}
+
+template <class Condition> static void wait_while(Condition const &is_blocked)
+{
+  while (is_blocked())
+    pause();
+  ++group->passed;
 }
 
 static void item()
@@ -170,8 +179,7 @@ static uint64_t const *exchange(unsigned int lanes, uint64_t value)
     them.arrived = 0;
     ++them.turn;
   }
-  while (them.turn == turn)
-    pause();
+  wait_while([&] { return them.turn == turn; });
   return them.taken;
 }
 
@@ -199,7 +207,25 @@ static bool is_private(void const *place)
   return false;
 }
 
-// Run the work-items of a group in turn, each until it waits.
+// Run the work-items of a warp in turn, each until it waits; return how many end.
+static int run_warp(int warp, bool is_backwards)
+{
+  int const first = 32 * warp, count = std::min(32, (int) group->items.size() - first);
+  int ended = 0;
+  for (int k = 0; k < count; ++k)
+  {
+    int const next = first + (is_backwards ? count - 1 - k : k);
+    if (group->done[next])
+      continue;
+    group->running = next;
+    threadIdx = {next % blockDim.x, next / blockDim.x % blockDim.y, next / blockDim.x / blockDim.y};
+    swapcontext(&group->scheduler, &group->items[next]);
+    ended += group->done[next];
+  }
+  return ended;
+}
+
+// Run the warps of a group in turn, in every other two groups each as far as it gets alone.
 static bool run_group(unsigned int number, size_t local_bytes)
 {
   Group own;
@@ -226,15 +252,17 @@ static bool run_group(unsigned int number, size_t local_bytes)
   {
     if (turn == most_turns || has_failed)
       return false;
-    for (int k = 0; k < count; ++k)
+    int const warps = (count + 31) / 32;
+    for (int k = 0; k < warps; ++k)
     {
-      int const next = number % 2 ? count - 1 - k : k;
-      if (own.done[next])
-        continue;
-      own.running = next;
-      threadIdx = {next % blockDim.x, next / blockDim.x % blockDim.y, next / blockDim.x / blockDim.y};
-      swapcontext(&own.scheduler, &own.items[next]);
-      left -= own.done[next];
+      long passed;
+      int ended;
+      do
+      {
+        passed = own.passed;
+        ended = run_warp(number % 2 ? warps - 1 - k : k, number % 2);
+        left -= ended;
+      } while (number / 2 % 2 && (ended || own.passed != passed) && !has_failed);
     }
     std::this_thread::yield();
   }
@@ -314,8 +342,13 @@ static void __syncthreads()
   int const barrier = own.barriers;
   if (++own.arrived == (int) own.items.size())
     own.arrived = 0, ++own.barriers;
-  while (own.barriers == barrier)
-    host::pause();
+  host::wait_while([&] { return own.barriers == barrier; });
+}
+
+static void __syncwarp()
+{
+  int const first = host::group->running / 32 * 32, left = (int) host::group->items.size() - first;
+  host::exchange(left < 32 ? (1u << left) - 1 : ~0u, 0);
 }
 
 // The groups of every other thread make copies at once, those of the others when they wait.

@@ -10,7 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -24,7 +24,7 @@ from kgen.ir.instruction import Assignment, BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.quasi_affine import set_from_condition
 from kgen.ir.tree import Barrier, children_of
-from kgen.ir.types import AddressSpace
+from kgen.ir.types import AddressSpace, Reach
 
 Point = tuple[int, ...]
 Instance = tuple[str, Point]
@@ -64,6 +64,10 @@ def _holds(node: If, condition: Any, value: Evaluator) -> bool:
         raise
 
 
+#: Barriers in traces.
+BARRIERS: Final = {Reach.WARP: "warp barrier", Reach.GROUP: "barrier"}
+
+
 class Oracle:
     """The trace of one launch for fixed parameters: per work-item, what ran in order."""
 
@@ -76,7 +80,7 @@ class Oracle:
         }
 
     def traces(self, function: DeviceFunction) -> Iterator[tuple[Point, list[Instance]]]:
-        """Return group index and trace of every work-item; barriers are ids ``"barrier"``."""
+        """Return group index and trace of every work-item; barriers are ids in ``BARRIERS``."""
         counts = [self._value(count, (), ()) for count in function.groups]
         for gid in itertools.product(*(range(count) for count in counts)):
             for lid in itertools.product(*(range(size) for size in function.locals)):
@@ -110,7 +114,7 @@ class Oracle:
             case Run():
                 trace.extend(self._instances(node, names, value))
             case Barrier():
-                trace.append(("barrier", ()))
+                trace.append((BARRIERS[node.reach], ()))
 
     def _instances(
         self, run: Run, names: Mapping[str, int], value: Evaluator
@@ -130,11 +134,11 @@ class Oracle:
         for function in functions:
             barriers: dict[Point, int] = {}
             for gid, trace in self.traces(function):
-                count = sum(1 for name, _ in trace if name == "barrier")
+                count = sum(1 for name, _ in trace if name in BARRIERS.values())
                 assert barriers.setdefault(gid, count) == count, "work-items part at a barrier"
                 self._check_order(trace)
                 self._check_starts(trace)
-                seen.update(item for item in trace if item[0] != "barrier")
+                seen.update(item for item in trace if item[0] not in BARRIERS.values())
         for insn in self.kernel.instructions:
             insn_id = str(insn.id)
             if isinstance(insn, BarrierInstruction):  # a node of its own, or the end of a launch

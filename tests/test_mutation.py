@@ -20,15 +20,32 @@ from kgen.lowering import prepare
 from kgen.schedule.place import schedule_kernel
 from kgen.schedule.separation import find_unsynchronized
 from kgen.schedule.tree import Schedule
+from tests.backends import NarrowBarriers
 from tests.mutation.kernels import CASES
 from tests.mutation.machine import Memory, all_results, is_same
-from tests.mutation.mutants import with_moved_barriers, without_barriers, without_dependencies
+from tests.mutation.mutants import (
+    with_moved_barriers,
+    with_weak_barriers,
+    without_barriers,
+    without_dependencies,
+)
+
+#: With barriers of groups, and with those of warps as well.
+TARGETS = {"": lp.OpenCLTarget(), " in warps": NarrowBarriers()}
+#: All cases on all targets.
+NAMES = [name + where for where in TARGETS for name in CASES]
+
+
+def built(name: str) -> lp.TranslationUnit:
+    """Return a case on a target."""
+    case, in_warps, _ = name.partition(" in warps")
+    return CASES[case].build().copy(target=TARGETS[in_warps])
 
 
 @cache
 def lowered(name: str) -> tuple[PreparedKernel, Schedule, Memory]:
     """Return a case, prepared, its schedule, and what it computes."""
-    kernel = prepare(CASES[name].build().default_entrypoint)
+    kernel = prepare(built(name).default_entrypoint)
     schedule = schedule_kernel(kernel)
     results = list(run(name, kernel, schedule))
     assert all(is_same(results[0][1], result) for _, result in results)
@@ -36,7 +53,7 @@ def lowered(name: str) -> tuple[PreparedKernel, Schedule, Memory]:
 
 
 def run(name: str, kernel: PreparedKernel, schedule: Schedule) -> Any:
-    parameters = CASES[name].parameters
+    parameters = CASES[name.removesuffix(" in warps")].parameters
     rng = random.Random(1)
     inputs: Memory = {}
     for arg in kernel.args:
@@ -56,16 +73,16 @@ def test_there_are_thirty_kernels() -> None:
     assert len(CASES) == 30
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("error::kgen.KgenWarning")
 def test_a_correct_kernel_gives_no_alarm(name: str) -> None:
-    report = lp.verify(CASES[name].build())
+    report = lp.verify(built(name))
     assert report.ok, report
     assert not report.unknown, report
     lowered(name)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_barrier_is_needed_or_its_absence_is_harmless(name: str) -> None:
     kernel, schedule, _ = lowered(name)
     for reason, mutant in without_barriers(schedule):
@@ -75,7 +92,15 @@ def test_each_barrier_is_needed_or_its_absence_is_harmless(name: str) -> None:
         assert caught is not None or is_harmless(name, kernel, mutant), reason
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in NAMES if "in warps" in name])
+def test_each_barrier_of_a_group_is_needed_or_one_of_its_warps_is_enough(name: str) -> None:
+    kernel, schedule, _ = lowered(name)
+    for reason, mutant in with_weak_barriers(schedule):
+        caught = next(find_unsynchronized(kernel, mutant), None)
+        assert caught is not None or is_harmless(name, kernel, mutant), reason
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_each_moved_barrier_is_found_or_harmless(name: str) -> None:
     kernel, schedule, _ = lowered(name)
     for reason, mutant in with_moved_barriers(schedule):
@@ -83,9 +108,9 @@ def test_each_moved_barrier_is_found_or_harmless(name: str) -> None:
         assert caught is not None or is_harmless(name, kernel, mutant), reason
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_dependency_is_needed_or_its_absence_is_harmless(name: str) -> None:
-    for which, mutant in without_dependencies(CASES[name].build().default_entrypoint):
+    for which, mutant in without_dependencies(built(name).default_entrypoint):
         report = lp.verify(mutant)
         if report.ok:
             kernel = prepare(mutant)

@@ -26,11 +26,11 @@ from kgen.ir.fields import replace
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tags import PublishTag
 from kgen.ir.tree import Barrier, exprs_of, has_barrier, map_children, nodes_in
-from kgen.ir.types import Memory
+from kgen.ir.types import Memory, Reach
 
 __all__ = ["as_one_launch"]
 
-_GRID_BARRIER = Barrier(Memory.GLOBAL, "a global barrier", of_groups=True)
+_GRID_BARRIER = Barrier(Memory.GLOBAL, "a global barrier", reach=Reach.DEVICE)
 
 
 def as_one_launch(

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from kgen.ir.expr import Expr, to_text
 from kgen.ir.tree import Barrier, Tree, map_children, nodes_in
-from kgen.ir.types import NumpyType
+from kgen.ir.types import NumpyType, Reach
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def print_tree(node: Node, indent: str = "") -> str:
             over = f" over {', '.join(node.over)}" if node.over else ""
             return f"{indent}{node.insn_id}({values}){over}"
         case Barrier():
-            memory = "of all groups" if node.of_groups else node.memory
+            memory = "of all groups" if node.reach is Reach.DEVICE else node.scope
             return f"{indent}barrier {memory}  # {node.reason}"
         case Comment():
             head = f"# {node.text}"

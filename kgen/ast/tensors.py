@@ -17,7 +17,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import DeviceKernel, PreparedKernel
 from kgen.ir.tags import CopyWaitTag, FragmentTag, TensorTag
 from kgen.ir.tree import Barrier, map_children, nodes_in
-from kgen.ir.types import AddressSpace, NumpyType
+from kgen.ir.types import AddressSpace, NumpyType, Reach
 from kgen.schedule.conflicts import Conflicts
 
 __all__ = [
@@ -144,7 +144,7 @@ def _may_overlap(conflicts: Conflicts, loop: For) -> bool:
     children = loop.body.children if isinstance(loop.body, Block) else (loop.body,)
     at = [n for n, child in enumerate(children) if isinstance(child, Run) and child.over]
     steps = {run.insn_id for run in runs_in(loop.body) if run.over}
-    if len(steps) != 1 or not any(isinstance(child, Barrier) for child in children):
+    if len(steps) != 1 or not any(map(_is_barrier_of_group, children)):
         return False
     insn = kernel.id_to_insn[steps.pop()]
     n_steps = sum(run.insn_id == insn.id for run in runs_in(loop.body))
@@ -162,6 +162,10 @@ def _may_overlap(conflicts: Conflicts, loop: For) -> bool:
         and _stores_later(conflicts, str(insn.id), name, loop.iname, is_behind=is_behind)
         for name, is_behind in dict.fromkeys(others)
     )
+
+
+def _is_barrier_of_group(node: Node) -> bool:
+    return isinstance(node, Barrier) and node.reach >= Reach.GROUP
 
 
 def _is_wait(kernel: LoopKernel, insn_id: str) -> bool:

@@ -102,7 +102,7 @@ def _tree(node: Any) -> TreeNode:
                 kind=node.kind.value, label=node.iname + slabs, children=_children(node.body)
             )
         case Barrier():
-            return TreeNode(kind="barrier", label=f"{node.memory}: {node.reason}")
+            return TreeNode(kind="barrier", label=f"{node.scope}: {node.reason}")
         case Run():
             return TreeNode(kind="run", label=", ".join(node.insn_ids))
     raise AssertionError(node)

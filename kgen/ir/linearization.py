@@ -58,11 +58,11 @@ class RunInstruction(Copyable):
 
 @dataclass(frozen=True)
 class Barrier(Copyable):
-    """A barrier of all work-items of a group, or of the device; *comment* gives the reason.
+    """A barrier of the work-items of a group, of the device, or of warps; *comment* says why.
 
-    ``synchronization_kind`` is ``"local"`` or ``"global"``. ``mem_kind`` is the memory that is made
-    consistent: one of these, or ``"local and global"``. ``originating_insn_id`` is the barrier
-    instruction, if there is one.
+    ``synchronization_kind`` is ``"local"``, ``"global"`` or, on CUDA, ``"warp"``. ``mem_kind`` is
+    the memory that is made consistent: ``"local"``, ``"global"`` or ``"local and global"``.
+    ``originating_insn_id`` is the barrier instruction, if there is one.
 
     >>> Barrier("for t", "local", "local").originating_insn_id is None
     True

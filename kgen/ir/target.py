@@ -100,6 +100,8 @@ class TargetBase(metaclass=_TargetMeta):
     warp_size: ClassVar[int | None] = None
     #: The numpy kinds of numbers that these work-items can exchange without memory.
     exchanged_kinds: ClassVar[str] = ""
+    #: The number of work-items that can wait for each other, and not for the rest of the group.
+    barrier_width: ClassVar[int | None] = None
     #: Functions that exchange values between lanes take a mask of these lanes.
     masks_lanes: ClassVar[bool] = False
     #: nvcc compiles the code, and reports its resource use.

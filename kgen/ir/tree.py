@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from kgen.ir.expr import Expr, same_objects
 from kgen.ir.fields import replace
-from kgen.ir.types import Memory
+from kgen.ir.types import Memory, Reach
 
 __all__ = [
     "Barrier",
@@ -44,15 +44,24 @@ TreeT = TypeVar("TreeT", bound=Tree)
 
 @dataclass(frozen=True)
 class Barrier(Tree):
-    """A barrier of a group that makes *memory* consistent; *insn_id* is its instruction, if any.
+    """A barrier that makes *memory* consistent; *insn_id* is its instruction, if any.
 
-    ``of_groups``: it is a barrier of all groups.
+    ``reach``: whether the work-items of a warp wait for each other, of a group, or of all groups.
     """
 
     memory: Memory
     reason: str
     insn_id: str | None = None
-    of_groups: bool = False
+    reach: Reach = Reach.GROUP
+
+    @property
+    def scope(self) -> str:
+        """The memory that it makes consistent; ``warp`` if only between work-items of a warp."""
+        return "warp" if self.reach is Reach.WARP else str(self.memory)
+
+    def orders(self, memory: Memory, reach: Reach) -> bool:
+        """Tell whether it orders accesses to *memory* by work-items within *reach*."""
+        return memory in self.memory and reach <= self.reach
 
 
 def children_of(node: Tree) -> tuple[Any, ...]:

@@ -116,6 +116,25 @@ class Memory(Flag):
         return " and ".join(str(memory.name).lower() for memory in self)
 
 
+class Reach(IntEnum):
+    """How far apart two work-items are at most that meet at an element, or that a barrier orders.
+
+    >>> Reach.WARP < Reach.GROUP, str(Reach.GROUP)
+    (True, 'two work-items of one work-group')
+    """
+
+    WARP = 1
+    GROUP = 2
+    DEVICE = 3
+
+    def __str__(self) -> str:
+        return {
+            Reach.WARP: "two work-items of one warp",
+            Reach.GROUP: "two work-items of one work-group",
+            Reach.DEVICE: "two work-groups",
+        }[self]
+
+
 def kind_of(dtype: np.dtype[Any]) -> str:
     """Return the kind of a numpy type; that of ml_dtypes' ``bfloat16`` is ``f``, too.
 

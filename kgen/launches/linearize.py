@@ -22,6 +22,7 @@ from kgen.ir.linearization import (
 )
 from kgen.ir.tree import Barrier as BarrierNode
 from kgen.ir.tree import children_of
+from kgen.ir.types import Reach
 from kgen.ir.unit import CallableKernel, TranslationUnit
 from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.tree import HostLoop, Loop, Node, Run, Step
@@ -129,7 +130,8 @@ def _items_of(node: Node) -> Iterator[ScheduleItem]:
             yield from _items_of(node.body)
             yield LeaveLoop(node.iname)
         case BarrierNode():
-            yield Barrier(node.reason, "local", str(node.memory), node.insn_id)
+            kind = "warp" if node.reach is Reach.WARP else "local"
+            yield Barrier(node.reason, kind, str(node.memory), node.insn_id)
         case _:
             yield from chain.from_iterable(map(_items_of, children_of(node)))
 

@@ -163,7 +163,7 @@ class _Collector:
                 self._walk(node.body, (*inside, node.iname))
             case Barrier():
                 self.barriers.append(
-                    BarrierFeedback(memory=str(node.memory), reason=node.reason, inside=inside)
+                    BarrierFeedback(memory=node.scope, reason=node.reason, inside=inside)
                 )
             case Sequence():
                 for child in node.children:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
+from itertools import accumulate
+from operator import mul
 from typing import NamedTuple
 
 import pymbolic.primitives as p
@@ -48,18 +49,11 @@ from kgen.ir.sets.names import PAIR, SetName, Side
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import GroupInameTag, LocalInameTag, LookBackTag, PublishTag
 from kgen.ir.target import WARP_SIZE
-from kgen.ir.types import AddressSpace
+from kgen.ir.types import AddressSpace, Reach
 from kgen.schedule.lanes import is_factor
 
 #: The number of accesses that are tested together before they are tested in pairs.
 _MANY = 5
-
-
-class Reach(Enum):
-    """The distance of two work-items that access one element."""
-
-    GROUP = "one work-group"
-    DEVICE = "two work-groups"
 
 
 @dataclass(frozen=True)
@@ -82,11 +76,14 @@ class Conflicts:
 
     Two accesses conflict if, for equal iterations of some loops, two different work-items
     of one group (of the device, for global memory) access one element, and one writes it.
-    A subscript that is not affine may be any element.
+    A subscript that is not affine may be any element. Work-items of one warp are told from others
+    if *launch*, the instructions of a launch, gives the size of its groups.
     """
 
-    def __init__(self, kernel: PreparedKernel) -> None:
+    def __init__(self, kernel: PreparedKernel, launch: Iterable[str] | None = None) -> None:
         self.kernel = kernel
+        self._width = kernel.target.barrier_width if launch is not None else None
+        self._group = () if launch is None else kernel.grid_of_launch(launch).locals
         self.footprints = Footprints.of(kernel)
         self._memo: dict[object, Conflict | None] = {}
         self._kinds: dict[Access, tuple[str, int]] = {}
@@ -376,14 +373,36 @@ class Conflicts:
         tags = [axis.tag for axis in self.kernel.axes.values()]
         locals_ = sorted({axis_name(tag) for tag in tags if isinstance(tag, LocalInameTag)})
         if around.one_group:
-            apart = _some_differ(both, locals_)
-            return None if apart is None else (Reach.GROUP, apart)
+            return self._find_in_group(both, locals_)
         groups = sorted({axis_name(tag) for tag in tags if isinstance(tag, GroupInameTag)})
         far = _some_differ(both, groups)
         if far is not None:
             return Reach.DEVICE, far
-        apart = _some_differ(in_same_iteration(both, groups), locals_)
-        return None if apart is None else (Reach.GROUP, apart)
+        return self._find_in_group(in_same_iteration(both, groups), locals_)
+
+    def _find_in_group(self, both: Set, locals_: Sequence[str]) -> tuple[Reach, Set] | None:
+        """Return where work-items of a group meet: of two warps, if any do."""
+        apart = _some_differ(both, locals_)
+        if apart is None or self._width is None:
+            return None if apart is None else (Reach.GROUP, apart)
+        far = self._find_in_warps(both, self._width)
+        return (Reach.WARP, apart) if far is None else (Reach.GROUP, far)
+
+    def _find_in_warps(self, both: Set, width: int) -> Set | None:
+        """Return where work-items of two warps meet, which are numbered along the first axis."""
+        names = [axis_name(LocalInameTag(axis)) for axis in range(len(self._group))]
+        sizes = list(accumulate(self._group, mul, initial=1))
+        numbered = list(zip(names, sizes, strict=False))
+        far = _some_differ(both, [n for n, size in numbered if size % width == 0])
+        inner = {n: size for n, size in numbered if size % width}
+        if far is not None or sizes[len(inner)] <= width:
+            return far
+        for side in PAIR:
+            both = with_params(both, [side.of(name) for name in inner])
+            items = [p.Product((size, p.Variable(side.of(n)))) for n, size in inner.items()]
+            warp = p.FloorDiv(p.Sum(tuple(items)), width)
+            both = bound(both, side.of(SetName.WARP), warp)
+        return _some_differ(both, [SetName.WARP])
 
     def accessed(self, access: Access, side: Side) -> Set:
         """Return the named set over hardware axes, with the names of *side*, and elements."""

@@ -13,8 +13,8 @@ from kgen.analysis.access import Access
 from kgen.errors import MissingBarrierError
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tree import Barrier, children_of
-from kgen.ir.types import Memory
-from kgen.schedule.conflicts import Conflict, Conflicts, Reach
+from kgen.ir.types import Memory, Reach
+from kgen.schedule.conflicts import Conflict, Conflicts
 from kgen.schedule.tree import Loop, Node, Run, Schedule
 
 __all__ = ["Unsynchronized", "find_unsynchronized", "unsynchronized_error"]
@@ -38,7 +38,7 @@ class _Order:
     """The contents of a launch, in order: each with its position and the loops around it."""
 
     insns: dict[str, tuple[int, _Loops]] = field(default_factory=dict)
-    barriers: list[tuple[int, _Loops, Memory]] = field(default_factory=list)
+    barriers: list[tuple[int, _Loops, Barrier]] = field(default_factory=list)
     n_loops: int = 0
 
     def add(self, node: Node, loops: _Loops = ()) -> None:
@@ -48,16 +48,19 @@ class _Order:
                 for offset, insn_id in enumerate(node.insn_ids):
                     self.insns[insn_id] = (position + offset, loops)
             case Barrier():
-                self.barriers.append((position, loops, node.memory))
+                self.barriers.append((position, loops, node))
             case Loop():
                 self.n_loops += 1
                 loops = (*loops, (self.n_loops, node.iname))
         for child in children_of(node):
             self.add(child, loops)
 
-    def has_barrier(self, memory: Memory, loops: _Loops) -> bool:
+    def has_barrier(self, memory: Memory, reach: Reach, loops: _Loops) -> bool:
         """Tell whether a barrier runs in every iteration of the innermost of *loops*."""
-        return any(memory in kept and around == loops for _, around, kept in self.barriers)
+        return any(
+            barrier.orders(memory, reach) and around == loops
+            for _, around, barrier in self.barriers
+        )
 
     def insns_in(self, loops: _Loops) -> tuple[str, ...]:
         """Return the instructions in *loops*."""
@@ -66,7 +69,13 @@ class _Order:
         )
 
     def separates(
-        self, one: str, other: str, memory: Memory, common: _Loops, carried: bool
+        self,
+        accesses: tuple[str, str],
+        memory: Memory,
+        reach: Reach,
+        common: _Loops,
+        *,
+        carried: bool,
     ) -> bool:
         """Tell whether a barrier always runs between an access and a later one.
 
@@ -74,13 +83,12 @@ class _Order:
         last, of which the later one is in a later iteration. A barrier always runs if it is in no
         loop that contains neither of the two.
         """
-        first, around_first = self.insns[one]
-        second, around_second = self.insns[other]
-        for at, loops, kept in self.barriers:
+        (first, around_first), (second, around_second) = map(self.insns.__getitem__, accesses)
+        for at, loops, barrier in self.barriers:
             after = at > first and around_first[: len(loops)] == loops
             before = at < second and around_second[: len(loops)] == loops
             in_between = loops[: len(common)] == common if carried else first < at < second
-            if memory in kept and in_between and (after or before):
+            if barrier.orders(memory, reach) and in_between and (after or before):
                 return True
         return False
 
@@ -89,10 +97,10 @@ def find_unsynchronized(kernel: PreparedKernel, schedule: Schedule) -> Iterator[
     """Yield the accesses of different work-items that no barrier of *schedule* separates."""
     if not kernel.axes:
         return
-    conflicts = Conflicts(kernel)
     for launch in schedule.launches:
         order = _Order()
         order.add(launch.body)
+        conflicts = Conflicts(kernel, order.insns)
         by_storage: dict[object, list[Access]] = {}
         for insn_id in order.insns:
             for access in conflicts.accesses.get(insn_id, ()):
@@ -163,8 +171,9 @@ def _of_pair(
         found = conflicts.between(one, other, equal, ascending)
         if found is None or conflicts.is_race_of_one(found):
             continue
-        is_kept = order.separates(one.insn_id, other.insn_id, memory, loops, carried)
-        if not is_kept and ascending is not None and order.has_barrier(memory, loops):
+        ids = one.insn_id, other.insn_id
+        is_kept = order.separates(ids, memory, found.reach, loops, carried=carried)
+        if not is_kept and ascending is not None and order.has_barrier(memory, found.reach, loops):
             inside = order.insns_in(loops)
             is_kept = conflicts.are_distant(one, other, equal, ascending, inside)
         if found.reach is Reach.DEVICE or not is_kept:
@@ -182,8 +191,7 @@ def unsynchronized_error(kernel: PreparedKernel, found: Unsynchronized) -> Missi
         f"{kinds[second.is_write]} '{second}'{later}, with no barrier in between",
         kernel=kernel.name,
         point=found.conflict.point,
-        because=f"{found.conflict.reach.value.replace('one', 'two work-items of one', 1)} "
-        f"meet at one element of '{first.array}'",
+        because=f"{found.conflict.reach} meet at one element of '{first.array}'",
         hint=f"add_barrier(kernel, 'id:{first.insn_id}', 'id:{second.insn_id}', "
         f"synchronization_kind='{scope}')",
     )

@@ -1,4 +1,7 @@
-"""Barrier insertion: the fewest barriers that separate conflicting accesses."""
+"""Barrier insertion: the fewest barriers that separate conflicting accesses.
+
+On targets with barriers of warps, these separate the accesses of which all are in one warp.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,16 @@ from kgen.ir.fields import replace
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import HARDWARE_AXES, ConcurrentTag
 from kgen.ir.tree import Barrier
-from kgen.ir.types import Memory
-from kgen.schedule.conflicts import Conflict, Conflicts, Reach
+from kgen.ir.types import Memory, Reach
+from kgen.schedule.conflicts import Conflict, Conflicts
 from kgen.schedule.races import check_races
 from kgen.schedule.tree import Bind, Loop, Node, Run, Sequence, insn_ids, sequence
 
 #: An array, and a number for its footprint per iteration of the loops around.
 _Kind: TypeAlias = tuple[str, int]
-_NONE = Memory(0)
+#: The memory that barriers make consistent, and between which work-items.
+_Order: TypeAlias = frozenset[tuple[Memory, Reach]]
+_NONE: _Order = frozenset()
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Span:
     last: int
     memory: Memory
     reason: str
+    reach: Reach = Reach.GROUP
 
     def holds(self, boundary: int) -> bool:
         """Tell whether a barrier at *boundary* satisfies the need."""
@@ -64,7 +70,7 @@ def insert_barriers(kernel: PreparedKernel, root: Node) -> tuple[Node, bool]:
     """
     if not any(kernel.has_tag(name, ConcurrentTag) for name in kernel.inames):
         return root, True
-    conflicts = Conflicts(kernel)
+    conflicts = Conflicts(kernel, insn_ids(root))
     if not conflicts.accesses:
         return root, True
     is_free = check_races(conflicts, insn_ids(root))
@@ -115,17 +121,17 @@ class _Inserter:
         needs = self._spans(accesses, len(parts), inside, None)
         if loop is not None:
             self.inside = insn_ids(node)
-            has_local_barrier = any(need.memory is Memory.LOCAL for need in needs)
-            needs += self._spans(
-                accesses, len(parts), outer, loop, has_local_barrier=has_local_barrier
-            )
+            always = [need.reach for need in needs if need.memory is Memory.LOCAL]
+            needs += self._spans(accesses, len(parts), outer, loop, always=max(always, default=0))
         present = [(k, p.node) for k, p in enumerate(parts) if isinstance(p.node, Barrier)]
         needs = [
             need
             for need in needs
-            if not any(need.holds(k) and need.memory in barrier.memory for k, barrier in present)
+            if not any(
+                need.holds(k) and barrier.orders(need.memory, need.reach) for k, barrier in present
+            )
         ]
-        return sequence(_joined(parts, choose_boundaries(needs, len(parts)), needs))
+        return sequence(_joined(parts, choose_barriers(needs, len(parts)), needs))
 
     def _accesses(self, nodes: Seq[Node], loops: tuple[str, ...]) -> dict[object, list[_Visit]]:
         """Collect the accesses to each storage, with the child in *loops* that makes them."""
@@ -145,25 +151,27 @@ class _Inserter:
         equal: tuple[str, ...],
         ascending: str | None,
         *,
-        has_local_barrier: bool = False,
+        always: int = 0,
     ) -> list[Span]:
         """Find needs between children; a need carried by a loop may go backwards.
 
-        *has_local_barrier*: the loop always has a barrier for local memory, which separates an
+        *always*: the reach of a barrier for local memory that the loop always has. It separates an
         access from those of later iterations that do not precede it in the body.
         """
         spans: dict[Span, None] = {}
-        met: set[tuple[int, int]] = set()
+        met: dict[tuple[int, int], int] = {}
         for visits in accesses.values():
             memory = Memory.of(self.kernel.array_vars[visits[0].access.array])
             apart: dict[_Kind, set[_Kind]] = {}
             none_conflict = cache(partial(self._none_conflict, visits, equal, ascending))
             for one, other in _pairs(visits, apart, carried=ascending is not None):
-                inside = memory in one.after or memory in other.before
                 place = (one.child, other.child)
-                is_met = inside or place in met or (has_local_barrier and one.child <= other.child)
-                if memory is Memory.LOCAL and is_met:
-                    continue
+                ordered = _reach_of(one.after | other.before, memory)
+                if memory is Memory.LOCAL:
+                    in_loop = always if one.child <= other.child else 0
+                    ordered = max(ordered, met.get(place, 0), in_loop)
+                    if ordered >= Reach.GROUP:
+                        continue
                 found = self.conflicts.between(one.access, other.access, equal, ascending)
                 if found is None and none_conflict():
                     break
@@ -174,12 +182,12 @@ class _Inserter:
                     pair = one.access.insn_id, other.access.insn_id
                     need = MissingBarrier(*pair, one.access.array, ascending)
                     self.missing.setdefault(need, found)
-                elif not inside:
+                elif found.reach > ordered:
                     span = self._span(found, one.child, other.child, count, ascending)
                     is_distant = self._are_distant(found, equal, ascending)
                     spans[replace(span, first=0, last=count - 1) if is_distant else span] = None
                     if memory is Memory.LOCAL and not is_distant:
-                        met.add(place)
+                        met[place] = found.reach
         return list(spans)
 
     def _note_apart(
@@ -210,19 +218,18 @@ class _Inserter:
     def _span(self, conflict: Conflict, i: int, j: int, count: int, loop: str | None) -> Span:
         first, second = conflict.first, conflict.second
         memory = Memory.of(self.kernel.array_vars[first.array])
-        reason = f"for {first.array} ({second.insn_id} depends on {first.insn_id})"
+        depends = "depends" if loop is None else "rev-depends"
+        reason = f"for {first.array} ({second.insn_id} {depends} on {first.insn_id})"
         if loop is None:
-            return Span(i + 1, j, memory, reason)
-        reason = f"for {first.array} ({second.insn_id} rev-depends on {first.insn_id})"
+            return Span(i + 1, j, memory, reason, conflict.reach)
         # from after child i, around the end of the body, to before child j
-        if i + 1 >= count:
-            return Span(0, j, memory, reason)
-        return Span(i + 1, j, memory, reason) if j < i + 1 else Span(0, count - 1, memory, reason)
+        start, end = (0, j) if i + 1 >= count else (i + 1, j) if j < i + 1 else (0, count - 1)
+        return Span(start, end, memory, reason, conflict.reach)
 
 
 @dataclass(frozen=True)
 class _Visit:
-    """An access made by a child, and the memory that barriers in the child synchronize around it.
+    """An access made by a child, and what barriers in the child order around it.
 
     These are barriers that run in each iteration of the loops around the access, so accesses
     outside the child need no barrier against it on that side.
@@ -231,8 +238,8 @@ class _Visit:
     child: int
     access: Access
     view: Callable[[], _Kind]
-    before: Memory
-    after: Memory
+    before: _Order
+    after: _Order
 
     @cached_property
     def kind(self) -> _Kind:
@@ -266,9 +273,9 @@ def _pairs(
 
 
 def _barriers_around(
-    node: Node, before: Memory = _NONE, after: Memory = _NONE
-) -> Iterator[tuple[str, Memory, Memory]]:
-    """Yield each instruction, and the memory of the barriers right before and after it."""
+    node: Node, before: _Order = _NONE, after: _Order = _NONE
+) -> Iterator[tuple[str, _Order, _Order]]:
+    """Yield each instruction, and what the barriers right before and after it order."""
     match node:
         case Run():
             for insn_id in node.insn_ids:
@@ -276,11 +283,19 @@ def _barriers_around(
         case Loop() | Bind():
             yield from _barriers_around(node.body, before, after)
         case Sequence():
-            kept = [c.memory if isinstance(c, Barrier) else _NONE for c in node.children]
+            kept = [
+                frozenset({(c.memory, c.reach)}) if isinstance(c, Barrier) else _NONE
+                for c in node.children
+            ]
             earlier = accumulate(kept, or_, initial=before)
             later = [*accumulate(reversed(kept), or_, initial=after)][-2::-1]
             for child, *around in zip(node.children, earlier, later, strict=False):
                 yield from _barriers_around(child, *around)
+
+
+def _reach_of(order: _Order, memory: Memory) -> int:
+    """Return between which work-items accesses to *memory* are ordered; 0 if between none."""
+    return max((reach for kept, reach in order if memory in kept), default=0)
 
 
 @dataclass(frozen=True)
@@ -302,14 +317,14 @@ def _opened(children: tuple[Node, ...]) -> list[_Part]:
     return parts
 
 
-def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node, ...]:
+def _joined(parts: Seq[_Part], chosen: Mapping[int, Reach], needs: Seq[Span]) -> tuple[Node, ...]:
     """Insert the barriers, and merge blocks again."""
     result: list[Node] = []
     last_origin = -1
     met_at: dict[int, list[Span]] = {k: [] for k in chosen}
     alone_at: dict[int, list[Span]] = {k: [] for k in chosen}
     for need in needs:
-        held = need.among(chosen)
+        held = [k for k in need.among(sorted(chosen)) if need.reach <= chosen[k]]
         for k in held:
             met_at[k].append(need)
         if len(held) == 1:
@@ -319,7 +334,7 @@ def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node
             met, alone = met_at[k], alone_at[k]
             memory = reduce(or_, (need.memory for need in met))
             nearest = min(alone or met, key=lambda need: (need.last - need.first) % len(parts))
-            result.append(Barrier(memory, nearest.reason))
+            result.append(Barrier(memory, nearest.reason, reach=chosen[k]))
             last_origin = -1
         last = result[-1] if result else None
         if isinstance(part.node, Run) and isinstance(last, Run) and part.origin == last_origin:
@@ -328,6 +343,17 @@ def _joined(parts: Seq[_Part], chosen: Seq[int], needs: Seq[Span]) -> tuple[Node
             result.append(part.node)
         last_origin = part.origin
     return tuple(result)
+
+
+def choose_barriers(spans: Seq[Span], count: int) -> dict[int, Reach]:
+    """Choose the fewest barriers of the group, and then the fewest barriers of warps."""
+    of_group = choose_boundaries([span for span in spans if span.reach is Reach.GROUP], count)
+    of_all = choose_boundaries(spans, count)
+    if len(of_all) == len(of_group):
+        return dict.fromkeys(of_all, Reach.GROUP)
+    rest = [span for span in spans if not any(map(span.holds, of_group))]
+    of_warps = choose_boundaries(rest, count)
+    return dict.fromkeys(of_group, Reach.GROUP) | dict.fromkeys(of_warps, Reach.WARP)
 
 
 def choose_boundaries(spans: Seq[Span], count: int) -> tuple[int, ...]:
@@ -357,7 +383,7 @@ def choose_boundaries(spans: Seq[Span], count: int) -> tuple[int, ...]:
 def _rotated(span: Span, boundary: int, count: int) -> Span:
     first = (span.first - boundary) % count
     last = (span.last - boundary) % count
-    return Span(first, last, span.memory, span.reason)
+    return replace(span, first=first, last=last)
 
 
 def _sweep(spans: Seq[Span]) -> tuple[int, ...]:

@@ -180,7 +180,7 @@ def print_node(node: Node, indent: str = "") -> str:
         case Sequence():
             return "\n".join(print_node(child, indent) for child in node.children)
         case Barrier():
-            return f"{indent}barrier {node.memory}  # {node.reason}"
+            return f"{indent}barrier {node.scope}  # {node.reason}"
         case Bind():
             axes = ", ".join(f"{iname} = {to_text(axis)}" for iname, axis in node.axes)
             return f"{indent}bind {axes}\n" + print_node(node.body, indent + "  ")

@@ -42,7 +42,7 @@ OP_NAMES = ("add", "mul", "div", "pow", "shift", "bw", "maxmin", "cmp", "convert
 OP_PREFIXES = ("func:", "unknown:")
 MEMORY_TYPES = ("global", "local")
 DIRECTIONS = ("load", "store")
-SYNC_KINDS = ("barrier_local", "barrier_global", "kernel_launch")
+SYNC_KINDS = ("barrier_warp", "barrier_local", "barrier_global", "kernel_launch")
 
 
 def _check_name(key: Any, field: str, known: Iterable[str] | None = None) -> None:
@@ -210,6 +210,8 @@ def _shown_strides(strides: Mapping[int, Expr] | None) -> str:
 @dataclass(frozen=True)
 class Sync(Copyable):
     """A kind of synchronization: ``barrier_local``, ``barrier_global`` or ``kernel_launch``.
+
+    Also ``barrier_warp``, on CUDA.
 
     >>> print(Sync("barrier_local", "knl"))
     Sync(barrier_local, knl)

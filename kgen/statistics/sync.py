@@ -12,6 +12,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import dims_to_params
 from kgen.ir.tags import GroupInameTag
 from kgen.ir.tree import Barrier, children_of
+from kgen.ir.types import Reach
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import is_cooperative, schedule_prepared
 from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Step
@@ -83,7 +84,8 @@ class _SyncCounter:
     def _look_into(self, node: Node, loops: tuple[str, ...], groups: tuple[str, ...]) -> None:
         match node:
             case Barrier():
-                self._add("barrier_local", loops, groups)
+                kind = "barrier_warp" if node.reach is Reach.WARP else "barrier_local"
+                self._add(kind, loops, groups)
             case Loop():
                 loops = (*loops, node.iname)
             case Bind():

@@ -131,6 +131,8 @@ class CFamilyLanguage(Target):
     local_needs: ClassVar[tuple[Need, ...]] = ()
     #: The statement that makes the work-items of a group wait, by the memory made consistent.
     barriers: ClassVar[Mapping[Memory, str]] = {}
+    #: The statement that makes the work-items of a warp wait, if there is one.
+    warp_barrier: ClassVar[str | None] = None
     #: The statement that makes the work-items of all groups wait, if there is one.
     grid_barrier: ClassVar[str | None] = None
     grid_barrier_needs: ClassVar[tuple[Need, ...]] = ()

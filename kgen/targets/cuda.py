@@ -146,6 +146,7 @@ class CudaTarget(CFamilyTarget):
     language: ClassVar[str] = "CUDA C++"
     transaction: ClassVar[int] = 32
     warp_size: ClassVar[int | None] = WARP_SIZE
+    barrier_width: ClassVar[int | None] = WARP_SIZE
     exchanged_kinds: ClassVar[str] = "biufc"
     masks_lanes: ClassVar[bool] = True
     is_compiled_by_nvcc: ClassVar[bool] = True
@@ -218,6 +219,7 @@ class CudaTarget(CFamilyTarget):
         Memory.GLOBAL: "__syncthreads()",
         Memory.LOCAL | Memory.GLOBAL: "__syncthreads()",
     }
+    warp_barrier: ClassVar[str | None] = "__syncwarp()"
     grid_barrier: ClassVar[str | None] = "cooperative_groups::this_grid().sync()"
     grid_barrier_needs: ClassVar[tuple[Need, ...]] = (include("cooperative_groups.h"),)
     streaming_store: ClassVar[str | None] = "__stcs"

@@ -11,7 +11,7 @@ import kgen as lp
 from kgen.draw.instances import Instances
 from kgen.lowering import lower
 from tests.draw.kernels import product, stencil, transpose, wave
-from tests.oracle import Oracle
+from tests.oracle import BARRIERS, Oracle
 
 
 def tiled_product() -> lp.TranslationUnit:
@@ -53,7 +53,7 @@ def test_instances_are_those_of_the_code(
     items = list(itertools.product(*(range(size) for size in function.locals)))
     traces = oracle.traces(function)
     for number, (group, trace) in enumerate(traces):
-        ran = [instance for instance in trace if instance[0] != "barrier"]
+        ran = [instance for instance in trace if instance[0] not in BARRIERS.values()]
         assert found.pop((group, items[number % len(items)]), []) == ran
     assert not found
 

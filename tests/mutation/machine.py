@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import pymbolic.primitives as p
@@ -15,8 +16,8 @@ from kgen.ir.assignee import assignee_name, index_of
 from kgen.ir.instruction import Assignment, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag
-from kgen.ir.types import AddressSpace
-from tests.oracle import Instance, Oracle, Point
+from kgen.ir.types import AddressSpace, Reach
+from tests.oracle import BARRIERS, Instance, Oracle, Point
 
 #: Memory by array and element; an element that nobody wrote is not a number.
 Memory = dict[str, dict[Point, Any]]
@@ -81,23 +82,22 @@ class Machine:
             groups: dict[Point, list[list[Instance]]] = {}
             for gid, trace in self.oracle.traces(function):
                 groups.setdefault(gid, []).append(trace)
+            lids = list(itertools.product(*map(range, function.locals)))
+            numbered = sorted(range(len(lids)), key=lambda at: lids[at][::-1])
             for _, traces in order(list(groups.items())):
-                self._run_group(traces, order, in_step)
+                self._run_group([traces[at] for at in numbered], order, in_step)
         return {arg.name: self.device.get(arg.name, {}) for arg in self.kernel.args}
 
     def _run_group(self, traces: list[list[Instance]], order: Order, in_step: bool) -> None:
         shared: Memory = {}
         own: list[Memory] = [{} for _ in traces]
         self.copies.clear()
-        phases = [list(_phases(trace)) for trace in traces]
+        width = self.kernel.target.barrier_width or len(traces)
+        phases = [_phases(trace, Reach.GROUP) for trace in traces]
         for phase in itertools.zip_longest(*phases, fillvalue=[]):
-            items = order(list(enumerate(phase)))
-            if in_step:
-                steps = itertools.zip_longest(*([(k, s) for s in part] for k, part in items))
-                running = [step for row in steps for step in row if step is not None]
-            else:
-                running = [(k, instance) for k, part in items for instance in part]
-            for k, instance in running:
+            items = list(enumerate(phase))
+            warps = [items[first : first + width] for first in range(0, len(items), width)]
+            for k, instance in chain.from_iterable(order([_run(w, order, in_step) for w in warps])):
                 self._execute(instance, shared, own[k])
 
     def _execute(self, instance: Instance, shared: Memory, own: Memory) -> None:
@@ -136,11 +136,24 @@ class Machine:
                 written[place] = value
 
 
-def _phases(trace: list[Instance]) -> Iterator[list[Instance]]:
+def _run(
+    warp: list[tuple[int, list[Instance]]], order: Order, in_step: bool
+) -> Iterator[tuple[int, Instance]]:
+    """Give what the work-items of a warp run until a barrier of the group, in an order."""
+    phases = [_phases(trace, Reach.WARP) for _, trace in warp]
+    numbers = [number for number, _ in warp]
+    for phase in itertools.zip_longest(*phases, fillvalue=[]):
+        parts = order(list(zip(numbers, phase, strict=True)))
+        rows = [[(number, instance) for instance in part] for number, part in parts]
+        turns = itertools.zip_longest(*rows) if in_step else rows
+        yield from (step for turn in turns for step in turn if step is not None)
+
+
+def _phases(trace: list[Instance], reach: Reach) -> Iterator[list[Instance]]:
     """Cut a trace at barriers."""
     part: list[Instance] = []
     for instance in trace:
-        if instance[0] == "barrier":
+        if instance[0] == BARRIERS[reach]:
             yield part
             part = []
         else:

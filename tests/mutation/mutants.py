@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pymbolic.primitives as p
@@ -11,6 +12,7 @@ from kgen.ir.expr import IdentityMapper, walk
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tree import Barrier
+from kgen.ir.types import Reach
 from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Run, Schedule, Sequence, sequence
 
 
@@ -23,24 +25,31 @@ def without_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
             yield reason, Schedule(tuple(steps))
 
 
-def _mutants(node: Node) -> Iterator[tuple[str, Node]]:
+def _mutants(node: Node, *, is_weak: bool = False) -> Iterator[tuple[str, Node]]:
     match node:
-        case Loop():
-            for reason, body in _mutants(node.body):
-                yield reason, Loop(node.iname, body, node.kind, node.slabs)
-        case Bind():
-            for reason, body in _mutants(node.body):
-                yield reason, Bind(node.axes, body)
+        case Loop() | Bind():
+            for reason, body in _mutants(node.body, is_weak=is_weak):
+                yield reason, replace(node, body=body)
         case Sequence():
             children = node.children
             for k, child in enumerate(children):
                 before, after = children[:k], children[k + 1 :]
-                if isinstance(child, Barrier):
-                    yield child.reason, sequence((*before, *after))
-                for reason, changed in _mutants(child):
+                if isinstance(child, Barrier) and not (is_weak and child.reach is Reach.WARP):
+                    weak = (replace(child, reach=Reach.WARP),) if is_weak else ()
+                    yield child.reason, sequence((*before, *weak, *after))
+                for reason, changed in _mutants(child, is_weak=is_weak):
                     yield reason, Sequence((*before, changed, *after))
         case Run() | Barrier():
             return
+
+
+def with_weak_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
+    """Give the schedule with each barrier as one of warps."""
+    for number, launch in enumerate(schedule.launches):
+        for reason, body in _mutants(launch.body, is_weak=True):
+            steps: list[Launch | HostLoop] = list(schedule.launches)
+            steps[number] = Launch(launch.name, body, launch.barriers)
+            yield reason, Schedule(tuple(steps))
 
 
 def with_moved_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:

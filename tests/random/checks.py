@@ -21,6 +21,7 @@ from kgen.ir.kernel import LoopKernel
 from kgen.lowering import generate_module, lower
 from kgen.targets.c import OPENMP, CCompiler
 from kgen.targets.module import Module
+from tests.backends import NarrowBarriers
 from tests.cuda_host import HostCuda, LaunchMemoryTarget
 from tests.oracle import Oracle
 from tests.random.compiled import Arrays, allocate, call, compile_modules
@@ -236,7 +237,7 @@ def _compare_bits(found: Sequence[Arrays], parameters: dict[str, int]) -> None:
 def check_instances(program: Program) -> None:
     """Interpret the code tree: every instance once, in order."""
     kernel = program.transformed().default_entrypoint
-    for target in (lp.CTarget(), lp.CudaTarget()):
+    for target in (lp.CTarget(), NarrowBarriers()):
         lowered = lower(kernel.copy(target=target))
         for parameters in program.parameter_sets(program.make())[:4]:
             Oracle(lowered.kernel, parameters).check(lowered.functions)
@@ -247,7 +248,7 @@ def check_work_items(
 ) -> None:
     """Interpret launches on data, work-items in both orders, against the kernel's meaning."""
     unit = program.transformed() if mutant is None else mutant
-    kernel = unit.default_entrypoint.copy(target=target or lp.CudaTarget())
+    kernel = unit.default_entrypoint.copy(target=target or NarrowBarriers())
     _check_launches(program, kernel)
 
 

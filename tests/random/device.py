@@ -33,7 +33,7 @@ from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.tags import AsyncCopyTag, CopyCommitTag, CopyWaitTag, LookBackTag
 from kgen.ir.tree import Barrier, children_of
-from kgen.ir.types import AddressSpace
+from kgen.ir.types import AddressSpace, Reach
 from tests.fragments import matrices, ptx_c
 from tests.reference import Evaluator, Memory, Point
 
@@ -189,14 +189,28 @@ class Device:
                 has_gone_on = False
                 continue
             has_gone_on = True
+            going = self._chosen(going, stops)
             stops.update({number: next(items[number], None) for number in stops if number in going})
+
+    def _chosen(self, going: set[int], stops: Mapping[int, _Stop | None]) -> set[int]:
+        """Choose who goes on: in reverse, one warp as far as it gets."""
+        width = self.kernel.target.barrier_width
+        of_warps = [n for n in going if getattr(stops[n], "reach", None) is Reach.WARP]
+        if width is None or self.step > 0 or not of_warps:
+            return going
+        return {n for n in of_warps if n // width == max(of_warps) // width}
 
     def _is_met(self, number: int, stop: _Stop | None, stops: Mapping[int, _Stop | None]) -> bool:
         """Tell whether all that have to meet a work-item are where it is."""
         if isinstance(stop, _Wait):
             return stop.is_over
-        if stop is None or isinstance(stop, Barrier):
-            return stop is not None and all(other is stop for other in stops.values())
+        if stop is None:
+            return False
+        if isinstance(stop, Barrier):
+            width = self.kernel.target.barrier_width or len(stops)
+            is_of_group = stop.reach is Reach.GROUP
+            met = (n for n in stops if is_of_group or n // width == number // width)
+            return all(stops[n] is stop for n in met)
         lanes, warp = lanes_of(stop[2], number), number - number % WARP
         others = {warp + bit for bit in range(WARP) if lanes >> bit & 1}
         assert number in others, "is not in its own mask"

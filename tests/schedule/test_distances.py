@@ -69,7 +69,7 @@ def check(lowered: Lowered, n: int) -> None:
 )
 def test_the_next_use_of_a_buffer_decides(part: str, loop: str, condition: str, count: int) -> None:
     lowered = lower(buffered(part, part, loop, condition))
-    assert str(lowered.schedule).count("barrier local") == count
+    assert str(lowered.schedule).count("barrier warp") == count
     for n in (1, 2, 5, 8):
         check(lowered, n)
     assert not list(find_unsynchronized(lowered.kernel, lowered.schedule))
@@ -97,6 +97,6 @@ def test_a_loop_around_has_a_barrier_of_its_own(part: str, count: int) -> None:
     )
     knl = lp.prioritize_loops(lp.tag_inames(knl, "l:l.0, m:l.0"), "j,k")
     lowered = lower(knl.default_entrypoint)
-    assert str(lowered.schedule).count("barrier local") == count
+    assert str(lowered.schedule).count("barrier warp") == count
     for reason, schedule in without_barriers(lowered.schedule):
         assert list(find_unsynchronized(lowered.kernel, schedule)), reason

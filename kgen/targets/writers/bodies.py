@@ -15,7 +15,7 @@ from kgen.ast.nodes import Block, Comment, For, If, Let, Node, Persistent, Run
 from kgen.errors import CodegenError, naming_place
 from kgen.ir.expr import Expr, to_text
 from kgen.ir.tree import Barrier, children_of
-from kgen.ir.types import INT32, INT64, NumpyType
+from kgen.ir.types import INT32, INT64, NumpyType, Reach
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.writers.declarations import needs_braces
 from kgen.targets.writers.expressions import ExpressionWriter
@@ -192,13 +192,15 @@ class BodyEmitter:
         return cgen.Block(inner)
 
     def _barrier(self, node: Barrier) -> cgen.Generable:
-        if node.of_groups:
-            self.writer.preamble.add(*self.writer.target.grid_barrier_needs)
-            return self.builder.emit_barrier(self.writer.target.grid_barrier or "", node.reason)
-        text = self.writer.target.barriers.get(node.memory)
+        target = self.writer.target
+        if node.reach is Reach.DEVICE:
+            self.writer.preamble.add(*target.grid_barrier_needs)
+            return self.builder.emit_barrier(target.grid_barrier or "", node.reason)
+        is_of_warp = node.reach is Reach.WARP
+        text = target.warp_barrier if is_of_warp else target.barriers.get(node.memory)
         if text is None:
             raise CodegenError(
-                f"{self.writer.target.language} has no work-items that could wait for each other",
+                f"{target.language} has no work-items that could wait for each other",
                 because=f"there is a barrier, {node.reason}",
                 hint="remove the barriers of the kernel, and remove the tags 'l.N' and 'g.N' "
                 "with untag_inames; or choose a target that has work-items",

@@ -442,7 +442,7 @@ def test_what_other_lanes_have_stored_is_waited_for() -> None:
     own = lp.symbolic.parse(to_text(insn.expression).replace(", 0, k]", ", lane % 4, k]"))
     others = [insn.copy(expression=own) if each is insn else each for each in kernel.instructions]
     kernel = kernel.copy(instructions=others)
-    assert "__syncthreads();  // for t" in lp.generate_body(kernel)
+    assert "__syncwarp();  // for t" in lp.generate_body(kernel)
     assert "barrier" not in lp.generate_body(kernel.copy(target=lp.OpenCLTarget()))
 
 

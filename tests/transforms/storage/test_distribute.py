@@ -179,7 +179,7 @@ def test_no_finding_of_verify_is_violated() -> None:
 
 def test_it_may_stay_in_local_memory() -> None:
     code = lp.generate_body(chain(is_held=False))
-    assert "__syncthreads();  // for w (second_jj_update depends on between)" in code
+    assert "__syncwarp();  // for w (second_jj_update depends on between)" in code
     assert "__shared__ __half w[256]" in code
 
 

@@ -84,7 +84,7 @@ IN_REGISTERS = """\
     a_col_fetch[0] = a_col_fetch[1];
     a_col_fetch[1] = a_col_fetch[2];
     a_col_fetch[2] = a[1156 * z + 136 * gid(y) + 34 * lid(y) + 8 * gid(x) + lid(x) + 2347];
-    __syncthreads();  // for a_plane (a_fetch_rule rev-depends on insn)
+    __syncwarp();  // for a_plane (a_fetch_rule rev-depends on insn)
     a_plane[10 * lid(y) + lid(x)] = a[1156 * z + 136 * gid(y) + 34 * lid(y) + 8 * gid(x) + lid(x) \
 + 1156];
 """
@@ -114,7 +114,7 @@ SHARED = """\
     a_fetch[10 * ((z + 2) % 4) + lid(x)] = a[34 * z + 8 * gid(x) + lid(x) + 68];
     if (lid(x) < 2)
       a_fetch[10 * ((z + 2) % 4) + lid(x) + 8] = a[34 * z + 8 * gid(x) + lid(x) + 76];
-    __syncthreads();  // for a_fetch (insn depends on a_fetch_rule)
+    __syncwarp();  // for a_fetch (insn depends on a_fetch_rule)
     b[32 * z + 8 * gid(x) + lid(x)] = a_fetch[10 * (z % 4) + lid(x) + 1] + \
 a_fetch[10 * ((z + 1) % 4) + lid(x)] + a_fetch[10 * ((z + 1) % 4) + lid(x) + 2] + \
 a_fetch[10 * ((z + 2) % 4) + lid(x) + 1];
