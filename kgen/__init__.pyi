@@ -383,6 +383,7 @@ from kgen.transforms.storage.prefetch import (
 from kgen.transforms.storage.privatize import (
     privatize_temporaries_with_inames,
 )
+from kgen.transforms.storage.split_values import split_values
 from kgen.transforms.storage.unprivatize import (
     unprivatize_temporaries_with_inames,
 )
@@ -636,6 +637,7 @@ __all__ = [
     "split_iname",
     "split_reduction_inward",
     "split_reduction_outward",
+    "split_values",
     "t_unit_to_python",
     "tag_array_axes",
     "tag_arrays",

@@ -198,6 +198,8 @@ class Evaluator(EvaluationMapper[Any]):
             for function, names in ((min, "min fmin"), (max, "max fmax"), (abs, "abs fabs"))
             for name in names.split()
         }
+        functions["as_uint"] = lambda value: int(np.float32(value).view(np.uint32))
+        functions["as_float"] = lambda bits: float(np.uint32(bits).view(np.float32))
         assert isinstance(expr.function, p.Variable)
         values = tuple(map(self.rec, expr.parameters))
         rule = self.rules.get(expr.function.name)

@@ -84,6 +84,17 @@ def test_code_for_cuda_on_the_host(title: str, launches: int, tmp_path: Path) ->
     assert case.error(outputs[case.result], given) <= case.tolerance
 
 
+def test_derivatives_on_tensor_cores_on_the_host(tmp_path: Path) -> None:
+    """Few elements, in two turns of a group, some of whose warps have none in the second one."""
+    knl = derivatives.on_tensor_cores(derivatives.derivatives(64, lp.CudaTarget()), groups=1)
+    case = CASES["derivatives of DG, in two parts"]
+    given, out = case.inputs(np.random.default_rng(1), 64), np.zeros((3, 4, 64, 35), np.float32)
+    assert HostCuda(knl, tmp_path)({**given, "out": out}, order="any")
+    assert case.error(out, given) <= 1e-6
+    text = lp.generate_body(knl)
+    assert (text.count("__syncthreads"), text.count("__syncwarp")) == (1, 4)
+
+
 def test_attention_for_cuda_on_the_host(tmp_path: Path) -> None:
     """Few numbers a head, as code for many takes long."""
     knl = flash_attention.make_attention(128, lp.CudaTarget(), heads=1, width=16)

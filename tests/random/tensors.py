@@ -66,6 +66,8 @@ def _steps(draw: Draw, rows: int, depth: int, precision: str | None) -> tuple[St
         tag = draw(choices.sampled_from(("l.auto", "l.auto", "none")))
         if tag != "none":
             steps.append(Step("add_prefetch", (name, swept), (("default_tag", tag),)))
+            if precision == "3xtf32" and draw(choices.booleans()):
+                steps.append(Step("split_values", (f"{name}_fetch",)))
     return tuple(steps)
 
 

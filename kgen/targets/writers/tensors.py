@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import cgen
@@ -12,6 +13,7 @@ from pymbolic.mapper.stringifier import PREC_NONE
 
 from kgen.analysis.alignment import unaligned_part
 from kgen.analysis.products import TensorLoops
+from kgen.analysis.split_values import parts_of
 from kgen.ast.nodes import Run
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.assignee import assignee_name
@@ -113,12 +115,14 @@ class _Load:
     def statements(self, *names: str) -> Iterator[cgen.Generable]:
         """Write the load; *names*: of the registers, and of those with what remains of factors."""
         name = names[0]
-        if len(names) > 1:
+        if self.function is None:
+            for n, each in enumerate(names):
+                declared = cgen.Const(cgen.Value(self.type_name, f"{each}[{self.count}]"))
+                own = self.key[n * self.count : (n + 1) * self.count]
+                yield cgen.Initializer(declared, f"{{{', '.join(own)}}}")
+        elif len(names) > 1:
             yield from (cgen.Value(self.type_name, f"{each}[{self.count}]") for each in names)
             yield cgen.Statement(f"{self.function}({', '.join((*names, *self.key))})")
-        elif self.function is None:
-            declared = cgen.Const(cgen.Value(self.type_name, f"{name}[{self.count}]"))
-            yield cgen.Initializer(declared, f"{{{', '.join(self.key)}}}")
         else:
             yield cgen.Value(self.type_name, f"{name}[{self.count}]")
             yield cgen.Statement(f"{self.function}({name}, {self.key[0]})")
@@ -159,7 +163,10 @@ class _Operand:
         """Return how a lane loads its elements."""
         count = self.fragment.count
         if not self.dtype.is_half:
-            values = tuple(self._text(self.element(n)) for n in range(count))
+            elements = [self.element(n) for n in range(count)]
+            if self.loops.shape.is_split and (parts := self._parts(elements)):
+                return _Load("unsigned", count, parts)
+            values = tuple(map(self._text, elements))
             if self.dtype.itemsize == 8:
                 return _Load("double", count, values)
             if self.loops.shape.is_split:
@@ -175,6 +182,14 @@ class _Operand:
             return _Load("unsigned", count // 2, (text,), name)
         pairs = tuple(self._pair(n) for n in range(0, count, 2))
         return _Load("unsigned", count // 2, pairs)
+
+    def _parts(self, elements: Sequence[Expr]) -> tuple[str, ...] | None:
+        """Write the first parts of elements, and then the second ones, if they are stored so."""
+        found = [parts_of(self.writer.kernel, element) for element in elements]
+        if None in found:
+            return None
+        parts = chain.from_iterable(zip(*filter(None, found), strict=True))
+        return tuple(f"__float_as_uint({self._text(part)})" for part in parts)
 
     def _text(self, expr: Expr) -> str:
         return self.writer.converted(expr, self.dtype, PREC_NONE)
