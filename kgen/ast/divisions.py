@@ -9,16 +9,30 @@ import pymbolic.primitives as p
 from kgen.analysis.signs import Signs
 from kgen.ast.expr import conjunction, conjuncts, negation
 from kgen.ast.nodes import Block, For, If, Let, Node, Run
-from kgen.ir.affine import move_to_sides, simplify
-from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, same_objects, walk
+from kgen.ir.affine import linear_form, move_to_sides, simplify
+from kgen.ir.expr import Expr, TruncQuotient, TruncRemainder, minus, same_objects, walk
 from kgen.ir.fields import replace
+from kgen.ir.sets.interval import Interval
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier, children_of, exprs_of, map_children, nodes_in
 
 __all__ = ["fold_divisions"]
 
 _DIVISIONS = (p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)
+_REMAINDERS = {p.FloorDiv: p.Remainder, TruncQuotient: TruncRemainder}
 _PLAIN = (p.Variable, int)
+
+_BELOW, _ABOVE = Interval(None, -1), Interval(1, None)
+#: Where the difference of two numbers is if a comparison of them holds.
+_PLACES = {
+    "<": (_BELOW,),
+    ">": (_ABOVE,),
+    "<=": (Interval(None, 0),),
+    ">=": (Interval(0, None),),
+    "==": (Interval(0, 0),),
+    "!=": (_BELOW, _ABOVE),
+}
+_OPPOSITE = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "=="}
 
 
 def fold_divisions(node: Node, kernel: DeviceKernel) -> Node:
@@ -109,7 +123,13 @@ class _Folder:
         if not isinstance(condition, p.Comparison) or not _has_division(condition):
             return condition
         left, right = self._value(condition.left), self._value(condition.right)
-        return move_to_sides(left, str(condition.operator), right)
+        operator, difference = str(condition.operator), minus(left, right)
+        for form in (difference, _with_remainders(difference)):
+            bounds = self.signs.interval(form)
+            for decided, places in ((True, operator), (False, _OPPOSITE[operator])):
+                if any(map(bounds.is_inside, _PLACES[places])):
+                    return decided
+        return move_to_sides(left, operator, right)
 
     def _value(self, value: Expr) -> Expr:
         """Return a value with divisions folded; the same object if there are none to fold."""
@@ -117,6 +137,23 @@ class _Folder:
             return value
         folded = simplify(value, None, self.signs.interval)
         return value if folded == value else folded
+
+
+def _with_remainders(value: Expr) -> Expr:
+    """Return an equal expression with closer bounds: ``n - n % 4`` for ``4*(n // 4)``."""
+    form = linear_form(value)
+    terms: list[Expr] = []
+    for coefficient, atom in form.terms:
+        if type(atom) in _REMAINDERS and _is_multiple(coefficient, atom.denominator):
+            rest = _REMAINDERS[type(atom)](atom.numerator, atom.denominator)
+            coefficient //= atom.denominator
+            atom = minus(atom.numerator, rest)
+        terms.append(p.Product((coefficient, atom)))
+    return linear_form(p.Sum((*terms, form.constant))).to_expr()
+
+
+def _is_multiple(number: int, divisor: Expr) -> bool:
+    return isinstance(divisor, int) and divisor > 0 and number % divisor == 0
 
 
 def _has_division(expr: Expr) -> bool:

@@ -39,6 +39,30 @@ def test_guards_that_always_hold_are_left_out() -> None:
     assert fold_divisions(If(never, Run("s", {})), axis_of(120)) == Block(())
 
 
+def test_multiples_of_quotients_are_near_the_dividend() -> None:
+    multiple = 4 * p.FloorDiv(LID + 1, 4)
+    assert folded(p.Comparison(multiple, "<", LID + 2), i=LID) == "s(i=lid(0))"
+    never = p.Comparison(multiple + 3, "<", LID)
+    assert fold_divisions(If(never, Run("s", {})), axis_of(120)) == Block(())
+    assert folded(p.Comparison(multiple, "<", LID + 1)).startswith("if")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_only_what_always_holds_is_left_out(seed: int) -> None:
+    rng = random.Random(seed)
+    kinds = (p.FloorDiv, p.Remainder, TruncQuotient, TruncRemainder)
+    quotient = rng.choice(kinds)(rng.randint(1, 3) * LID + rng.randint(0, 9), rng.randint(2, 9))
+    left = rng.randint(-9, 9) * quotient + rng.randint(-3, 3) * LID
+    operator = rng.choice(("<", "<=", ">", ">=", "==", "!="))
+    guard = p.Comparison(left, operator, rng.randint(-40, 40))
+    values = {bool(Evaluator({}, (0,), (lid,))(guard)) for lid in range(120)}
+    code = fold_divisions(If(guard, Run("s", {})), axis_of(120))
+    assert isinstance(code, If) or values == {code != Block(())}
+    for lid in range(120) if isinstance(code, If) else ():
+        ran = Evaluator({}, (0,), (lid,))(code.condition)
+        assert bool(ran) == bool(Evaluator({}, (0,), (lid,))(guard))
+
+
 def test_guards_bound_the_axis_below_them() -> None:
     guard = p.Comparison(TruncQuotient(LID + 80, 120), "<", 1)
     text = folded(guard, i=p.FloorDiv(LID + 40, 40), k=TruncRemainder(LID + 40, 80))
