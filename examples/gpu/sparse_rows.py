@@ -63,7 +63,8 @@ def rows_of_any_length(n: int, target: Any) -> lp.TranslationUnit:
 def same_work_for_each_item(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     is_cuda = isinstance(knl.default_entrypoint.target, lp.CudaTarget)
     knl = lp.tag_arrays(knl, "values, columns", "!streaming_load")  # caches keep x
-    return lp.balance(knl, "row, k", items=9, group_size=512 if is_cuda else 256)
+    knl = lp.set_launch_bounds(knl, local_memory_share=60)
+    return lp.balance(knl, "row, k", items=7, group_size=512 if is_cuda else 256)
 
 
 def _five_points(rng: np.random.Generator, n: int) -> Arrays:

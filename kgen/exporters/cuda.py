@@ -167,7 +167,9 @@ class CudaLauncherWriter(LauncherWriter):
             body.append(cgen.Statement(f"kgen_cuda_zero(&{_CALL}, {zeroed}, {n_bytes})"))
         function = self.device_functions.index(launch.function)
         waits = "true" if launch.is_cooperative else "false"
-        given = f"{function}, kg_groups, kg_threads, {launch.local_memory}, {parameters}, {waits}"
+        share = launch.local_memory_share
+        memory = f"{launch.local_memory}, {-1 if share is None else share}"
+        given = f"{function}, kg_groups, kg_threads, {memory}, {parameters}, {waits}"
         body.append(cgen.Statement(f"kgen_cuda_launch(&{_CALL}, {given})"))
         return [self.if_launched(launch, cgen.Block(body))]
 

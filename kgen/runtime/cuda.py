@@ -288,6 +288,8 @@ class CudaExecutor(ExecutorBase):
             reject_group_size(launch, program.work_items(launch.function))
             if launch.local_memory:
                 _reserve(program, launch)
+            if launch.local_memory_share is not None:
+                program.share(launch.function, launch.local_memory_share)
         return program
 
     @property

@@ -46,6 +46,7 @@ _POINTER_SIZE: Final = 8
 #: ``CUfunction_attribute`` and ``CUlaunchAttributeID``
 _MAX_WORK_ITEMS: Final = 0
 _DYNAMIC_LOCAL_MEMORY: Final = 8
+_LOCAL_MEMORY_SHARE: Final = 9
 _COOPERATIVE: Final = 2
 #: ``CUdevice_attribute``
 _MULTIPROCESSORS: Final = 16
@@ -203,6 +204,12 @@ class LoadedProgram:
         """Allow launches of a function to request local memory."""
         function = ctypes.c_void_p(self.function(name))
         error = self.driver.cuFuncSetAttribute(function, _DYNAMIC_LOCAL_MEMORY, n_bytes)
+        check(self.driver, "cuFuncSetAttribute", error, kernel=name)
+
+    def share(self, name: str, percent: int) -> None:
+        """Set how much of a multiprocessor's memory should be local memory for a function."""
+        function = ctypes.c_void_p(self.function(name))
+        error = self.driver.cuFuncSetAttribute(function, _LOCAL_MEMORY_SHARE, percent)
         check(self.driver, "cuFuncSetAttribute", error, kernel=name)
 
     def fitting_groups(self, name: str, n_items: int, local_memory: int) -> int:

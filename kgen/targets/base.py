@@ -67,6 +67,11 @@ class Target(TargetBase):
         return None
 
     @property
+    def share_of_local_memory(self) -> int | None:
+        """The percentage of a multiprocessor's memory that launches ask for as local memory."""
+        return None
+
+    @property
     def argument_limit(self) -> int | None:
         """The maximum bytes of the arguments of one function; ``None`` for no limit."""
         return None

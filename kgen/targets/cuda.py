@@ -125,9 +125,11 @@ class CudaTarget(CFamilyTarget):
 
     ``min_groups``: how many work-groups a multiprocessor should hold at once, the second number of
     ``__launch_bounds__``; the compiler limits registers accordingly. ``max_registers``:
-    the maximum registers of a work-item, ``-maxrregcount``. ``capability``: the compute capability
-    of the device, ``(9, 0)``; if it is given, :func:`kgen.autoschedule` and :func:`kgen.auto_space`
-    use tensor cores. Raises :class:`KgenError` for numbers that are not positive.
+    the maximum registers of a work-item, ``-maxrregcount``. ``local_memory_share``: the percentage
+    of a multiprocessor's memory that should be local memory; the rest is its first cache.
+    ``capability``: the compute capability of the device, ``(9, 0)``; if it is given,
+    :func:`kgen.autoschedule` and :func:`kgen.auto_space` use tensor cores.
+    Raises :class:`KgenError` for numbers that are not positive, and for more than 100 percent.
 
     >>> import kgen as lp
     >>> unit = lp.make_kernel(
@@ -140,6 +142,7 @@ class CudaTarget(CFamilyTarget):
     extern_c: bool = True
     min_groups: int | None = field(default=None, kw_only=True, repr=False)
     max_registers: int | None = field(default=None, kw_only=True, repr=False)
+    local_memory_share: int | None = field(default=None, kw_only=True, repr=False)
     capability: tuple[int, int] | None = field(default=None, kw_only=True, repr=False)
 
     family: ClassVar[str] = "cuda"
@@ -247,6 +250,11 @@ class CudaTarget(CFamilyTarget):
             value: Any = getattr(self, name)
             if value is not None and not (type(value) is int and value > 0):
                 raise unfit(f"{name} of a CUDA target", "a positive number, or None", value)
+        share: Any = self.local_memory_share
+        if share is not None and not (type(share) is int and 0 <= share <= 100):
+            raise unfit(
+                "local_memory_share of a CUDA target", "a percentage, such as 60, or None", share
+            )
         given: Any = self.capability
         is_pair = isinstance(given, tuple) and [type(part) for part in given] == [int, int]
         if given is not None and not is_pair:
@@ -258,6 +266,11 @@ class CudaTarget(CFamilyTarget):
     def has_hardware_axes(self) -> bool:
         """Work-groups and work-items exist."""
         return True
+
+    @property
+    def share_of_local_memory(self) -> int | None:
+        """The percentage that launches ask for."""
+        return self.local_memory_share
 
     def limits(self) -> DeviceLimits:
         """Return the limits of the largest devices, compute capability 9.0 and 10.0."""

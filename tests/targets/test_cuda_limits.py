@@ -81,6 +81,21 @@ def test_numbers_that_are_none_are_refused(name: str) -> None:
         lp.CudaTarget(**cast("Any", {name: 0}))
 
 
+@pytest.mark.parametrize("share", [-1, 101, 0.5, True])
+def test_shares_are_percentages(share: Any) -> None:
+    with pytest.raises(lp.KgenError, match="local_memory_share of a CUDA target is a percentage"):
+        lp.CudaTarget(local_memory_share=share)
+
+
+@pytest.mark.usefixtures("cuda_context")
+@pytest.mark.parametrize("share", [0, 60, 100])
+def test_shares_on_cuda(share: int) -> None:
+    a = np.random.default_rng(0).random((7, 256)).astype(np.float32)
+    knl = lp.set_launch_bounds(tiles(256, lp.PyCudaTarget()), local_memory_share=share)
+    _, (out,) = knl(a=a)
+    np.testing.assert_array_equal(out, a[:, ::-1])
+
+
 @pytest.mark.usefixtures("cuda_context")
 @pytest.mark.parametrize("size", [12288, 16384, 50000])
 def test_large_tiles_on_cuda(size: int) -> None:

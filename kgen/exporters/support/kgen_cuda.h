@@ -85,7 +85,7 @@ KGEN_UNUSED static inline void kgen_cuda_zero(
 
 KGEN_UNUSED static inline void kgen_cuda_launch(
     kgen_cuda_call *call, size_t function, int64_t const *groups, unsigned int const *threads,
-    unsigned int local_memory, void **parameters, bool is_cooperative)
+    unsigned int local_memory, int local_memory_share, void **parameters, bool is_cooperative)
 {
   CUresult error = CUDA_SUCCESS;
   char const *name = is_cooperative ? "cuLaunchCooperativeKernel" : "cuLaunchKernel";
@@ -97,6 +97,14 @@ KGEN_UNUSED static inline void kgen_cuda_launch(
           cuFuncSetAttribute(
               call->functions[function], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
               (int) local_memory),
+          "cuFuncSetAttribute"))
+    return;
+  if (local_memory_share >= 0 /* percent */
+      && !kgen_cuda_check(
+          call,
+          cuFuncSetAttribute(
+              call->functions[function], CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+              local_memory_share),
           "cuFuncSetAttribute"))
     return;
   if (groups[0] > INT32_MAX || groups[1] > INT32_MAX || groups[2] > INT32_MAX)

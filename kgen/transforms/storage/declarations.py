@@ -123,13 +123,21 @@ def set_options(kernel: LoopKernel, *args: Any, **kwargs: Any) -> LoopKernel:
 
 @checked
 def set_launch_bounds(
-    prog_or_kernel: Program, *, min_groups: int | None = None, max_registers: int | None = None
+    prog_or_kernel: Program,
+    *,
+    min_groups: int | None = None,
+    max_registers: int | None = None,
+    local_memory_share: int | None = None,
 ) -> Program:
-    """Limit the registers of work-items on CUDA; other targets stay as they are.
+    """Limit registers and local memory on CUDA; other targets stay as they are.
 
     :arg min_groups: how many work-groups a multiprocessor should hold at once; the compiler limits
         registers accordingly
     :arg max_registers: the maximum registers of a work-item
+    :arg local_memory_share: the percentage of a multiprocessor's memory that should be local
+        memory. The rest is the first cache, which also holds what is on its way. By default, CUDA
+        makes room for as many work-groups as possible; kernels that gather need more cache. A
+        work-group always has the local memory that it needs
 
     Arguments that are left out keep their values. All launches of the program are limited alike.
 
@@ -137,14 +145,18 @@ def set_launch_bounds(
 
         void __launch_bounds__(256) f(...)  =>  void __launch_bounds__(256, 2) f(...)
 
-    Raises :class:`KgenError` for numbers that are not positive.
+    Raises :class:`KgenError` for numbers that are not positive, and for more than 100 percent.
 
     >>> import kgen as lp
     >>> knl = lp.make_kernel("{ [i]: 0<=i<n }", "out[i] = 2*a[i]", target=lp.CudaTarget())
     >>> set_launch_bounds(knl, min_groups=2).target.min_groups
     2
     """
-    given = {"min_groups": min_groups, "max_registers": max_registers}
+    given = {
+        "min_groups": min_groups,
+        "max_registers": max_registers,
+        "local_memory_share": local_memory_share,
+    }
     settings = {name: value for name, value in given.items() if value is not None}
     return prog_or_kernel.copy(target=prog_or_kernel.target.having(**settings))
 

@@ -179,6 +179,8 @@ def test_launch_bounds_are_for_cuda() -> None:
     assert lp.set_launch_bounds(tagged, min_groups=3) == tagged
     with pytest.raises(lp.KgenError, match="min_groups of a CUDA target is a positive number"):
         lp.set_launch_bounds(bounded, min_groups=0)
+    shared = lp.set_launch_bounds(bounded, local_memory_share=60)
+    assert shared.target == lp.CudaTarget(min_groups=3, local_memory_share=60)
 
 
 def hinted(target: lp.TargetBase | None = None) -> lp.TranslationUnit:
