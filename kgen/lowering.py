@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -32,12 +32,15 @@ from kgen.ast.scope import check_loops_around
 from kgen.ast.verify import verify_barriers, verify_lanes
 from kgen.errors import CodegenError, MissingBarrier, MissingBarrierError, ScheduleError
 from kgen.ir.checked import checked
+from kgen.ir.closure import closure
 from kgen.ir.construction.declare import settle_names
 from kgen.ir.construction.dependencies import ancestors
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.pieces import piece_names
 from kgen.ir.sets.effort import isl_limit, limited
 from kgen.ir.stages import DeviceKernel, PreparedKernel
+from kgen.ir.types import AddressSpace
 from kgen.ir.unit import TranslationUnit
 from kgen.schedule.definition import check_reads_defined
 from kgen.schedule.host import on_device
@@ -201,12 +204,48 @@ def _with_barrier(kernel: PreparedKernel, need: MissingBarrier) -> LoopKernel:
     loops = LoopNesting(kernel, sequential_axes=False).loops_around(first)
     shared = [name for name in loops if name in second.within_inames]
     end = shared.index(need.loop) + 1 if need.loop in shared else len(shared)
-    return add_barrier(
-        kernel,
-        f"id:{first.id}",
-        "" if need.loop else f"id:{second.id}",
-        within_inames=shared[:end],
-    )
+    around = shared[:end]
+    after = [] if need.loop else _kept_after(kernel, first, second, around)
+    later = " or ".join(f"id:{name}" for name in after)
+    return add_barrier(kernel, f"id:{first.id}", later, within_inames=around)
+
+
+def _kept_after(
+    kernel: PreparedKernel,
+    first: InstructionBase,
+    second: InstructionBase,
+    around: Sequence[str],
+) -> list[str]:
+    """Return *second*, and what must follow a barrier after *first* with it, in *around*.
+
+    Values that are not in global memory, such as the initial value of an accumulator, do not
+    outlive a launch. So their writers follow the barrier like their readers, unless *first* needs
+    them.
+    """
+    users: dict[str, list[str]] = {}
+    for insn in kernel.instructions:
+        for name in insn.depends_on:
+            users.setdefault(name, []).append(insn.id)
+    before = ancestors(kernel, first) | {first.id}
+    writers = {
+        name: [
+            writer
+            for writer in kernel.writers.get(name, ())
+            if writer not in before and kernel.id_to_insn[writer].within_inames.issuperset(around)
+        ]
+        for name, temporary in kernel.temporary_variables.items()
+        if temporary.address_space != AddressSpace.GLOBAL
+    }
+
+    def with_it(name: str) -> Iterator[str]:
+        yield from users.get(name, ())
+        for read in kernel.id_to_insn[name].read_dependency_names() & writers.keys():
+            yield from writers[read]
+
+    moved = closure([second.id], with_it)
+    reads = {read for name in moved for read in kernel.id_to_insn[name].read_dependency_names()}
+    values = {writer for name in reads & writers.keys() for writer in writers[name]}
+    return sorted({second.id} | values)
 
 
 def is_cooperative(kernel: LoopKernel, schedule: Schedule) -> bool:

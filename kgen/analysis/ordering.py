@@ -16,6 +16,7 @@ from kgen.analysis.instances import Instances, axis_name, in_same_iteration
 from kgen.analysis.points import describe_pair, example
 from kgen.errors import VariableAccessNotOrdered
 from kgen.ir.atomicity import AtomicInit
+from kgen.ir.construction.dependencies import written_id
 from kgen.ir.expr import Expr
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -54,6 +55,7 @@ def check_accesses_ordered(kernel: LoopKernel) -> None:
 def unordered_error(kernel: LoopKernel, found: Unordered) -> VariableAccessNotOrdered:
     """Return the error for two accesses without an order."""
     first, second = found.write.insn_id, found.other.insn_id
+    before, last = (written_id(kernel, name) for name in (first, second))
     verb = "writes" if found.other.is_write else "reads"
     return VariableAccessNotOrdered(
         f"nothing says whether '{first}' writes '{found.write}' before or after '{second}' "
@@ -63,8 +65,8 @@ def unordered_error(kernel: LoopKernel, found: Unordered) -> VariableAccessNotOr
         point=found.point if found.is_certain else None,
         because="neither depends on the other, directly or not"
         + ("" if found.is_certain else ", and nothing proves their elements to be different"),
-        hint=f"add_dependency(kernel, 'id:{second}', 'id:{first}'), or the other way around; "
-        f"add_nosync(kernel, 'any', '{first}', '{second}') if either order is right",
+        hint=f"add_dependency(kernel, 'id:{last}', 'id:{before}'), or the other way around; "
+        f"add_nosync(kernel, 'any', '{before}', '{last}') if either order is right",
     )
 
 

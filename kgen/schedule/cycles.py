@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kgen.errors import DependencyCycleFound
-from kgen.ir.instruction import BarrierInstruction
+from kgen.ir.construction.dependencies import ancestors, written_id
+from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.stages import PreparedKernel
 
 __all__ = ["Wait", "cycle_error"]
@@ -23,6 +24,7 @@ class Wait(NamedTuple):
 
 def cycle_error(kernel: PreparedKernel, cycle: Sequence[Wait]) -> DependencyCycleFound:
     """Return the error for a cycle: each item depends on the next, the last one on the first."""
+    cycle = [_as_written(kernel, wait) for wait in cycle]
     first = cycle[0]
     names = [_item(first.loop, first.insn_id)]
     names += [_item(wait.other_loop, wait.other) for wait in cycle]
@@ -39,8 +41,14 @@ def cycle_error(kernel: PreparedKernel, cycle: Sequence[Wait]) -> DependencyCycl
         "the dependencies form a cycle: " + " depends on ".join(names),
         kernel=kernel.name,
         because="; ".join(because),
-        hint="; or ".join((*_hints_of_loops(kernel, cycle, held), *_hints(kernel, cycle))),
+        hint="; or ".join((*_hints_of_loops(kernel, cycle, held), *_hints(kernel, cycle, held))),
     )
+
+
+def _as_written(kernel: PreparedKernel, wait: Wait) -> Wait:
+    """Name the instructions that users know, instead of the steps of their sums."""
+    insn_id, other = (written_id(kernel, name) for name in (wait.insn_id, wait.other))
+    return wait._replace(insn_id=insn_id, other=other)
 
 
 def _held_in_loops(cycle: Sequence[Wait]) -> list[tuple[str, str]]:
@@ -74,11 +82,18 @@ def _hints_of_loops(
     return hints
 
 
-def _hints(kernel: PreparedKernel, cycle: Sequence[Wait]) -> list[str]:
-    """Return fixes that drop a dependency, preferably one on a later instruction."""
+def _hints(
+    kernel: PreparedKernel, cycle: Sequence[Wait], held: Sequence[tuple[str, str]]
+) -> list[str]:
+    """Return fixes that drop a dependency, preferably one on a later instruction.
+
+    There is none if each instruction reads what the next one writes, and only loops are in the way.
+    """
     order = {insn_id: at for at, insn_id in enumerate(kernel.id_to_insn)}
     against = sorted(cycle, key=lambda wait: order[wait.insn_id] - order[wait.other])
     by_reading = [wait for wait in against if _reads_from(kernel, wait.insn_id, wait.other)]
+    if held and len(by_reading) == len(cycle):
+        return []
     insn_id, other, *_ = (by_reading or against)[0]
     hints = [_suggested_fix(kernel, insn_id, other, bool(by_reading))]
     in_sequence = all(
@@ -96,11 +111,17 @@ def _hints(kernel: PreparedKernel, cycle: Sequence[Wait]) -> list[str]:
 
 def _reads_from(kernel: PreparedKernel, insn_id: str, other: str) -> list[str]:
     """Return the variables that an instruction reads and whose only writer it depends on."""
-    insn, writes = kernel.id_to_insn[insn_id], kernel.id_to_insn[other].assignee_var_names()
-    if insn.depends_on_is_final:
+    writes = kernel.id_to_insn[other].assignee_var_names()
+    if kernel.id_to_insn[insn_id].depends_on_is_final:
         return []
-    names = insn.read_dependency_names().intersection(writes)
-    return sorted(name for name in names if kernel.writers[name] == (other,))
+    steps = _steps(kernel, insn_id)
+    names = frozenset().union(*(step.read_dependency_names() for step in steps))
+    return sorted(name for name in names & set(writes) if kernel.writers[name] == (other,))
+
+
+def _steps(kernel: PreparedKernel, insn_id: str) -> list[InstructionBase]:
+    """Return an instruction, and the steps of its sums."""
+    return [insn for insn in kernel.instructions if written_id(kernel, insn.id) == insn_id]
 
 
 def _reason(kernel: PreparedKernel, insn_id: str, other: str) -> str:
@@ -113,11 +134,18 @@ def _suggested_fix(kernel: PreparedKernel, insn_id: str, other: str, is_read: bo
     """Return the fix that drops the dependency of an instruction on another one."""
     if not is_read:
         return f"remove dep={other} from '{insn_id}', or another one of these dependencies"
-    kept = ":".join(sorted(kernel.id_to_insn[insn_id].depends_on - {other}))
+    kept = ":".join(sorted(_needs(kernel, insn_id) - {other}))
     return (
         f"write {{dep=*{kept}}} on '{insn_id}', which then reads the value from before '{other}' "
         "runs"
     )
+
+
+def _needs(kernel: PreparedKernel, insn_id: str) -> set[str]:
+    """Return what an instruction depends on, except what depends on the instruction itself."""
+    needs = set().union(*(step.depends_on for step in _steps(kernel, insn_id)))
+    written = {written_id(kernel, name) for name in needs} - {insn_id}
+    return {name for name in written if insn_id not in ancestors(kernel, kernel.id_to_insn[name])}
 
 
 def _item(loop: str | None, insn_id: str) -> str:

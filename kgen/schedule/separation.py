@@ -15,6 +15,7 @@ from kgen.ir.stages import PreparedKernel
 from kgen.ir.tree import Barrier, children_of
 from kgen.ir.types import Memory, Reach
 from kgen.schedule.conflicts import Conflict, Conflicts
+from kgen.schedule.host import on_device
 from kgen.schedule.tree import Loop, Node, Run, Schedule
 
 __all__ = ["Unsynchronized", "find_unsynchronized", "unsynchronized_error"]
@@ -94,13 +95,17 @@ class _Order:
 
 
 def find_unsynchronized(kernel: PreparedKernel, schedule: Schedule) -> Iterator[Unsynchronized]:
-    """Yield the accesses of different work-items that no barrier of *schedule* separates."""
+    """Yield the accesses of different work-items that no barrier of *schedule* separates.
+
+    The accesses of a launch are in the same iteration of all host loops around it.
+    """
     if not kernel.axes:
         return
+    device = on_device(kernel, schedule.host_inames)
     for launch in schedule.launches:
         order = _Order()
         order.add(launch.body)
-        conflicts = Conflicts(kernel, order.insns)
+        conflicts = Conflicts(device, order.insns)
         by_storage: dict[object, list[Access]] = {}
         for insn_id in order.insns:
             for access in conflicts.accesses.get(insn_id, ()):

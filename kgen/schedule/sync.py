@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from kgen.analysis.access import Access
 from kgen.errors import MissingBarrier, MissingBarrierError
+from kgen.ir.construction.dependencies import written_id
 from kgen.ir.fields import replace
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import HARDWARE_AXES, ConcurrentTag
@@ -93,7 +94,8 @@ def _missing_error(
         f"{kernel.name}: {one} requires synchronization by a global barrier (add a 'no_sync_with' "
         "instruction option to state that no synchronization is needed)\n"
         f"  at: {conflict.point}{also}\n"
-        f"  hint: put '... gbarrier {{dep={one.first}}}' before '{one.second}'",
+        f"  hint: put '... gbarrier {{dep={one.first}}}' before "
+        f"'{written_id(kernel, one.second)}'",
         missing,
     )
 

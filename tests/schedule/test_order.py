@@ -176,6 +176,43 @@ def test_hints_of_cycles_in_time_loops_work(names: str) -> None:
     steps(seq_dependencies=True)
 
 
+def test_a_hint_keeps_only_dependencies_that_make_no_cycle() -> None:
+    def steps(broken: str = "") -> None:
+        text = [
+            f"u[i] = v[i] + w[i] {{id=u, inames=t:i{broken}}}",
+            "v[j] = u[j] {id=v, inames=t:j, dep=u}",
+            "w[k] = u[k] {id=w, inames=t:k, dep=u}",
+        ]
+        data = [lp.GlobalArg("u, v, w", "float64", shape="n"), "..."]
+        lp.generate_code_v2(lp.make_kernel("{[t,i,j,k]: 0<=t<3 and 0<=i,j,k<n}", text, data))
+
+    with pytest.raises(DependencyCycleFound, match=r"write \{dep=\*\} on 'u'"):
+        steps()
+    steps(", dep=*")
+
+
+def test_a_cycle_names_instructions_with_sums_instead_of_their_steps() -> None:
+    knl = lp.make_kernel(
+        "{ [e, a, q, l]: 0 <= e < n and 0 <= a, q, l < 3 }",
+        """
+        for e
+            u[a] = x[e, a]               {id=gather}
+            g[q] = sum(l, d[q, l]*u[l])  {id=g}
+            y[e, a] = sum(l, d[l, a]*g[l]) {id=back}
+        end
+        """,
+        [lp.GlobalArg("x, y, d", "float64"), lp.TemporaryVariable("u, g", "float64", "3"), ...],
+    )
+    with pytest.raises(DependencyCycleFound) as caught:
+        lp.generate_code_v2(knl)
+    assert "'back' in loop 'a' depends on 'g' in loop 'q', the only writer of 'g'" in str(
+        caught.value
+    )
+    hint = "duplicate_inames(kernel, 'a', within='id:back') gives 'back' a loop of its own"
+    assert str(caught.value).endswith(hint)
+    lp.generate_code_v2(lp.duplicate_inames(knl, "a", within="id:back"))
+
+
 @pytest.mark.parametrize(("tag", "refused"), [("vec", True), ("ilp.seq", True), ("unr", False)])
 @pytest.mark.parametrize("turn", ["k % 2", "(k + 1) % 2", "k"])
 def test_copies_in_turns_of_a_private_buffer_are_not_swapped(

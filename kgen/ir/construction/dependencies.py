@@ -15,7 +15,14 @@ from kgen.ir.mentions import mentions_of
 if TYPE_CHECKING:
     from kgen.ir.kernel import LoopKernel
 
-__all__ = ["ancestors", "instruction_reads", "make_ids", "resolve_dependencies", "where"]
+__all__ = [
+    "ancestors",
+    "instruction_reads",
+    "make_ids",
+    "resolve_dependencies",
+    "where",
+    "written_id",
+]
 
 
 def where(insn: InstructionBase) -> str:
@@ -26,6 +33,23 @@ def where(insn: InstructionBase) -> str:
 def ancestors(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
     """Return all instructions that run before *insn*, directly or not."""
     return frozenset(closure(insn.depends_on, lambda name: kernel.id_to_insn[name].depends_on))
+
+
+def written_id(kernel: LoopKernel, insn_id: str) -> str:
+    """Return the instruction that users know *insn_id* by: one with a sum, for a step of the sum.
+
+    A step is named after its instruction, which depends on it: ``insn_k_init``.
+    """
+    if not kernel.id_to_insn[insn_id].depends_on_is_final:
+        return insn_id
+    found = [
+        str(insn.id)
+        for insn in kernel.instructions
+        if insn_id.startswith(f"{insn.id}_")
+        and not insn_id.removeprefix(f"{insn.id}_").isdigit()
+        and insn_id in ancestors(kernel, insn)
+    ]
+    return max(found, key=len, default=insn_id)
 
 
 def make_ids(instructions: Sequence[InstructionBase]) -> list[str]:
