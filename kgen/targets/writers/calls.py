@@ -28,6 +28,7 @@ from kgen.ir.promotion import Literal, common, settle, without_opaque
 from kgen.ir.types import FLOAT32, INT32, NumpyType
 from kgen.targets.base import ComplexStyle
 from kgen.targets.conversions import is_promoted_to_int, real_part
+from kgen.targets.functions import C_FUNCTIONS, GNU_FUNCTIONS
 from kgen.targets.lane_functions import lane_name
 from kgen.targets.preamble import SeenFunction
 from kgen.targets.writers.complex import stem
@@ -396,10 +397,14 @@ class CallWriter:
         of_type = "" if dtype is None else f" of {dtype.dtype}"
         functions = self.target.functions
         known = functions.real if dtype is None or not dtype.is_complex() else functions.complex
+        if functions is C_FUNCTIONS and name in GNU_FUNCTIONS.real:
+            of_type = ""
+            hint = "GNU's library has it: choose ExecutableCWithGNULibcTarget() or "
+            hint += "CWithGNULibcTarget() as target"
+        else:
+            hint = near_names(name, known)
         return CodegenError(
-            f"{self.target.language} has no function '{name}'{of_type}",
-            where=call,
-            hint=near_names(name, known),
+            f"{self.target.language} has no function '{name}'{of_type}", where=call, hint=hint
         )
 
 

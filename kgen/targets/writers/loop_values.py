@@ -22,10 +22,11 @@ def conditions_of_values(kernel: DeviceKernel, long_names: AbstractSet[str]) -> 
 
     *long_names* are variables of 64 bits. They are right in subscripts, comparisons, sums,
     products, quotients and conversions to types that hold them. In functions, and in variables of
-    32 bits, each is an int32, the type of all loop variables as data.
+    32 bits, each is an int32, the type of all loop variables as data. With an ``index_dtype`` of 64
+    bits there are no conditions, since loop variables are data of that type.
     """
     long_loops = kernel.all_inames() & long_names
-    if not long_loops:
+    if not long_loops or kernel.index_dtype != INT32:
         return ()
     cut = {name for insn in kernel.instructions for name in long_loops & _cut_names(kernel, insn)}
     found = (conditions_of(_sizes_within(kernel, iname)) for iname in sorted(cut))

@@ -45,6 +45,19 @@ def test_what_is_stored_in_32_bits_has_to_fit() -> None:
     assert conditions("<> t = i\nout[i % 7] = t") == ["n < 2147483649"]
 
 
+def test_variables_that_are_data_of_64_bits_have_no_conditions() -> None:
+    args = [lp.GlobalArg("a", np.int8, shape="n"), lp.GlobalArg("b", np.int64, shape="n"), ...]
+    knl = lp.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "a[i] = i % 7\nb[i] = max(i, 3)",
+        args,
+        target=lp.CTarget(),
+        index_dtype=np.int64,
+    )
+    assert generate_module(knl).conditions == ()
+    assert "b[i] = kgen_max_int64(i, (int64_t) 3);" in lp.generate_body(knl)
+
+
 def test_a_call_with_larger_sizes_is_refused() -> None:
     args = [lp.GlobalArg("out", np.int32, shape=7), ...]
     knl = lp.make_kernel(
