@@ -13,12 +13,13 @@ from kgen.analysis.sizes import all_sizes, sizes_near
 from kgen.errors import KernelError, KgenError, ScheduleError
 from kgen.ir.construction.dependencies import ancestors
 from kgen.ir.expr import Reduction, TypedLiteral, is_constant, walk
+from kgen.ir.fields import replace
 from kgen.ir.instruction import BarrierInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.reductions import KnownOperation
 from kgen.ir.sets.effort import answer
 from kgen.ir.stages import PreparedKernel
-from kgen.ir.tags import AsyncCopyTag
+from kgen.ir.tags import HARDWARE_AXES, AsyncCopyTag
 from kgen.ir.types import AddressSpace
 from kgen.lowering import prepare, schedule_prepared
 from kgen.schedule.dataflow import sizes_of
@@ -72,9 +73,12 @@ def compare_with_origin(
     Their values are compared for all sizes and all data at once. If that proves nothing, both are
     evaluated for a few sizes. A difference is then certain, unless the arithmetic of fingerprints
     differs from the kernel's; equality is certain if control flow depends on no size and no data.
+
+    The origin has the tags of its loops. If hardware axes of only some loops make it invalid, it is
+    compared with all loops sequential; then a difference is not certain.
     """
     try:
-        before, order = _scheduled(origin, kernel, dtypes, has_axes=has_axes)
+        before, order, has_tags = _scheduled(origin, kernel, dtypes, has_axes=has_axes)
     except KgenError as err:
         return Comparison(
             reason=f"no code can be generated for the kernel as it was written: {err}"
@@ -101,7 +105,7 @@ def compare_with_origin(
             )
         difference = next(_differences(before, then, now, sizes), None)
         if difference is not None:
-            doubt = _doubt(origin, before, kernel)
+            doubt = _doubt(origin, before, kernel, has_tags=has_tags)
             return Comparison(reason=doubt) if doubt else Comparison(difference)
         depends_on_data |= then.depends_on_data or now.depends_on_data
         tried.append(_text(sizes))
@@ -133,8 +137,11 @@ def _scheduled(
     dtypes: Mapping[str, Any] | None,
     *,
     has_axes: bool,
-) -> tuple[PreparedKernel, Schedule]:
-    """Prepare and schedule the origin, for the current target and options."""
+) -> tuple[PreparedKernel, Schedule, bool]:
+    """Prepare and schedule the origin, for the current target and options.
+
+    Also return whether its loops have their tags.
+    """
     silenced = (f"write_race({insn.id})" for insn in origin.instructions)
     given = origin.copy(
         target=kernel.target,
@@ -147,12 +154,26 @@ def _scheduled(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
-        except ScheduleError:
-            given = _with_separate_loops(given)
-            prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
-        return items_as_loops(prepared) if has_axes else prepared, schedule
+        for change in (None, _with_separate_loops, _sequential):
+            given = change(given) if change else given
+            try:
+                prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
+            except ScheduleError:
+                if change is _sequential:
+                    raise
+            else:
+                break
+    has_tags = change is not _sequential
+    return items_as_loops(prepared) if has_axes else prepared, schedule, has_tags
+
+
+def _sequential(kernel: LoopKernel) -> LoopKernel:
+    """Return a kernel without hardware axes."""
+    inames = {
+        name: replace(iname, tags=iname.tags - iname.tags_of_type(HARDWARE_AXES))
+        for name, iname in kernel.inames.items()
+    }
+    return kernel.copy(inames=inames)
 
 
 def _with_separate_loops(kernel: LoopKernel) -> LoopKernel:
@@ -226,8 +247,12 @@ def _differences(
                 yield Difference(array, index, sizes, new.get(index), old.get(index))
 
 
-def _doubt(origin: LoopKernel, before: LoopKernel, now: LoopKernel) -> str | None:
+def _doubt(
+    origin: LoopKernel, before: LoopKernel, now: LoopKernel, *, has_tags: bool
+) -> str | None:
     """Return why results whose fingerprints differ may be the same."""
+    if not has_tags:
+        return "the tags of loops as it was written may intend another order"
     own = {node.operation.name for node in _nodes(origin) if _is_of_a_user(node)}
     if own:
         return f"whether '{min(own)}' may be applied in another order is not known"

@@ -357,3 +357,26 @@ def test_values_saved_across_barriers_are_proved(text: str) -> None:
 def test_values_reloaded_elsewhere_are_a_violation() -> None:
     findings = lp.verify(reloaded_elsewhere(saved())).violated
     assert [finding.check for finding in findings] == ["origin"]
+
+
+@pytest.mark.parametrize(("other", "status"), [("k", "proved"), ("31 - k", "unknown")])
+def test_tags_that_only_some_loops_have_as_written_do_not_prevent_a_proof(
+    other: str, status: str
+) -> None:
+    knl = lp.make_kernel(
+        "{ [k, q]: 0 <= k < 32 and 0 <= q < 64 }",
+        "t[k] = x[k] {id=load}\ny[q] = t[q // 2] {id=store, dep=load}",
+        [
+            lp.GlobalArg("x, y", "float64", shape=lp.auto),
+            lp.TemporaryVariable("t", "float64", 32, address_space=lp.AddressSpace.LOCAL),
+        ],
+        target=lp.CudaTarget(),
+    )
+    knl = lp.split_iname(lp.tag_inames(knl, "k:l.0"), "q", 32, inner_tag="l.0")
+    read = parse(f"x[{other}]")
+    changed = [
+        insn.copy(expression=read) if insn.id == "load" else insn
+        for insn in knl.default_entrypoint.instructions
+    ]
+    found = origin(knl.default_entrypoint.copy(instructions=changed))
+    assert found.status.value == status
