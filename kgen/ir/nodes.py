@@ -268,16 +268,21 @@ class StringifyMapper(_StringifyMapper[[]]):
         if is_negative and first == -1 and len(rest) == 1:
             text = "-" + str(self.rec(rest[0], PREC_UNARY))
         else:
-            head = f"{first}" if is_negative else self._factor(first, _FRACTIONS)
-            text = "*".join([head, *(self._factor(factor, _MULTIPLICATIVE) for factor in rest)])
+            operand = self.rec_with_parens_around_types
+            head = f"{first}" if is_negative else operand(first, PREC_PRODUCT, _FRACTIONS)
+            tail = (operand(factor, PREC_PRODUCT, _MULTIPLICATIVE) for factor in rest)
+            text = "*".join([head, *tail])
         return self.parenthesize_if_needed(
             text, enclosing_prec, PREC_SUM if is_negative else PREC_PRODUCT
         )
 
-    def _factor(self, expr: Any, in_parentheses: tuple[type[Any], ...]) -> str:
-        if isinstance(expr, in_parentheses):
+    def rec_with_parens_around_types(
+        self, expr: Any, enclosing_prec: int, parens_around: tuple[type[Any], ...]
+    ) -> str:
+        """Write an operand, in one pair of parentheses if it is of one of the types."""
+        if isinstance(expr, parens_around):
             return f"({self.rec(expr, PREC_NONE)})"
-        return str(self.rec(expr, PREC_PRODUCT))
+        return str(self.rec(expr, enclosing_prec))
 
     def map_trunc_quotient(self, expr: TruncQuotient, enclosing_prec: int) -> str:
         return str(self.rec(p.FloorDiv(expr.numerator, expr.denominator), enclosing_prec))

@@ -12,6 +12,7 @@ from typing import Any
 
 from kgen.errors import KgenError
 from kgen.performance.model import Work
+from kgen.performance.timing import in_units
 from kgen.runtime.cache import content_key
 from kgen.tuning.compiling import Compiled, ConfigurationError
 from kgen.tuning.devices import DeviceInfo
@@ -437,11 +438,12 @@ class Search:
         before, after = self.found[row].time or 0.0, statistics.median(times)
         if not 1 / SLOWER < after / before < SLOWER:
             self.notes.append(
-                f"{self.space[row]} took {before:.3g} s at first, and {after:.3g} s when it was "
-                "measured again: other programs may have been running"
+                f"{self.space[row]} took {in_units(before)} at first, and {in_units(after)} when "
+                "it was measured again: other programs may have been running"
             )
         if self.stop.roofline_s is not None and after < 0.9 * self.stop.roofline_s:
             self.notes.append(
-                f"{self.space[row]} takes {after:.3g} s, less than the roofline's "
-                f"{self.stop.roofline_s:.3g} s: its limits are too low, or caches hold the arrays"
+                f"{self.space[row]} takes {in_units(after)}, less than the roofline's "
+                f"{in_units(self.stop.roofline_s)}: its limits are too low, or caches hold the "
+                "arrays"
             )

@@ -30,6 +30,24 @@ def test_a_changed_condition_of_a_later_instruction_is_refused(text: str) -> Non
     assert "<> kept = a[i] > 2" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "condition", ["if t < 9\nb[i] = t {id=b, dep=t}\nend", "b[i] = t {id=b, dep=t, if=t < 9}"]
+)
+def test_conditions_inside_of_a_branch_read_what_the_branch_computes(condition: str) -> None:
+    text = f"if a[i] > 1\n<> t = a[i]**2 {{id=t}}\n{condition}\nend"
+    data = [A, lp.GlobalArg("b", np.float64, shape="n"), ...]
+    knl = lp.make_kernel("{ [i]: 0<=i<n }", f"for i\n{text}\nend", data)
+    results = run(knl, a=np.arange(5.0), b=np.zeros(5))
+    assert results["b"].tolist() == [0, 0, 4, 0, 0]
+    knl = lp.split_iname(knl, "i", 2, inner_tag="unr")
+    assert run(knl, a=np.arange(5.0), b=np.zeros(5))["b"].tolist() == [0, 0, 4, 0, 0]
+
+
+def test_a_condition_that_a_branch_changes_is_refused_inside_of_it_too() -> None:
+    with pytest.raises(lp.KernelError, match="the condition of 'b"):
+        branches("if a[i] > 2\na[i] = 0\nif a[i] > 2\nb[i] = 1\nend\nend")
+
+
 def test_what_the_error_proposes_works() -> None:
     text = """
         <> kept = a[i] > 2 {id=kept, dep=*}

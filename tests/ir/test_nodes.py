@@ -9,6 +9,7 @@ import pytest
 from pytools.tag import Tag
 
 import kgen as lp
+from kgen.ir.nodes import to_text
 from kgen.ir.tags import VectorizeTag
 from kgen.ir.types import OpaqueType
 from kgen.ir.vector_values import vector_type
@@ -43,3 +44,10 @@ def test_a_tagged_variable_has_tags_of_types() -> None:
     assert west.tags_of_type(Tag) == west.tags
     assert west.without_tags(west.tags).copy(name="b").name == "b"
     assert len(west.tagged(VectorizeTag()).tags_not_of_type(VectorizeTag)) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["(-x) / y", "(-(x + 1)) / y", "(-x) % y", "(-x) // 3", "(x*y) / z"]
+)
+def test_operands_of_quotients_have_one_pair_of_parentheses(text: str) -> None:
+    assert to_text(parse(text)) == text

@@ -74,7 +74,7 @@ class _Block:
     source: str
     at: int
     #: the negated conditions of the branches before this one
-    rejected: list[Expr] = field(default_factory=list)
+    rejected: list[p.LogicalNot] = field(default_factory=list)
     #: how many instructions there were before the first branch
     first: int = 0
 
@@ -167,7 +167,7 @@ class _Reader:
 
     def _open(self, statement: OpenBlock, source: str, at: int) -> None:
         word, fields = statement.word, dict(statement.options)
-        rejected: list[Expr] = []
+        rejected: list[p.LogicalNot] = []
         first = len(self.instructions)
         if word in ("elif", "else"):
             rejected, first = self._end_branch(word)
@@ -183,7 +183,7 @@ class _Reader:
                 "within_inames": frozenset(statement.inames),
                 "within_inames_is_final": True,
             }
-        conditions = list(rejected)
+        conditions: list[Expr] = list(rejected)
         if word in ("if", "elif"):
             conditions.append(statement.condition)
         if conditions:
@@ -193,7 +193,7 @@ class _Reader:
         self._blocks.append(_Block(word, statement.inames, fields, source, at, rejected, first))
         self._inherit()
 
-    def _end_branch(self, word: str) -> tuple[list[Expr], int]:
+    def _end_branch(self, word: str) -> tuple[list[p.LogicalNot], int]:
         if not self._blocks or self._blocks[-1].word not in ("if", "elif"):
             raise NotParsable(f"'{word}' without 'if'", 0)
         block = self._blocks.pop()
@@ -210,7 +210,8 @@ class _Reader:
         self._blocks.pop()
         self._inherit()
         if block.word in ("if", "elif", "else"):
-            _reject_changed_conditions(self.instructions[block.first :])
+            branches = [form for negated in block.rejected for form in (negated, negated.child)]
+            _reject_changed_conditions(self.instructions[block.first :], frozenset(branches))
 
     def _inherit(self) -> None:
         self._inherited = {}
@@ -218,18 +219,20 @@ class _Reader:
             merge(self._inherited, block.fields)
 
 
-def _reject_changed_conditions(insns: Sequence[InstructionBase]) -> None:
-    """Reject branches in which an instruction changes the condition of a later one.
+def _reject_changed_conditions(
+    insns: Sequence[InstructionBase], conditions: frozenset[Expr]
+) -> None:
+    """Reject branches in which an instruction changes one of their *conditions* for a later one.
 
     Each instruction has its own copy of the condition, evaluated when the instruction runs.
+    Conditions inside of the branches are evaluated after what precedes them.
     """
-    conditions = frozenset[Expr]().union(*(insn.predicates for insn in insns))
     read = frozenset(variable_names(*conditions))
     for at, insn in enumerate(insns):
         written = read.intersection(insn.assignee_var_names())
         for later in insns[at + 1 :] if written else ():
             for condition in later.sorted_predicates:
-                if written.isdisjoint(variable_names(condition)):
+                if condition not in conditions or written.isdisjoint(variable_names(condition)):
                     continue
                 if not _exclude_each_other(insn, later, written):
                     raise _changed_condition(insn, later, condition)
