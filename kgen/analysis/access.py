@@ -149,9 +149,8 @@ class PlaceMapper(WalkMapper):
                 data.append(condition)
             else:
                 place = _given(place, condition)
-        for condition in data:  # evaluated only if the others are true
+        for condition in data:  # evaluated only if those before are true
             self.rec(condition, place)
-        for condition in data:
             place = _given(place, condition)
         return place
 

@@ -88,7 +88,7 @@ class _CallsApart(IdentityMapper):
         super().__init__()
         self.masker, self.insn = masker, insn
         self.index, self.length = index, length
-        self.around: list[Expr] = sorted(insn.predicates, key=str)
+        self.around: list[Expr] = list(insn.predicates)
         self.before: list[Assignment] = []
 
     def parts(self) -> Iterator[Assignment]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 import pymbolic.primitives as p
 
@@ -11,7 +11,7 @@ from kgen.ast.initializers import hoist_initializers
 from kgen.ast.nodes import Block, For, If, Let, Node, Run, runs_in
 from kgen.ast.unroll import bind
 from kgen.ir.affine import move_to_sides
-from kgen.ir.expr import Expr, variable_names
+from kgen.ir.expr import Expr, LinearSubscript, variable_names, walk
 from kgen.ir.fields import replace
 from kgen.ir.stages import DeviceKernel
 from kgen.ir.tree import Barrier, children_of, has_barrier, map_children
@@ -148,10 +148,15 @@ class _Merger:
         return self._under_shared(first, second) or self._as_else(first, second)
 
     def _under_shared(self, first: If, second: If) -> If | None:
-        """Put both under their shared conditions, if one has no others, or if data decide."""
+        """Put both under their shared conditions, if one has no others, or if data decide.
+
+        Conditions may be evaluated only if those before them hold: ``i >= 0`` before ``a[i] > 0``.
+        """
         parts = conjuncts(second.condition)
         shared = [part for part in conjuncts(first.condition) if part in parts]
         if first.orelse is not None or not shared:
+            return None
+        if not all(_begins_with(guard, shared) for guard in (first, second)):
             return None
         inside = [without_conjuncts(guard, shared) for guard in (first, second)]
         if not first.reads_data and all(isinstance(node, If) for node in inside):
@@ -215,6 +220,22 @@ def without_conjuncts(guard: If, known: Container[Expr]) -> Node:
 def _is_choice(condition: Expr) -> bool:
     """Tell whether a condition can be the complement of a conjunction."""
     return not isinstance(condition, p.Comparison) or condition.operator == "!="
+
+
+def _begins_with(guard: If, shared: Sequence[Expr]) -> bool:
+    """Tell whether no condition of a guard precedes *shared* ones that might fail without it."""
+    risky = [part for part in shared if _may_fail(part)]
+    parts = conjuncts(guard.condition)
+    ahead = parts[: max(map(parts.index, risky)) + 1] if risky else []
+    return all(part in shared for part in ahead)
+
+
+def _may_fail(condition: Expr) -> bool:
+    """Tell whether evaluating a condition may read outside of an array, or divide by zero."""
+    return any(
+        isinstance(node, p.Subscript | LinearSubscript | p.QuotientBase | p.Call)
+        for node in walk(condition)
+    )
 
 
 def _opposites(guard: If) -> tuple[Expr, ...]:

@@ -15,6 +15,7 @@ from constantdict import constantdict
 
 from kgen.errors import KgenError
 from kgen.ir.fields import Kind, kind_of, stored_values
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.reductions import (
     KnownOperation,
     ReductionOperation,
@@ -165,6 +166,7 @@ _PACKERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     Kind.ENUM: lambda v: {_KIND: "enum", "class": _name_of(type(v)), "name": v.name},
     Kind.NUMPY: _pack_numpy,
     Kind.ISL: _pack_isl,
+    Kind.ORDERED_SET: lambda v: {_KIND: "ordered set", "items": [_pack(item) for item in v]},
     Kind.CLASS: lambda v: {_KIND: "name", "value": _name_of(v)},
     Kind.FIELDS: _pack_object,
     Kind.OTHER: _pack_object,
@@ -241,6 +243,7 @@ _UNPACKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
     "array": _unpack_array,
     "like": _unpack_like_built_in,
     "tuple": lambda d: tuple(map(_unpack, d["items"])),
+    "ordered set": lambda d: OrderedSet(map(_unpack, d["items"])),
     "frozenset": lambda d: frozenset(map(_unpack, d["items"])),
     "set": lambda d: set(map(_unpack, d["items"])),
     "constantdict": lambda d: constantdict(_unpack_map(d)),

@@ -120,6 +120,7 @@ _WRITERS: Final[Mapping[Kind, Callable[[Any], str]]] = {
     Kind.NUMPY: _canonical_numpy,
     Kind.LITERAL: repr,
     Kind.SEQUENCE: lambda value: "(" + ",".join(map(canonical, value)) + ")",
+    Kind.ORDERED_SET: lambda value: "<" + ",".join(map(canonical, value)) + ">",
     Kind.UNORDERED: lambda value: "{" + ",".join(sorted(map(canonical, value))) + "}",
     Kind.MAPPING: _canonical_map,
     Kind.ISL: lambda value: f"{_type_name(value)}({irredundant_text(value)})",

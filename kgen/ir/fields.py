@@ -11,6 +11,7 @@ from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.sets.dims import BasicSet, Set
 
 __all__ = [
@@ -46,6 +47,7 @@ class Kind(Enum):
     NUMPY = (np.generic, np.dtype, np.ndarray)
     LITERAL = (NoneType, bool, int, float, complex, str, bytes)
     SEQUENCE = (tuple, list)
+    ORDERED_SET = (OrderedSet,)
     UNORDERED = (frozenset, set)
     MAPPING = (Mapping,)
     ISL = (BasicSet, Set)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import pymbolic.primitives as p
 from pytools import UniqueNameGenerator
@@ -41,6 +41,7 @@ from kgen.ir.instruction_fields import (
 )
 from kgen.ir.language.expressions import parse
 from kgen.ir.mentions import Mentions, mentions_of
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.tags import Taggable, UseStreamingStoreTag
 from kgen.ir.types import Optional
 
@@ -96,6 +97,9 @@ class SourceSpan:
         return f"line {self.line}: {self.text.strip()}"
 
 
+_NO_CONDITIONS: Final = OrderedSet[Expr]()
+
+
 @dataclass(frozen=True, kw_only=True)
 class InstructionBase(Taggable):
     """The base class of instructions.
@@ -106,7 +110,8 @@ class InstructionBase(Taggable):
       single-writer heuristic
     * ``no_sync_with``: pairs ``(id, scope)``, scope in local, global, any
     * ``predicates``: conditions, all of which must hold; numbers hold unless they are 0, and
-      ``None`` is no condition
+      ``None`` is no condition. They are evaluated in order, up to the first that does not hold;
+      conditions on loop variables and sizes come first, and may become bounds
     * ``conflicts_with_groups``, ``groups``: sets of instructions that must not interleave
 
     >>> insn = Assignment("out[i]", "a[i] + t", depends_on="load", predicates=["i > 0"])
@@ -123,7 +128,7 @@ class InstructionBase(Taggable):
     within_inames: frozenset[str] = frozenset()
     within_inames_is_final: bool = False
     priority: int = 0
-    predicates: frozenset[Expr] = frozenset()
+    predicates: OrderedSet[Expr] = _NO_CONDITIONS
     tags: frozenset[Tag] = frozenset()
     span: SourceSpan | None = dataclasses.field(default=None, compare=False, repr=False)
 
@@ -189,8 +194,8 @@ class InstructionBase(Taggable):
 
     @cached_property
     def sorted_predicates(self) -> tuple[Expr, ...]:
-        """The predicates in an order that is the same for every hash seed."""
-        return tuple(sorted(self.predicates, key=to_text))
+        """The predicates in the order in which they are evaluated."""
+        return self.predicates.order
 
     @property
     def assignee_name(self) -> str:
@@ -298,7 +303,7 @@ class InstructionBase(Taggable):
         """
         old = self.sorted_predicates
         new = tuple(f(condition) for condition in old)
-        predicates = self.predicates if same_objects(new, old) else frozenset(new)
+        predicates = self.predicates if same_objects(new, old) else OrderedSet(new)
         places = self._with_places(tuple(map(assignee_f or f, self.assignees)))
         return self.copy(predicates=predicates, **places, **changes)
 

@@ -17,6 +17,7 @@ from kgen.ir.atomicity import VarAtomicity
 from kgen.ir.checked import unfit
 from kgen.ir.expr import Expr
 from kgen.ir.language.expressions import read_expression
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.tags import UseStreamingStoreTag, reject_hints, to_tags
 from kgen.ir.types import Optional, read_type, to_kgen_type
 
@@ -91,11 +92,12 @@ def _is_pair(item: Any) -> bool:
     return isinstance(item, tuple) and len(item) == 2 and item[1] in ("local", "global", "any")
 
 
-def _conditions(given: Any, field: str) -> frozenset[Expr]:
+def _conditions(given: Any, field: str) -> OrderedSet[Expr]:
     if given is None:
-        return frozenset()
+        return OrderedSet()
     items = given if isinstance(given, list | tuple | frozenset | set) else (given,)
-    return frozenset(read_expression(item, "condition of an instruction") for item in items)
+    ordered = items if isinstance(items, list | tuple) else OrderedSet(items)
+    return OrderedSet(read_expression(item, "condition of an instruction") for item in ordered)
 
 
 def read_binding(item: Any) -> tuple[str, Expr]:

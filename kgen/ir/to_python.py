@@ -16,6 +16,7 @@ from kgen.ir.digest import canonical
 from kgen.ir.expr import to_text
 from kgen.ir.fields import Kind, compared_fields, kind_of
 from kgen.ir.language.expressions import parse
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.reductions import ReductionOperation, find_reduction_op
 from kgen.ir.sets.dims import BasicSet, Set
 from kgen.ir.sets.domain import is_read_back
@@ -78,7 +79,7 @@ class _Writer:
                 pairs = value.items()
                 items = [f"{self.text(k, 0)}: {self.text(v, indent + 4)}" for k, v in pairs]
                 return _bracket("{", items, "}", indent)
-            case Kind.SEQUENCE | Kind.UNORDERED:
+            case Kind.SEQUENCE | Kind.ORDERED_SET | Kind.UNORDERED:
                 return self._of_items(value, indent)
             case Kind.ENUM if value is auto:
                 return self._import("kgen.ir.types", "auto")
@@ -117,7 +118,7 @@ class _Writer:
 
     def _of_items(self, value: Iterable[Any], indent: int) -> str:
         items = [self.text(item, indent + 4) for item in value]
-        if isinstance(value, tuple):
+        if isinstance(value, tuple | OrderedSet):
             return _bracket("(", items, ")", indent, always=len(items) == 1)
         if isinstance(value, list):
             return _bracket("[", items, "]", indent)

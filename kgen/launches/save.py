@@ -254,7 +254,7 @@ class _Saver:
             id=self.new_id(f"{name}.{word}"),
             within_inames=loops.within | self._host_loops(number),
             within_inames_is_final=True,
-            predicates=frozenset(loops.conditions),
+            predicates=tuple(loops.conditions),
             depends_on_is_final=True,
         )
         if loops.domain is not None:

@@ -126,7 +126,7 @@ class _Guarder:
                 depends_on=insn.depends_on,
                 depends_on_is_final=True,
                 no_sync_with=frozenset({(name, "any")}),
-                predicates=frozenset((*always, _all((*inside, *given, is_outside)))),
+                predicates=(*always, *inside, *given, is_outside),
                 tags=frozenset({self._tag(guard)}),
             )
             self.count += 1
@@ -135,7 +135,7 @@ class _Guarder:
             inside.append(p.LogicalOr((*unless, guard.is_inside)) if unless else guard.is_inside)
         data = [c for c, reads in is_data.items() if reads]
         yield insn.copy(
-            predicates=frozenset((*always, _all((*inside, *data)))),
+            predicates=(*always, *inside, *data),
             depends_on=insn.depends_on.union(ids),
         )
 
@@ -153,10 +153,6 @@ class _Guarder:
             extent=to_text(guard.extent),
             instruction=str(self.kernel.id_to_insn[access.insn_id]),
         )
-
-
-def _all(conditions: tuple[Expr, ...]) -> Expr:
-    return conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
 
 
 def _nesting(access: Access) -> int:

@@ -94,7 +94,7 @@ class _Realizer:
             value,
             self.new_id(name),
             depends_on=insn.depends_on if waits is None else waits,
-            predicates=frozenset(map(_Unmarker(), insn.sorted_predicates)),
+            predicates=tuple(map(_Unmarker(), insn.sorted_predicates)),
         )
         self.instructions.append(maker)
         self.made_by[name] = str(maker.id)

@@ -31,6 +31,7 @@ from kgen.ir.language.statements import (
     parse_statement,
 )
 from kgen.ir.language.tokens import NotParsable, syntax_error
+from kgen.ir.ordered_set import OrderedSet
 
 __all__ = ["parse_instructions"]
 
@@ -187,7 +188,7 @@ class _Reader:
         if word in ("if", "elif"):
             conditions.append(statement.condition)
         if conditions:
-            fields["predicates"] = frozenset(conditions)
+            fields["predicates"] = OrderedSet(conditions)
         if word in ("if", "elif"):
             rejected = [*rejected, p.LogicalNot(statement.condition)]
         self._blocks.append(_Block(word, statement.inames, fields, source, at, rejected, first))

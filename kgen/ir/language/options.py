@@ -14,6 +14,7 @@ from kgen.ir.instruction import UniqueName
 from kgen.ir.language.expressions import parse_expression
 from kgen.ir.language.match import read_match
 from kgen.ir.language.tokens import NotParsable
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.tags import UseStreamingStoreTag, reject_hints, to_tags
 
 
@@ -170,7 +171,7 @@ def _conditions(value: str, at: int) -> Fields:
             conditions.append(parse_expression(value[start:stop]))
         except NotParsable as err:
             raise NotParsable(err.what, err.at + at + start, err.hint) from None
-    return {"predicates": frozenset(conditions)}
+    return {"predicates": OrderedSet(conditions)}
 
 
 def _tags(value: str, at: int) -> Fields:

@@ -11,6 +11,7 @@ from kgen.errors import TransformError
 from kgen.ir.expr import Reduction, substitute, to_text, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.tags import ConcurrentTag, UnrollTag
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder
 from kgen.transforms.reductions.loop import Interleaved, accumulate_in_loop
@@ -88,7 +89,7 @@ def accumulate_per_iteration(
     renamed = {old: p.Variable(new) for old, new in copies.items()}
     inside = dataclasses.replace(
         site,
-        predicates=frozenset(substitute(condition, renamed) for condition in site.predicates),
+        predicates=OrderedSet(substitute(each, renamed) for each in site.predicates),
         within=site.within.difference(apart.inames).union(copies.values()),
         place=site.place.inside((), {**site.place.renamed, **copies}),
     )

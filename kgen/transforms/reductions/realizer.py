@@ -15,6 +15,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.ordered_set import OrderedSet
 from kgen.transforms.reductions.builder import Accumulated, AccumulatorBuilder, LoopRenamer
 from kgen.transforms.reductions.loop import accumulate_in_loop
 from kgen.transforms.reductions.loops import Place, ReductionLoops
@@ -54,7 +55,7 @@ class Realizer:
             return self._realize(insn)
 
     def _realize(self, insn: InstructionBase) -> list[InstructionBase]:
-        plain = frozenset(c for c in insn.predicates if not contains_reduction(c))
+        plain = OrderedSet(c for c in insn.predicates if not contains_reduction(c))
         site = Site(
             insn,
             insn.within_inames,

@@ -243,7 +243,7 @@ def _reject_uses_of_sweep(
             f"what it combines depends on '{min(used)}', the loop that it runs along",
         )
     changing = {*sweep, *kernel.get_written_variables(), *builder.temporaries}
-    for condition in sorted(site.predicates, key=str):
+    for condition in site.predicates:
         named = changing.intersection(variable_names(condition))
         if named:
             raise site.error(

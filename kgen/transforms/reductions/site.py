@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kgen.errors import TransformError
 from kgen.ir.expr import Expr, is_zero, minus, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase, assign_beside
+from kgen.ir.ordered_set import OrderedSet
 from kgen.transforms.reductions.loops import Place
 
 __all__ = ["Site", "counted_from_zero"]
@@ -25,7 +26,7 @@ class Site:
 
     insn: InstructionBase
     within: frozenset[str]
-    predicates: frozenset[Expr]
+    predicates: OrderedSet[Expr]
     depends_on: frozenset[str]
     place: Place
     sharers: Hashable
@@ -64,8 +65,8 @@ class Site:
 
     def hoisted(self, loops: frozenset[str]) -> Site:
         """Return the place outside some loops, without the conditions that depend on them."""
-        kept = {c for c in self.predicates if loops.isdisjoint(variable_names(c))}
-        return dataclasses.replace(self, within=self.within - loops, predicates=frozenset(kept))
+        kept = OrderedSet(c for c in self.predicates if loops.isdisjoint(variable_names(c)))
+        return dataclasses.replace(self, within=self.within - loops, predicates=kept)
 
     def guarded(self, condition: Expr, wait_for: Collection[str]) -> Site:
         """Return the same place with a further condition."""

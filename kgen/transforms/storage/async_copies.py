@@ -282,7 +282,7 @@ def _started(kernel: LoopKernel, name: str, kind: str) -> LoopKernel:
         id=ids(f"{name}_wait"),
         assignee=place,
         expression=place,
-        predicates=frozenset(substitute(each, values) for each in insn.predicates),
+        predicates=[substitute(each, values) for each in insn.predicates],
         within_inames=insn.within_inames.difference(own).union(copies.values()),
         depends_on=frozenset((name, str(commit.id))),
         tags=frozenset((CopyWaitTag(0),)),

@@ -417,7 +417,7 @@ class _Buffer:
             id=insn_id,
             within_inames=self.outer.union(region.inames),
             within_inames_is_final=True,
-            predicates=frozenset(region.box.conditions),
+            predicates=tuple(region.box.conditions),
             depends_on=waits | bound_writers(self.kernel, self.outer),
             depends_on_is_final=True,
         )

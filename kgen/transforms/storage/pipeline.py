@@ -15,6 +15,7 @@ from kgen.ir.assignee import index_of
 from kgen.ir.expr import Expr, subscript, substitute, to_text
 from kgen.ir.instruction import Assignment, InstructionBase, NoOpInstruction
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.sets.dims import project_out_unused_params
 from kgen.ir.tags import (
     ConcurrentTag,
@@ -286,7 +287,7 @@ class _Pipeline:
             id=self.ids(f"{insn.id}_{suffix}") if suffix else insn.id,
             assignee=at_tile(place),
             expression=at_tile(value),
-            predicates=conditions.union(map(at_tile, insn.predicates)),
+            predicates=OrderedSet(conditions).union(map(at_tile, insn.predicates)),
             within_inames=around.union(copies.values(), (tile.loop,)),
             within_inames_is_final=True,
         )

@@ -260,7 +260,7 @@ class _Storing:
             id=names.insn_id,
             within_inames=self.around.union(self.loops),
             within_inames_is_final=True,
-            predicates=frozenset(box.conditions),
+            predicates=tuple(box.conditions),
             depends_on=self.order.before | bound_writers(kernel, self.around) | self.bounds,
             depends_on_is_final=True,
         )

@@ -23,6 +23,7 @@ from kgen.ir.data import Iname
 from kgen.ir.expr import Expr, minus, subscript, substitute, to_text, variable_names
 from kgen.ir.instruction import Assignment, InstructionBase
 from kgen.ir.kernel import LoopKernel
+from kgen.ir.ordered_set import OrderedSet
 from kgen.ir.sets.dims import (
     BasicSet,
     Set,
@@ -321,7 +322,7 @@ class _Sliding:
             id=self.ids(f"{insn.id}_{suffix}") if suffix else insn.id,
             assignee=element(moved if suffix == "prologue" else at),
             expression=element(moved) if suffix == "kept" else there(insn.expression),
-            predicates=condition.union(map(there, insn.predicates)),
+            predicates=OrderedSet(condition).union(map(there, insn.predicates)),
             within_inames=self.around.union(loops.values(), (iteration.name,)),
             within_inames_is_final=True,
         )

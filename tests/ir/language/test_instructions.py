@@ -189,7 +189,7 @@ def conditions(insn: InstructionBase) -> list[str]:
 
 
 def test_if_takes_conditions() -> None:
-    assert conditions(only("a = 1 {if=c:i < 3:f(b[i, j])}")) == ["c", "f(b[i, j])", "i < 3"]
+    assert conditions(only("a = 1 {if=c:i < 3:f(b[i, j])}")) == ["c", "i < 3", "f(b[i, j])"]
 
 
 # -- blocks ---------------------------------------------------------------------------
@@ -219,8 +219,8 @@ def test_branches_of_if_exclude_each_other() -> None:
     )
     assert [conditions(insn) for insn in found] == [
         ["i < 3"],
-        ["c", "i < 3"],
-        ["i < 5", "not (i < 3)"],
+        ["i < 3", "c"],
+        ["not (i < 3)", "i < 5"],
         ["not (i < 3)", "not (i < 5)"],
         [],
     ]
