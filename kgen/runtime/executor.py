@@ -24,7 +24,9 @@ from kgen.errors import (
     near_names,
 )
 from kgen.host.program import HostProgram
+from kgen.ir.constants import CONSTANTS
 from kgen.ir.data import ArrayArg, ValueArg
+from kgen.ir.pieces import separate_axes
 from kgen.ir.types import read_type
 from kgen.ir.unit import TranslationUnit
 from kgen.lowering import generate_module
@@ -381,7 +383,9 @@ class ExecutorBase:
             dtype = getattr(value, "dtype", None)
             if dtype is None and name not in self._index_names and isinstance(value, _PYTHON):
                 dtype = np.asarray(value).dtype
-            if dtype is None or dtype.hasobject or name in parameters:
+            if dtype is None or name in parameters:
+                continue
+            if dtype.hasobject and isinstance(arg, ArrayArg) and separate_axes(arg):
                 continue
             if np.dtype(dtype).kind not in _KINDS:
                 self._reject(
@@ -570,7 +574,9 @@ class ExecutorBase:
             number = given.get(name)
             is_blamed = isinstance(arg, ValueArg) and f"'{name}'" in str(failure)
             if is_blamed and number is None:
-                self._reject(f"argument '{name}' is missing", hint=f"pass {name}=...")
+                constant = "; it is the constant if kernel_data lists all arguments, without '...'"
+                hint = f"pass {name}=..." + constant * (name in CONSTANTS)
+                self._reject(f"argument '{name}' is missing", hint=hint)
 
     def _reject(self, what: str, *, hint: str) -> NoReturn:
         raise InvocationError(what, kernel=self.entrypoint, hint=hint)

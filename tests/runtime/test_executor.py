@@ -142,3 +142,21 @@ def test_an_output_of_unknown_extent_is_missed_at_once() -> None:
     np.testing.assert_array_equal(knl(n=2, out=np.zeros(2))[1][0], [0, 2])
     with pytest.raises(InvocationError, match="'out' is missing"):
         knl(n=5)
+
+
+@pytest.mark.parametrize("values", [np.array(["x"]), np.array([None]), np.array([{}, 1.0])])
+def test_arrays_of_texts_and_objects_are_refused(values: Any) -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<n }", "b[i] = a[i]", target=lp.ExecutableCTarget())
+    with pytest.raises(lp.KgenError, match=r"argument 'a' is of the type .* which kernels do not"):
+        knl(a=values)
+
+
+def test_a_constant_that_dots_make_an_argument_says_so() -> None:
+    knl = lp.make_kernel("{ [i]: 0<=i<4 }", "b[i] = M_PI", target=lp.ExecutableCTarget())
+    with pytest.raises(
+        lp.KgenError, match=r"'M_PI' is missing\n.*the constant if kernel_data lists"
+    ):
+        knl()
+    data = [lp.GlobalArg("b", np.float64, shape=4, is_input=False)]
+    knl = lp.make_kernel("{ [i]: 0<=i<4 }", "b[i] = M_PI", data, target=lp.ExecutableCTarget())
+    assert knl()[1][0].tolist() == [np.pi] * 4
