@@ -107,6 +107,8 @@ class AccessWriter:
         self._is_wide: dict[str, bool] = {}
         #: The bytes to which arrays must be aligned, if the code relies on that.
         self.alignments: dict[str, int] = {}
+        #: accesses of instructions whose lanes are apart, of which there is one warning each
+        self.apart: set[tuple[str, Expr]] = set()
         #: For one site, by id of the index.
         self._index_texts: dict[tuple[int, bool, bool], str] = {}
         #: The arrays that the kernel writes and reads.

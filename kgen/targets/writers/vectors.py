@@ -298,6 +298,10 @@ class _VectorWriter:
     def _complain(self, access: p.Subscript, why: str, hint: str | None = None) -> None:
         if not self.kernel.has_tag(self.iname, VectorizeTag):
             return  # vectors were not requested
+        known = self.writer.accesses.apart
+        if (self.insn.id, access) in known:  # in another copy of unrolled code
+            return
+        known.add((self.insn.id, access))
         self.kernel.warn(
             message(
                 f"'{to_text(access)}' in instruction '{self.insn.id}' is accessed element by "

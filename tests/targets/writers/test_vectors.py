@@ -250,3 +250,12 @@ def test_vectors_of_three(layout: str, device: Any) -> None:
     a = np.arange(15, dtype=np.float32).reshape(5, 3)
     _, (out,) = device(knl, a=a)
     np.testing.assert_array_equal(out, 2 * a + np.arange(3))
+
+
+def test_copies_of_unrolled_code_give_one_warning_for_each_access() -> None:
+    data = [lp.GlobalArg("a, b", np.float32, shape="n, n"), ...]
+    knl = lp.make_kernel("{ [i, j]: 0<=i,j<n }", "b[i, j] = a[i, j]", data, target=lp.CudaTarget())
+    knl = lp.split_iname(lp.split_iname(knl, "i", 4, inner_tag="unr"), "j", 4, inner_tag="vec")
+    with pytest.warns(VectorizationWarning) as caught:
+        lp.generate_code_v2(knl)
+    assert [str(one.message).split("'")[3][0] for one in caught] == ["a", "b"]
