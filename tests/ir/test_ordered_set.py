@@ -105,3 +105,28 @@ def test_conditions_of_a_branch_hold_where_inner_ones_read_arrays() -> None:
     assert out.tolist() == [1, 0, 2]
     with pytest.raises(lp.KgenError, match="outside of array 'a'"):
         knl(a=np.array([1.0, -1.0]), index=index + 2, out=np.zeros(3))
+
+
+def test_a_condition_inside_of_one_with_a_sum_is_evaluated_if_that_holds() -> None:
+    text = """
+        for i
+            if sum(j, a[i, j]) > 0
+                if b[index[i]] > 0
+                    out[i] = sum(k, a[i, k]*b[index[i]])
+                end
+            end
+        end
+        """
+    data = [
+        lp.GlobalArg("a", np.float64, shape="n, 3"),
+        lp.GlobalArg("b", np.float64, shape="m"),
+        lp.GlobalArg("index", np.int32, shape="n"),
+        lp.GlobalArg("out", np.float64, shape="n"),
+        ...,
+    ]
+    knl = lp.make_kernel("{ [i, j, k]: 0<=i<n and 0<=j,k<3 }", text, data, target=lp.CTarget())
+    lines = [line.strip() for line in lp.generate_body(knl).splitlines() if "b[" in line]
+    assert all("acc_j > 0.0 && b[index[i]] > 0.0" in line for line in lines if "if" in line)
+    given = {"a": np.array([[1.0, 1, 1], [-1, 0, 0], [1, 0, 0]]), "b": np.array([2.0, -1])}
+    index = np.array([0, -(2**28), 1], np.int32)
+    assert run(knl, **given, index=index, out=np.zeros(3))["out"].tolist() == [6, 0, 0]

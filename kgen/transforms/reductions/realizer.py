@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pymbolic.primitives as p
 
 from kgen.errors import TransformError, counted, naming_place
@@ -12,6 +14,7 @@ from kgen.ir.expr import (
     contains_reduction,
     is_constant,
     to_text,
+    variable_names,
 )
 from kgen.ir.instruction import CallInstruction, InstructionBase
 from kgen.ir.kernel import LoopKernel
@@ -55,7 +58,7 @@ class Realizer:
             return self._realize(insn)
 
     def _realize(self, insn: InstructionBase) -> list[InstructionBase]:
-        plain = OrderedSet(c for c in insn.predicates if not contains_reduction(c))
+        plain = OrderedSet(self._before_reductions(insn.sorted_predicates))
         site = Site(
             insn,
             insn.within_inames,
@@ -65,11 +68,10 @@ class Realizer:
             sharers=(insn.id, plain),
         )
         waits: list[str] = []
-        for condition in insn.sorted_predicates:
-            if condition not in plain:
-                operands = _Operands(self, site)
-                site = self.guarded(site, operands.rec(condition))
-                waits += operands.waits
+        for condition in insn.predicates - plain:
+            operands = _Operands(self, site)
+            site = self.guarded(site, operands.rec(condition))
+            waits += operands.waits
         if plain != insn.predicates:
             insn = insn.copy(predicates=site.predicates)
         if isinstance(insn, CallInstruction) and isinstance(insn.expression, Reduction):
@@ -100,6 +102,19 @@ class Realizer:
     def guarded(self, site: Site, condition: Expr) -> Site:
         """Return the same place, where values matter only under a condition on accumulators."""
         return site.guarded(condition, self.builder.writers_of(condition))
+
+    def _before_reductions(self, conditions: Iterable[Expr]) -> Iterator[Expr]:
+        """Yield the conditions to evaluate before the first one that has a reduction.
+
+        Later ones may read elements only if that holds; but those that read none may come first.
+        """
+        are_first = True
+        arrays = self.builder.kernel.array_vars.keys()
+        for condition in conditions:
+            if contains_reduction(condition):
+                are_first = False
+            elif are_first or arrays.isdisjoint(variable_names(condition)):
+                yield condition
 
     def _with_accumulators(self, insns: list[InstructionBase]) -> list[InstructionBase]:
         """Return all new instructions, *insns* the last ones."""
