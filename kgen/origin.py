@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,8 +143,25 @@ def _scheduled(
 
     Also return whether its loops have their tags.
     """
+
+    def scheduled(given: LoopKernel) -> tuple[PreparedKernel, Schedule]:
+        prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
+        return items_as_loops(prepared) if has_axes else prepared, schedule
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = _for_target_of(origin, kernel)
+        for change in (lambda one: one, _with_separate_loops):
+            given = change(given)
+            with suppress(ScheduleError):
+                return *scheduled(given), True
+        return *scheduled(_sequential(given)), False
+
+
+def _for_target_of(origin: LoopKernel, kernel: LoopKernel) -> LoopKernel:
+    """Return the origin with the target, options, functions and assumptions of a kernel."""
     silenced = (f"write_race({insn.id})" for insn in origin.instructions)
-    given = origin.copy(
+    return origin.copy(
         target=kernel.target,
         options=kernel.options,
         functions={**origin.functions, **kernel.functions},
@@ -152,19 +170,6 @@ def _scheduled(
         assumptions=origin.assumptions.intersect(kernel.assumptions),
         silenced_warnings=(*origin.silenced_warnings, *silenced),
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for change in (None, _with_separate_loops, _sequential):
-            given = change(given) if change else given
-            try:
-                prepared, schedule = schedule_prepared(prepare(given, dtypes), has_axes=has_axes)
-            except ScheduleError:
-                if change is _sequential:
-                    raise
-            else:
-                break
-    has_tags = change is not _sequential
-    return items_as_loops(prepared) if has_axes else prepared, schedule, has_tags
 
 
 def _sequential(kernel: LoopKernel) -> LoopKernel:

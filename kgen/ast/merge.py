@@ -190,25 +190,30 @@ class _Merger:
         at = 0
         while at < len(children):
             named = _named(children[at])
-            last = at
-            if named is not None:
-                for k in range(at + 1, len(children)):
-                    other = _named(children[k])
-                    if other is not None and (other.name, other.value) == (
-                        named.name,
-                        named.value,
-                    ):
-                        last = k
-                    elif not isinstance(children[k], Barrier):
-                        break
-            if named is None or last == at:
+            stop = at + 1 if named is None else _end_of_same(children, at, named)
+            if named is None or stop == at + 1:
                 result.append(children[at])
             else:
-                inside = [_without_name(child) for child in children[at : last + 1]]
+                inside = [_without_name(child) for child in children[at:stop]]
                 block = self._block(inside)
                 result.append(Let(named.name, named.dtype, named.value, block))
-            at = last + 1
+            at = stop
         return result
+
+
+def _end_of_same(children: Sequence[Node], first: int, named: Let) -> int:
+    """Return where the definitions of the name and value of child *first* end.
+
+    There may be barriers among them.
+    """
+    stop = first + 1
+    for at in range(first + 1, len(children)):
+        other = _named(children[at])
+        if other is not None and (other.name, other.value) == (named.name, named.value):
+            stop = at + 1
+        elif not isinstance(children[at], Barrier):
+            break
+    return stop
 
 
 def without_conjuncts(guard: If, known: Container[Expr]) -> Node:

@@ -67,30 +67,8 @@ def unproved_reads(
 def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefinitionError:
     """Return the error for a read of an element that is never written before."""
     name = found.read.array
-    writers = kernel.writers.get(name, ())
     element = f"{name}[{', '.join(map(str, found.element))}]" if found.element else f"'{name}'"
-    shared = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
-    if found.stale is not None:
-        because = (
-            f"each work-item has its own '{name}': '{found.stale}' writes {element} in that of "
-            "another one, and here it keeps an earlier value"
-        )
-        hint = shared
-    elif writers and not found.elsewhere:
-        because = f"its writers ({', '.join(writers[:4])}) do not write that element"
-        hint = f"let '{writers[0]}' write all elements that are read, or read fewer"
-    elif found.foreign:
-        because = f"each work-item has its own '{name}', and another one writes {element}"
-        hint = shared
-    elif writers and _is_distributed(kernel, found.read):
-        because = f"each work-item has its own '{name}', of which it writes other elements"
-        hint = shared
-    elif writers:
-        because = f"its writers ({', '.join(writers[:4])}) run later, or write other elements"
-        hint = _later_hint(kernel, found.read.insn_id, writers[0], element)
-    else:
-        because = f"no instruction writes '{name}'"
-        hint = f"write '{name}' before, make it an argument, or give it an initializer"
+    because, hint = _reason(kernel, found, element)
     temporary = kernel.temporary_variables.get(name)
     if temporary is not None and temporary.base_storage is not None and found.stale is None:
         because += f"; what others store in '{temporary.base_storage}' is not its value"
@@ -103,6 +81,29 @@ def undefined_error(kernel: PreparedKernel, found: Undefined) -> MissingDefiniti
         because=because,
         hint=hint,
     )
+
+
+def _reason(kernel: PreparedKernel, found: Undefined, element: str) -> tuple[str, str]:
+    """Return why an element has no value, and how it gets one."""
+    name = found.read.array
+    writers = kernel.writers.get(name, ())
+    own = f"each work-item has its own '{name}'"
+    shared = f"let them share it: set_temporary_address_space(kernel, '{name}', 'local')"
+    if found.stale is not None:
+        elsewhere = f"'{found.stale}' writes {element} in that of another one"
+        return f"{own}: {elsewhere}, and here it keeps an earlier value", shared
+    if writers and not found.elsewhere:
+        because = f"its writers ({', '.join(writers[:4])}) do not write that element"
+        return because, f"let '{writers[0]}' write all elements that are read, or read fewer"
+    if found.foreign:
+        return f"{own}, and another one writes {element}", shared
+    if not writers:
+        because = f"no instruction writes '{name}'"
+        return because, f"write '{name}' before, make it an argument, or give it an initializer"
+    if _is_distributed(kernel, found.read):
+        return f"{own}, of which it writes other elements", shared
+    because = f"its writers ({', '.join(writers[:4])}) run later, or write other elements"
+    return because, _later_hint(kernel, found.read.insn_id, writers[0], element)
 
 
 def _is_distributed(kernel: PreparedKernel, read: Access) -> bool:

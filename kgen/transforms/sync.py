@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pytools.tag import Tag
@@ -60,15 +60,10 @@ def add_nosync(
         )
     sources, sinks = _selected(kernel, source), _selected(kernel, sink)
     new: dict[str, set[tuple[str, str]]] = {}
-    for later in sinks:
-        before = None if force else ancestors(kernel, later)
-        for first in sources:
-            if first is later:
-                continue
-            if before is None or first.id in before or _conflict(first, later):
-                new.setdefault(str(later.id), set()).add((str(first.id), scope))
-                if bidirectional:
-                    new.setdefault(str(first.id), set()).add((str(later.id), scope))
+    for first, later in _related(kernel, sources, sinks, force=force):
+        new.setdefault(later, set()).add((first, scope))
+        if bidirectional:
+            new.setdefault(first, set()).add((later, scope))
     if not new and not empty_ok:
         raise TransformError(
             f"no instruction of '{sink}' depends on one of '{source}'",
@@ -87,6 +82,22 @@ def _selected(kernel: LoopKernel, given: Any) -> list[InstructionBase]:
     if isinstance(given, str) and given in kernel.id_to_insn:
         return [kernel.id_to_insn[given]]
     return found(kernel, given)
+
+
+def _related(
+    kernel: LoopKernel,
+    sources: Iterable[InstructionBase],
+    sinks: Iterable[InstructionBase],
+    *,
+    force: bool,
+) -> Iterator[tuple[str, str]]:
+    """Yield a source and a sink that depends on it, or that must not interleave; all by *force*."""
+    for later in sinks:
+        before = ancestors(kernel, later)
+        for first in sources:
+            is_related = force or first.id in before or _conflict(first, later)
+            if first is not later and is_related:
+                yield str(first.id), str(later.id)
 
 
 def _conflict(one: InstructionBase, other: InstructionBase) -> bool:

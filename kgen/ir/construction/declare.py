@@ -346,14 +346,9 @@ def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
     _check_layouts(arrays)
     seen: dict[str, tuple[int, InstructionBase]] = {}
     for insn, found in zip(kernel.instructions, mentioned, strict=True):
-        uses = list(found.ranks)
-        for lhs in insn.assignees:
-            name = assignee_name(lhs)
+        for name in map(assignee_name, insn.assignees):
             check_written(kernel, insn, name)
-            is_whole = isinstance(insn, CInstruction) and isinstance(lhs, p.Variable)
-            if not is_whole:  # C code without subscripts writes all of an array
-                uses.append((name, -1 if isinstance(lhs, LinearSubscript) else len(index_of(lhs))))
-        for name, rank in uses:
+        for name, rank in (*found.ranks, *_written_ranks(insn)):
             array = arrays.get(name)
             if array is None:
                 if rank and (name in kernel.inames or name in kernel.arg_dict):
@@ -363,6 +358,15 @@ def check_uses(kernel: LoopKernel, mentioned: Sequence[Mentions]) -> None:
                 wanted = len(array.shape) if isinstance(array.shape, tuple) else first
                 if rank != wanted:
                     raise _wrong_rank(kernel, insn, name, rank, wanted, other)
+
+
+def _written_ranks(insn: InstructionBase) -> Iterator[tuple[str, int]]:
+    """Yield the names that an instruction writes, and how many subscripts: -1 for a linear one."""
+    for lhs in insn.assignees:
+        is_whole = isinstance(insn, CInstruction) and isinstance(lhs, p.Variable)
+        if not is_whole:  # C code without subscripts writes all of an array
+            rank = -1 if isinstance(lhs, LinearSubscript) else len(index_of(lhs))
+            yield assignee_name(lhs), rank
 
 
 def _check_names(kernel: LoopKernel) -> None:

@@ -233,17 +233,27 @@ def declare_at_top(
                 declared = builder.get_temporary_decl(temporary, declaration)
                 yield declared if value is None else cgen.Initializer(declared, value)
     for base, temporaries in shared.items():
-        whole = writer.kernel.temporary_variables.get(base)
-        members = temporaries if whole is None else [*temporaries, whole]
-        parts = [part for member in members for part in _declare(writer, member)]
-        largest = max(members, key=bytes_of)
-        if base in places:
-            kind = f"{base}_kind"
-            place = _place(writer, kind, places[base])
-            yield Union("", parts, kind)
-            yield cgen.Initializer(cgen.Reference(cgen.Value(kind, base)), f"*{place}")
-            continue
-        yield builder.get_temporary_decl(largest, Union(base, parts))
+        yield from _shared(builder, writer, base, temporaries, places.get(base))
+
+
+def _shared(
+    builder: ASTBuilderBase,
+    writer: ExpressionWriter,
+    base: str,
+    temporaries: Sequence[TemporaryVariable],
+    at: int | None,
+) -> Iterator[cgen.Generable]:
+    """Declare temporaries in one storage: a union, or, if it is *at* a place, a reference to it."""
+    whole = writer.kernel.temporary_variables.get(base)
+    members = temporaries if whole is None else [*temporaries, whole]
+    parts = [part for member in members for part in _declare(writer, member)]
+    if at is None:
+        yield builder.get_temporary_decl(max(members, key=bytes_of), Union(base, parts))
+        return
+    kind = f"{base}_kind"
+    place = _place(writer, kind, at)
+    yield Union("", parts, kind)
+    yield cgen.Initializer(cgen.Reference(cgen.Value(kind, base)), f"*{place}")
 
 
 def _placed(
