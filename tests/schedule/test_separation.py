@@ -7,6 +7,7 @@ import pytest
 
 import kgen as lp
 from kgen.ir.fields import replace
+from kgen.ir.types import Reach
 from kgen.lowering import lower
 from kgen.schedule.separation import find_unsynchronized
 from kgen.schedule.tree import HostLoop, Launch, Schedule, sequence
@@ -57,7 +58,7 @@ def test_instructions_of_one_launch_in_a_host_loop_do() -> None:
     joined = replace(loop.steps[0], body=sequence(bodies))
     merged = Schedule((HostLoop(loop.iname, (joined,)),))
     (found, *_) = find_unsynchronized(lowered.whole, merged)
-    assert found.conflict.reach.value == "two work-groups"
+    assert found.conflict.reach is Reach.DEVICE
 
 
 @pytest.mark.parametrize("factor", ["b[k]", "b[k]*b[j]"])

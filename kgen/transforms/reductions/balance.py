@@ -317,7 +317,7 @@ class _Balance:
             id=self.new_id(assignee_name(place)),
             within_inames=inames,
             within_inames_is_final=True,
-            predicates=frozenset(when),
+            predicates=tuple(when),
         )
         return self._append(insn)
 
