@@ -50,6 +50,10 @@ class ReductionOperation(ABC):
     #: Whether steps may be reordered. A scan always preserves the order.
     is_commutative: bool = True
 
+    #: The initial value of accumulators, if it is the same for all types: those of accumulators
+    #: can then be inferred after the reduction was replaced by a loop.
+    untyped_start: Expr | None = None
+
     @property
     @abstractmethod
     def arg_count(self) -> int:
@@ -166,6 +170,7 @@ class KnownOperation(ReductionOperation):
         *,
         is_commutative: bool = True,
         inner: ReductionOperation | None = None,
+        untyped_start: Expr | None = None,
     ) -> None:
         self._name = name
         self._arg_count = arg_count
@@ -174,6 +179,7 @@ class KnownOperation(ReductionOperation):
         self._result = result
         self.is_commutative = is_commutative
         self.inner = inner
+        self.untyped_start = untyped_start
 
     @property
     def arg_count(self) -> int:
@@ -297,9 +303,21 @@ def _extremum(name: str, better: str, start: Callable[[KgenType], Expr]) -> Know
 REDUCTIONS: dict[str, KnownOperation] = {
     op.name: op
     for op in (
-        KnownOperation("sum", 1, lambda d: (_zero(d[0]),), lambda a, b: (a[0] + b[0],), _widened),
         KnownOperation(
-            "product", 1, lambda d: (_one(d[0]),), lambda a, b: (a[0] * b[0],), _widened
+            "sum",
+            1,
+            lambda d: (_zero(d[0]),),
+            lambda a, b: (a[0] + b[0],),
+            _widened,
+            untyped_start=0,
+        ),
+        KnownOperation(
+            "product",
+            1,
+            lambda d: (_one(d[0]),),
+            lambda a, b: (a[0] * b[0],),
+            _widened,
+            untyped_start=1,
         ),
         KnownOperation(
             "max",
@@ -315,8 +333,22 @@ REDUCTIONS: dict[str, KnownOperation] = {
             lambda a, b: (p.Variable("min")(a[0], b[0]),),
             _ordered,
         ),
-        KnownOperation("any", 1, lambda d: (0,), lambda a, b: (p.LogicalOr((a[0], b[0])),), _bool),
-        KnownOperation("all", 1, lambda d: (1,), lambda a, b: (p.LogicalAnd((a[0], b[0])),), _bool),
+        KnownOperation(
+            "any",
+            1,
+            lambda d: (0,),
+            lambda a, b: (p.LogicalOr((a[0], b[0])),),
+            _bool,
+            untyped_start=False,
+        ),
+        KnownOperation(
+            "all",
+            1,
+            lambda d: (1,),
+            lambda a, b: (p.LogicalAnd((a[0], b[0])),),
+            _bool,
+            untyped_start=True,
+        ),
         _extremum("argmin", "<", _largest),
         _extremum("argmax", ">", _smallest),
     )

@@ -12,7 +12,7 @@ from weakref import WeakMethod
 import pymbolic.primitives as p
 from pytools.tag import Tag
 
-from kgen.analysis.typing import ExpressionTyper
+from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.ir.assignee import assignee_name
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import (
@@ -35,10 +35,12 @@ from kgen.transforms.select import new_names
 __all__ = [
     "Accumulated",
     "AccumulatorBuilder",
+    "AccumulatorType",
     "Emitted",
     "GroupScan",
     "LoopRenamer",
     "RealizeOperands",
+    "known_types",
 ]
 
 #: Called with a reduction, its operands and their place: realizes the reductions in them.
@@ -46,6 +48,10 @@ __all__ = [
 RealizeOperands: TypeAlias = Callable[
     [Reduction, tuple[Expr, ...], Site], tuple[tuple[Expr, ...], Site]
 ]
+
+
+#: The type of an accumulator, ``None`` if it is inferred later.
+AccumulatorType: TypeAlias = NumpyType | None
 
 
 @dataclass(frozen=True)
@@ -89,15 +95,19 @@ class AccumulatorBuilder:
     """Builds the loops, temporaries and instructions that implement a kernel's reductions.
 
     The strategies (one loop, work-items, work-groups, scans) decide what is computed where;
-    the builder keeps the names, types and instructions that exist so far.
+    the builder keeps the names, types and instructions that exist so far. Unless *types_needed*,
+    accumulators may have no type yet.
     """
 
-    def __init__(self, kernel: LoopKernel, realize_operands: RealizeOperands) -> None:
+    def __init__(
+        self, kernel: LoopKernel, realize_operands: RealizeOperands, *, types_needed: bool
+    ) -> None:
         self.kernel = kernel
+        self.types_needed = types_needed
         self._realize_operands = WeakMethod(realize_operands)  # of this builder
         self.loops = ReductionLoops(kernel)
         self.temporaries: dict[str, TemporaryVariable] = {}
-        self._types: dict[str, NumpyType] = {}
+        self._types: dict[str, AccumulatorType] = {}
         types: ChainMap[str, Any] = ChainMap(self._types, self.loops.types)
         self.typer = ExpressionTyper(kernel, types)
         self._names = new_names(kernel)
@@ -113,29 +123,47 @@ class AccumulatorBuilder:
 
     # -- types and names ----------------------------------------------------------------------
 
-    def types_of(self, reduction: Reduction) -> tuple[NumpyType, ...]:
+    def types_of(self, reduction: Reduction) -> tuple[AccumulatorType, ...]:
         """Return the types of the accumulators of a reduction."""
-        found = self.typer(reduction)
-        results = found if isinstance(found, tuple) else (found,)
+        results = self._results_of(reduction)
+        if results is None:
+            return (None,)
         return tuple(cast("Sequence[NumpyType]", reduction.operation.accumulators(results)))
+
+    def _results_of(self, reduction: Reduction) -> tuple[NumpyType, ...] | None:
+        """Return the types of the values of a reduction, if known."""
+        try:
+            found = self.typer(reduction)
+        except UnknownType:
+            if self.types_needed or reduction.operation.untyped_start is None:
+                raise
+            return None
+        return found if isinstance(found, tuple) else (found,)
+
+    def starts(self, reduction: Reduction, dtypes: Sequence[AccumulatorType]) -> tuple[Expr, ...]:
+        """Return the initial values of accumulators."""
+        known = known_types(dtypes)
+        operation = reduction.operation
+        return operation.neutral(known) if known else (operation.untyped_start,)
 
     def results(self, reduction: Reduction, values: Sequence[Expr]) -> tuple[Expr, ...]:
         """Return the values of accumulators, each as the type that *reduction* has."""
-        found = self.typer(reduction)
-        types = found if isinstance(found, tuple) else (found,)
+        types = self._results_of(reduction)
+        if types is None:
+            return tuple(values)
         return tuple(
             value if dtype == wide else TypeCast(dtype, value)
             for value, dtype, wide in zip(values, types, self.types_of(reduction), strict=True)
         )
 
-    def accumulator_types(self, accumulators: Iterable[Expr]) -> list[NumpyType]:
+    def accumulator_types(self, accumulators: Iterable[Expr]) -> list[AccumulatorType]:
         """Return the types of accumulators, or of elements of them."""
         return [self._types[assignee_name(accumulator)] for accumulator in accumulators]
 
     def temporary(
         self,
         name: str,
-        dtype: NumpyType,
+        dtype: AccumulatorType,
         shape: tuple[Expr, ...] = (),
         address_space: AddressSpace = AddressSpace.PRIVATE,
     ) -> p.Variable:
@@ -205,24 +233,29 @@ class AccumulatorBuilder:
         It depends on the instructions *wait_for*. Return the ids of those that write the
         accumulators.
         """
-        types = tuple(dtype for operand in operands for dtype in self._operand_types(operand))
+        types = tuple(dtype for operand in operands for dtype in self.operand_types(operand))
         realize_operands = self._realize_operands()
         assert realize_operands is not None
         operands, site = realize_operands(reduction, operands, site)
         return self.combine(reduction, accumulators, operands, types, site.after(wait_for))
 
-    def _operand_types(self, operand: Expr) -> tuple[NumpyType, ...]:
+    def operand_types(self, operand: Expr) -> tuple[AccumulatorType, ...]:
         """Return the type of an operand, or those of a reduction that has several values."""
         if isinstance(operand, Reduction):
             return tuple(self.types_of(operand))
-        return (self.typer(operand),)
+        try:
+            return (self.typer(operand),)
+        except UnknownType:
+            if self.types_needed:
+                raise
+            return (None,)
 
     def combine(
         self,
         reduction: Reduction,
         accumulators: Sequence[Expr],
         operands: Sequence[Expr],
-        types: Sequence[NumpyType],
+        types: Sequence[AccumulatorType],
         site: Site,
         step: int = 0,
     ) -> list[str]:
@@ -232,7 +265,7 @@ class AccumulatorBuilder:
             wide = self.accumulator_types(accumulators)
             typed = zip(operands, types, strict=True)
             kept = [_as_operand(operand, dtype, wide[0]) for operand, dtype in typed]
-            (value,) = reduction.operation.combine(accumulators, kept, wide)
+            (value,) = reduction.operation.combine(accumulators, kept, known_types(wide))
             writers = self.assign(site, accumulators, [value], (), f"{prefix}_update", step)
         else:
             writers = self._update_together(
@@ -246,7 +279,7 @@ class AccumulatorBuilder:
         reduction: Reduction,
         accumulators: Sequence[Expr],
         operands: Sequence[Expr],
-        types: Sequence[NumpyType],
+        types: Sequence[AccumulatorType],
         site: Site,
         prefix: str,
         step: int,
@@ -258,7 +291,7 @@ class AccumulatorBuilder:
         """
         suffix = "_".join(reduction.inames)
 
-        def store(name: str, dtype: NumpyType, value: Expr, kind: str) -> p.Variable:
+        def store(name: str, dtype: AccumulatorType, value: Expr, kind: str) -> p.Variable:
             target = self.temporary(name, dtype)
             done.extend(self.assign(site, [target], [value], tuple(done), kind, step))
             return target
@@ -273,7 +306,7 @@ class AccumulatorBuilder:
                 done.extend(self.assign(site, [target], [operand], (), f"{prefix}_operand", step))
                 held.append(target)
         dtypes = self.accumulator_types(accumulators)
-        combined = reduction.operation.combine(accumulators, held, dtypes)
+        combined = reduction.operation.combine(accumulators, held, known_types(dtypes))
         condition = _choice(combined, accumulators)
         if condition is not None:
             takes = store(f"takes_{suffix}", BOOL8, condition, f"{prefix}_takes")
@@ -328,13 +361,19 @@ class AccumulatorBuilder:
         self.moved[str(insn.id)] = changed.copy(within_inames=within)
 
 
-def _as_operand(operand: Expr, dtype: NumpyType, wide: NumpyType) -> Expr:
+def known_types(dtypes: Iterable[AccumulatorType]) -> list[NumpyType]:
+    """Return those of some types that are known."""
+    return [dtype for dtype in dtypes if dtype is not None]
+
+
+def _as_operand(operand: Expr, dtype: AccumulatorType, wide: AccumulatorType) -> Expr:
     """Return an operand that is computed as a *dtype* before it meets an accumulator.
 
     Integers wrap in their own type, and the operation may merge sums: in ``acc + (x + y)``.
     """
-    wraps = isinstance(operand, p.Sum | p.Product) and dtype.is_integral() and dtype != wide
-    return TypeCast(dtype, operand) if wraps else operand
+    if dtype is None or dtype == wide or not dtype.is_integral():
+        return operand
+    return TypeCast(dtype, operand) if isinstance(operand, p.Sum | p.Product) else operand
 
 
 def _choice(values: Sequence[Expr], old: Sequence[Expr]) -> Expr | None:

@@ -48,7 +48,7 @@ def combine_groups(
     parts = store_partial_results(builder, reduction, around, groups, lanes, totals, waits)
     after = around.after([parts.barrier])
     results = tuple(builder.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
-    neutral = reduction.operation.neutral(dtypes)
+    neutral = builder.starts(reduction, dtypes)
     starts = builder.assign(after, results, neutral, (), f"{prefix}_init")
     inames, own = _second_loops(builder, around, groups, lanes)
     adding = after.inside(inames).after(starts)

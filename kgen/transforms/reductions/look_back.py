@@ -14,6 +14,7 @@ from kgen.ir.sets.text import parse_domain, parse_set
 from kgen.ir.tags import GroupInameTag, LocalInameTag, LookBackTag, PublishTag
 from kgen.ir.target import WARP_SIZE
 from kgen.ir.types import AddressSpace, NumpyType
+from kgen.transforms.reductions.builder import AccumulatorType, known_types
 from kgen.transforms.reductions.scan_pieces import Steps
 from kgen.transforms.reductions.site import Site, counted_from_zero
 from kgen.transforms.reductions.tree import rows_of
@@ -37,9 +38,9 @@ def entries_of(dtype: NumpyType) -> int:
     return words * _WORD // dtype.itemsize
 
 
-def can_publish(dtype: NumpyType) -> bool:
+def can_publish(dtype: AccumulatorType) -> bool:
     """Tell whether groups can publish values of a type: numbers of up to 16 bytes."""
-    return dtype.kind in "biufc" and dtype.itemsize in _SIZES
+    return dtype is not None and dtype.kind in "biufc" and dtype.itemsize in _SIZES
 
 
 def widest(count: int) -> int:
@@ -146,7 +147,7 @@ class _LookBack:
             self.builder.temporary(
                 f"part_{steps.suffix}", dtype, (*shape, entries_of(dtype)), AddressSpace.GLOBAL
             )
-            for dtype in steps.dtypes
+            for dtype in known_types(steps.dtypes)
         ]
 
     def append(self, totals: Sequence[Expr], waits: Sequence[str]) -> tuple[list[Expr], list[str]]:

@@ -88,7 +88,7 @@ def accumulate_in_loop(
         inames, places = interleaved.every(builder, totals)
         before = before.inside(inames)
         accumulators = interleaved.own(totals, {**copies, **renamed})
-    neutral = reduction.operation.neutral(dtypes)
+    neutral = builder.starts(reduction, dtypes)
     starts = builder.assign(before, places, neutral, (), f"{root}_{suffix}_init")
     inner = dataclasses.replace(
         site.inside(copies.get(name, name) for name in reduction.inames),

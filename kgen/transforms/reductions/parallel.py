@@ -355,7 +355,7 @@ def _combine_instances(
     dtypes = builder.accumulator_types(entries)
     totals = tuple(builder.temporary(f"acc_{suffix}", dtype) for dtype in dtypes)
     prefix = f"{around.insn.id}_{suffix}_init"
-    neutral = reduction.operation.neutral(dtypes)
+    neutral = builder.starts(reduction, dtypes)
     starts = builder.assign(around, totals, neutral, (), prefix)
     inames, each = interleaved.every(builder, entries, are_combined=True)
     inner = around.inside(inames).after([*starts, *waits])

@@ -40,8 +40,10 @@ def realize_reduction(
     Rules that depend on loops are expanded in reductions.
 
     :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
-    :arg unknown_types_ok: leave instructions whose operands have types that are not declared and
-        cannot be inferred to code generation; else reject them
+    :arg unknown_types_ok: accept operands whose types are not declared and cannot be inferred;
+        else reject them. The accumulators of ``sum``, ``product``, ``any`` and ``all`` then have no
+        type either, and get that of what is added up; an instruction with another reduction of such
+        operands is left to code generation
     :arg automagic_scans_ok: compute outermost reductions as scans if their range only grows along
         the enclosing loops: each step adds its values to the result of the previous step
     :arg force_scan: the same, and reject those whose range does not only grow
@@ -105,14 +107,14 @@ def realize_reduction(
     work = [insn for insn in kernel.instructions if insn.has_reductions]
     if chosen is not None:
         work = [insn for insn in work if insn.id in chosen]
-    typed = _typed(kernel, work)
-    if len(typed) < len(work):
+    if len(_typed(kernel, work)) < len(work):
         kernel = infer_types(kernel, complete=False)
-        typed = _typed(kernel, work)
-    if unknown_types_ok:
-        work = typed
+        if unknown_types_ok:
+            work = _typed(kernel, work, or_starting_alike=True)
     wishes = ScanPolicy(automagic_scans_ok, force_scan, force_outer_iname_for_scan)
-    return _replace(kernel, work, nested=chosen is None, wishes=wishes)
+    return _replace(
+        kernel, work, nested=chosen is None, wishes=wishes, types_needed=not unknown_types_ok
+    )
 
 
 def realize_for_code(kernel: LoopKernel) -> LoopKernel:
@@ -137,12 +139,15 @@ def _replace(
     *,
     nested: bool,
     wishes: ScanPolicy,
+    types_needed: bool = True,
     makes_arrays: bool = False,
 ) -> LoopKernel:
     """Replace the reductions of some instructions."""
     if not work:
         return kernel
-    realizer = Realizer(kernel, nested=nested, wishes=wishes, makes_arrays=makes_arrays)
+    realizer = Realizer(
+        kernel, nested=nested, wishes=wishes, types_needed=types_needed, makes_arrays=makes_arrays
+    )
     replaced: dict[Any, list[InstructionBase]] = {i.id: realizer.realize(i) for i in work}
     builder = realizer.builder
     replaced |= {name: [insn] for name, insn in builder.moved.items()}
@@ -156,7 +161,9 @@ def _replace(
     turned = _find_interchanged(kernel, result) if builder.loops.has_orders else None
     if turned is None:
         return result
-    again = partial(_replace, kernel, work, nested=nested, makes_arrays=makes_arrays)
+    again = partial(
+        _replace, kernel, work, nested=nested, types_needed=types_needed, makes_arrays=makes_arrays
+    )
     if wishes.together is None and wishes.outer_iname is None:
         with contextlib.suppress(TransformError):
             return again(wishes=dataclasses.replace(wishes, together=turned))
@@ -198,20 +205,26 @@ def _lacks_types(kernel: LoopKernel) -> bool:
     return any(is_auto(variable.dtype) for variable in declared)
 
 
-def _typed(kernel: LoopKernel, insns: list[InstructionBase]) -> list[InstructionBase]:
-    """Return the instructions whose reductions have operands of known types."""
+def _typed(
+    kernel: LoopKernel, insns: list[InstructionBase], *, or_starting_alike: bool = False
+) -> list[InstructionBase]:
+    """Return the instructions whose reductions have operands of known types.
+
+    Or those that also have reductions whose accumulators start with one value for all types.
+    """
     if not _lacks_types(kernel):
         return insns
     typer = ExpressionTyper(kernel)
-    return [insn for insn in insns if _is_typed(typer, insn)]
+    return [insn for insn in insns if _is_typed(typer, insn, or_starting_alike)]
 
 
-def _is_typed(typer: ExpressionTyper, insn: InstructionBase) -> bool:
-    """Tell whether the types of all reductions of *insn* are known."""
+def _is_typed(typer: ExpressionTyper, insn: InstructionBase, or_starting_alike: bool) -> bool:
     try:
         with naming_place("instruction", insn):
             for node in walk(*insn.expressions()):
-                if isinstance(node, Reduction):
+                if not isinstance(node, Reduction):
+                    continue
+                if not (or_starting_alike and node.operation.untyped_start is not None):
                     typer(node)
     except UnknownType:
         return False

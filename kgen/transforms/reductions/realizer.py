@@ -38,17 +38,25 @@ class Realizer:
     """Replaces the reductions of instructions by accumulators.
 
     :arg nested: replace reductions inside others, too
+    :arg types_needed: reject operands of unknown types; else accumulators have no type if the
+        operation starts with the same value for all types
     :arg makes_arrays: a reduction whose loop is outside some enclosing loops has an accumulator
         for each of their iterations
     """
 
     def __init__(
-        self, kernel: LoopKernel, *, nested: bool, wishes: ScanPolicy, makes_arrays: bool
+        self,
+        kernel: LoopKernel,
+        *,
+        nested: bool,
+        wishes: ScanPolicy,
+        types_needed: bool,
+        makes_arrays: bool,
     ) -> None:
         self.makes_arrays = makes_arrays
         self.nested = nested
         self.wishes = wishes
-        self.builder = AccumulatorBuilder(kernel, self._realize_operands)
+        self.builder = AccumulatorBuilder(kernel, self._realize_operands, types_needed=types_needed)
         #: further instructions that an instruction was replaced by
         self.parts: dict[str, tuple[str, ...]] = {}
 
@@ -169,7 +177,8 @@ class Realizer:
                 is_constant(other)
                 and contains_reduction(then)
                 and not contains_reduction(condition)
-                and other == reduction.operation.neutral([self.builder.typer(operands[0])])[0]
+                and other
+                == self.builder.starts(reduction, self.builder.operand_types(operands[0]))[0]
             ):
                 return self.guarded(site, condition), (then,)
         return site, operands

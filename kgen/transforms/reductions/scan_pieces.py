@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from kgen.analysis.prefixes import domain_inside
 from kgen.ir.expr import Expr, Reduction, substitute
 from kgen.ir.sets.dims import BasicSet, rename_dims
-from kgen.transforms.reductions.builder import AccumulatorBuilder
+from kgen.transforms.reductions.builder import AccumulatorBuilder, known_types
 from kgen.transforms.reductions.scan import Scan
 from kgen.transforms.reductions.site import Site
 
@@ -36,12 +36,12 @@ class Steps:
 
     def combine(self, before: Sequence[Expr], after: Sequence[Expr]) -> tuple[Expr, ...]:
         """Return the combined values of two adjacent pieces."""
-        return tuple(self.reduction.operation.combine(before, after, self.dtypes))
+        return self.reduction.operation.combine(before, after, known_types(self.dtypes))
 
     @property
     def neutral(self) -> tuple[Expr, ...]:
         """The neutral elements."""
-        return tuple(self.reduction.operation.neutral(self.dtypes))
+        return self.builder.starts(self.reduction, self.dtypes)
 
     # -- places -------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import pymbolic.primitives as p
 
 from kgen.ir.expr import Expr, Reduction
 from kgen.ir.tags import AxisTag, LocalInameTag
-from kgen.ir.types import AddressSpace, NumpyType
-from kgen.transforms.reductions.builder import AccumulatorBuilder
+from kgen.ir.types import AddressSpace
+from kgen.transforms.reductions.builder import AccumulatorBuilder, AccumulatorType, known_types
 from kgen.transforms.reductions.site import Site, counted_from_zero
 from kgen.transforms.reductions.warps import Lanes, WarpRow, find_row, group_sizes
 
@@ -86,7 +86,7 @@ class _TreeReduction:
         self.totals = totals
         self.suffix = "_".join(reduction.inames)
         self.prefix = f"{around.insn.id}_{self.suffix}"
-        self.dtypes: list[NumpyType] = builder.accumulator_types(totals)
+        self.dtypes: list[AccumulatorType] = builder.accumulator_types(totals)
         self.rows = rows_of(builder, around, [tag for tag, _ in lanes.axes], LocalInameTag)
         inames = [builder.loops.lane(tag, size) for tag, size in lanes.axes]
         idle = [builder.loops.lane(tag, 1) for tag in self.rows.idle]
@@ -206,7 +206,7 @@ class _TreeReduction:
         """Set the totals to one value, or to two combined."""
         operation = self.reduction.operation
         if len(values) > 1 and operation.arg_count == 1:
-            values = [operation.combine(values[0], values[1], self.dtypes)]
+            values = [operation.combine(values[0], values[1], known_types(self.dtypes))]
         ids = self._assign(site, self.totals, values[0], waits, "update")
         return ids if len(values) == 1 else self._combine(site, values[1], ids)
 

@@ -11,8 +11,7 @@ import pymbolic.primitives as p
 from kgen.ir.expr import Expr, variable_names
 from kgen.ir.functions import EXCHANGE, LANE_BEFORE, LANES_OF_ROW
 from kgen.ir.tags import AutoFitLocalInameTag, LocalInameTag
-from kgen.ir.types import NumpyType
-from kgen.transforms.reductions.builder import AccumulatorBuilder
+from kgen.transforms.reductions.builder import AccumulatorBuilder, AccumulatorType
 from kgen.transforms.reductions.site import Site
 
 __all__ = ["Lanes", "WarpRow", "find_row", "group_sizes"]
@@ -58,7 +57,7 @@ class WarpRow:
 
 
 def find_row(
-    builder: AccumulatorBuilder, around: Site, lanes: Lanes, dtypes: Sequence[NumpyType]
+    builder: AccumulatorBuilder, around: Site, lanes: Lanes, dtypes: Sequence[AccumulatorType]
 ) -> WarpRow | None:
     """Find how many neighbours of *lanes* may exchange values; ``None`` for none.
 
@@ -68,7 +67,7 @@ def find_row(
     kernel = builder.kernel
     warp = kernel.target.exchange_width
     kinds = kernel.target.exchanged_kinds
-    if warp is None or any(dtype.kind not in kinds for dtype in dtypes):
+    if warp is None or any(d is None or d.kind not in kinds for d in dtypes):
         return None
     if _may_diverge(builder, around):
         return None

@@ -215,15 +215,6 @@ def test_chosen_instructions_and_their_outermost_reductions_only() -> None:
     ]
 
 
-def test_what_has_no_types_yet_waits_for_code_generation() -> None:
-    knl = lp.make_kernel("{[i, k]: 0 <= i, k < n}", ["c[i] = sum(k, a[i, k])", "d[i] = sum(k, k)"])
-    found = instructions(lp.realize_reduction(knl))
-    assert found[0] == "i: c[i] = reduce(sum, [k], a[i, k])"
-    assert "i,k: acc_k = acc_k + k" in found or "i,k_0: acc_k = acc_k + k_0" in found
-    with pytest.raises(lp.TypeInferenceFailure, match="the type of 'a' is not known"):
-        lp.realize_reduction(knl, unknown_types_ok=False)
-
-
 @pytest.mark.parametrize("unknown_types_ok", [True, False])
 def test_types_of_temporaries_are_inferred(unknown_types_ok: bool) -> None:
     text = "<> t[k] = a[i]*k {id=t}\nc[i] = max(k, t[k]) {id=c, dep=t}"
@@ -255,3 +246,40 @@ def test_inner_reductions_that_stay_are_bounded_by_the_copies(insns: str) -> Non
     part = lp.realize_reduction(knl, insn_id_filter=insns)
     for result, wanted in zip(part(a=a, b=b)[1], knl(a=a, b=b)[1], strict=True):
         np.testing.assert_allclose(result, wanted)
+
+
+@pytest.mark.parametrize(
+    ("operation", "start"), [("sum", "0"), ("product", "1"), ("any", "False"), ("all", "True")]
+)
+def test_accumulators_of_unknown_types_get_them_later(operation: str, start: str) -> None:
+    unit = lp.make_kernel("{[i, k]: 0 <= i, k < n}", f"c[i] = {operation}(k, a[i, k])")
+    assert instructions(kernel_of(lp.realize_reduction(unit)))[0] == f"i: acc_k = {start}"
+    assert_same_results(unit, lp.realize_reduction(unit), {"a": np.tri(4)})
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.complex64, np.bool_])
+def test_accumulators_get_the_type_that_the_sum_has(dtype: Any) -> None:
+    unit = lp.make_kernel("{[i, k]: 0 <= i, k < n}", "c[i] = sum(k, a[i, k])")
+    later = lp.add_and_infer_dtypes(lp.realize_reduction(unit), {"a": dtype}).default_entrypoint
+    unit = lp.add_and_infer_dtypes(unit, {"a": dtype})
+    assert later.arg_dict["c"].dtype == unit.default_entrypoint.arg_dict["c"].dtype
+    assert later.temporary_variables["acc_k"].dtype == later.arg_dict["c"].dtype
+
+
+def test_sums_of_unknown_types_inside_of_sums_and_as_scans() -> None:
+    nested = lp.make_kernel(
+        "{[i, k, l]: 0 <= i, k, l < n}", "c[i] = sum(k, a[i, k]*sum(l, a[l, k]))"
+    )
+    a = np.random.default_rng(5).random((4, 4))
+    assert_same_results(nested, lp.realize_reduction(nested), {"a": a})
+    scan = lp.make_kernel("{[i, k]: 0 <= k <= i < n}", "c[i] = sum(k, b[k])")
+    assert_same_results(scan, lp.realize_reduction(scan, force_scan=True), {"b": a[0]})
+
+
+def test_what_needs_types_is_left_or_rejected() -> None:
+    text = ["c[i] = sum(k, a[i, k]) + max(k, a[i, k])", "d[i] = max(k, k)"]
+    unit = lp.realize_reduction(lp.make_kernel("{[i, k]: 0 <= i, k < n}", text))
+    assert [insn.has_reductions for insn in kernel_of(unit).instructions] == [True, *3 * [False]]
+    unit = lp.make_kernel("{[i, k]: 0 <= i, k < n}", "c[i] = sum(k, a[i, k])")
+    with pytest.raises(lp.TypeInferenceFailure, match="the type of 'a' is not known"):
+        lp.realize_reduction(unit, unknown_types_ok=False)
