@@ -50,15 +50,20 @@ def meeting_backward(
     return both.subtract(same), is_exact
 
 
-def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
+def check_order_kept(
+    kernel: LoopKernel, orders: Sequence[Order], *, is_meant: bool = False
+) -> None:
     """Reject merged loops in which an iteration may need a later one.
 
     Parallel loops are exempt: barriers keep the order of their accesses.
 
     :arg kernel: the kernel in which instructions ran one after the other
+    :arg is_meant: users have named the loops to merge: if it depends on data whether an iteration
+        needs a later one, there is a warning
     """
     instances = Instances(kernel, has_axes=False)
     accesses = list(collect_accesses(kernel))
+    possible: tuple[str, TransformError] | None = None
     for earlier, later, loops in orders:
         merged = [pair for pair in loops if not any(kernel.has_tag(n, ConcurrentTag) for n in pair)]
         if not merged:
@@ -68,17 +73,24 @@ def check_order_kept(kernel: LoopKernel, orders: Sequence[Order]) -> None:
             shared = of[first.insn_id].within_inames & of[then.insn_id].within_inames
             shared = shared.difference(*merged)
             found, is_exact = meeting_backward(instances, first, then, merged, shared)
-            if not found.is_empty():
-                verb = "depend" if is_exact else "may depend"
-                raise TransformError(
-                    f"the loops over {' and '.join(dict.fromkeys(merged[0]))} cannot be fused: "
-                    f"iterations of '{then.insn_id}' {verb} on later iterations of "
-                    f"'{first.insn_id}'",
-                    kernel=kernel.name,
-                    point=describe_violation(kernel, found, first, then),
-                    hint="keep the loops separate; or, to run their iterations in parallel with "
-                    "barriers, tag them first",
-                )
+            if found.is_empty() or (possible is not None and not is_exact):
+                continue
+            is_certain = is_exact or not is_meant
+            error = TransformError(
+                f"the loops over {' and '.join(dict.fromkeys(merged[0]))} "
+                f"{'cannot be fused:' if is_certain else 'are fused, and'} iterations of "
+                f"'{then.insn_id}' {'' if is_exact else 'may '}depend on later iterations of "
+                f"'{first.insn_id}'",
+                kernel=kernel.name,
+                point=describe_violation(kernel, found, first, then),
+                hint="keep the loops separate; or, to run their iterations in parallel with "
+                "barriers, tag them first",
+            )
+            if is_certain:
+                raise error
+            possible = then.array, error
+    if possible is not None:
+        kernel.warn(str(possible[1]), f"reordered_access({possible[0]})")
 
 
 def _conflicts(

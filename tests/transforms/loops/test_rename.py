@@ -187,3 +187,22 @@ def test_a_global_barrier_between_loops_separates_their_iterations(
             lp.duplicate_inames(knl, "i", "id:c")
     else:
         assert "c[i_0] = a[7 - i_0]" in str(lp.duplicate_inames(knl, "i", "id:c"))
+
+
+def test_loops_with_data_dependent_subscripts_are_fused_with_a_warning() -> None:
+    data = [lp.GlobalArg("at", np.int32, shape="n"), lp.GlobalArg("b", shape="n"), ...]
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}", "b[at[i]] = a[i]\nb[at[j]] = 2*a[j]", data, seq_dependencies=True
+    )
+    with pytest.warns(lp.KgenWarning, match=r"(?s)may depend on later.*reordered_access\(b\)"):
+        fused = rename_iname(knl, "j", "i", existing_ok=True)
+    at, a = np.array([3, 0, 1, 2], np.int32), np.arange(4.0)
+    assert_same_results(knl, fused, {"at": at, "a": a, "b": np.zeros(4)})
+
+
+def test_reads_of_later_iterations_are_rejected_beside_data_dependent_ones() -> None:
+    data = [lp.GlobalArg("at", np.int32, shape=8), lp.GlobalArg("b", shape=8), ...]
+    text = "b[i] = a[i]\nc[j] = b[at[j]] + b[7 - j]"
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < 8}", text, data, seq_dependencies=True)
+    with pytest.raises(lp.TransformError, match="iterations of 'insn_0' depend on later"):
+        rename_iname(knl, "j", "i", existing_ok=True)
