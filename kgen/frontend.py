@@ -83,6 +83,7 @@ def make_kernel(
     substitutions: Mapping[str, SubstitutionRule] | None = None,
     loop_priority: Any = None,
     iname_slab_increments: Mapping[str, tuple[int, int]] | None = None,
+    applied_iname_rewrites: Iterable[Mapping[Any, Any]] | None = (),
     index_dtype: Any = None,
     silenced_warnings: Any = (),
     preambles: Iterable[tuple[str, str]] | None = (),
@@ -137,6 +138,9 @@ def make_kernel(
     :arg temporary_variables, substitutions: additional declarations, by name
     :arg loop_priority: nestings, outer loops first: ``"i,j"`` or a set of tuples
     :arg iname_slab_increments: ``{iname: (first, last)}`` iterations with their own code
+    :arg applied_iname_rewrites: replacements of inames that transformations have made so far, as
+        ``kernel.applied_iname_rewrites`` of another kernel: in footprints that name replaced inames,
+        as ``add_prefetch`` takes them, these have the values ``{iname: expression}``, first to last
     :arg index_dtype: the integer type of loop variables, by default ``int32``
     :arg silenced_warnings: names of warnings to silence, or patterns (``"write_race*"``):
         a list, or a text separated by semicolons
@@ -164,6 +168,7 @@ def make_kernel(
         substitutions=substitutions,
         loop_priority=loop_priority,
         iname_slab_increments=iname_slab_increments,
+        applied_iname_rewrites=applied_iname_rewrites,
         index_dtype=index_dtype,
         silenced_warnings=silenced_warnings,
         preambles=preambles,

@@ -69,6 +69,7 @@ def make_loop_kernel(
     tags: TagLike | Iterable[str | Tag] = None,
     loop_priority: str | Iterable[str | Iterable[str]] | None = None,
     iname_slab_increments: Mapping[str, tuple[int, int]] | None = None,
+    applied_iname_rewrites: Iterable[Mapping[Any, Any]] | None = (),
 ) -> LoopKernel:
     """Make a kernel; see :func:`kgen.make_kernel` for the arguments.
 
@@ -100,6 +101,7 @@ def make_loop_kernel(
             assumptions=parse_assumptions(assumptions),
             loop_priority=_priorities(loop_priority),
             iname_slab_increments=iname_slab_increments or {},
+            applied_iname_rewrites=tuple(map(_rewrite, applied_iname_rewrites or ())),
             options=make_options(options),
             target=target,
             index_dtype=_index_dtype(index_dtype),
@@ -143,6 +145,14 @@ def _add_rules(rules: dict[str, SubstitutionRule], more: Mapping[str, Substituti
                 because=f"the text has '{rules[name]}', substitutions has '{rule}'",
                 hint="drop or rename one of them",
             )
+
+
+def _rewrite(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Read the values of loop variables that were replaced: names or variables, and expressions."""
+    return {
+        str(name): read_expression(value, f"value of '{name}' in applied_iname_rewrites")
+        for name, value in values.items()
+    }
 
 
 def _check_slabs(kernel: LoopKernel) -> None:

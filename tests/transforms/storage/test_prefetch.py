@@ -609,3 +609,20 @@ def test_conditions_that_leave_holes_are_ignored_where_all_elements_exist(sweep:
     extents = kernel_of(fetched).temporary_variables["a_fetch"].shape
     assert extents == ((6,) if sweep == "j" else (8, 6))
     assert_same_results(knl, fetched, {"a": np.arange(48.0).reshape(8, 6), "o": np.zeros(8)})
+
+
+def test_footprints_name_inames_that_another_kernel_replaced() -> None:
+    text = "{[i_outer, i_inner]: 0 <= i_outer < 4 and 0 <= i_inner < 8}"
+    knl = lp.make_kernel(
+        text,
+        "out[8*i_outer + i_inner] = 2*a[8*i_outer + i_inner]",
+        applied_iname_rewrites=[{"i": "8*i_outer + i_inner"}],
+    )
+    whole = lp.split_iname(lp.make_kernel("{[i]: 0 <= i < 32}", "out[i] = 2*a[i]"), "i", 8)
+    fetched = lp.add_prefetch(
+        knl, "a", sweep_inames="i_inner", footprint_subscripts=["i"], default_tag=None
+    )
+    assert kernel_of(fetched).temporary_variables["a_fetch"].shape == (8,)
+    assert_same_results(whole, fetched, {"a": np.arange(32.0)})
+    with pytest.raises(lp.KgenError, match="value of 'i' in applied_iname_rewrites"):
+        lp.make_kernel(text, "a[i_outer, i_inner] = 1", applied_iname_rewrites=[{"i": None}])
