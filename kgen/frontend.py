@@ -138,9 +138,9 @@ def make_kernel(
     :arg temporary_variables, substitutions: additional declarations, by name
     :arg loop_priority: nestings, outer loops first: ``"i,j"`` or a set of tuples
     :arg iname_slab_increments: ``{iname: (first, last)}`` iterations with their own code
-    :arg applied_iname_rewrites: replacements of inames that transformations have made so far, as
-        ``kernel.applied_iname_rewrites`` of another kernel: in footprints that name replaced inames,
-        as ``add_prefetch`` takes them, these have the values ``{iname: expression}``, first to last
+    :arg applied_iname_rewrites: values ``{iname: expression}`` of inames that transformations have
+        replaced, as ``kernel.applied_iname_rewrites`` of another kernel: for footprints that name
+        them, as ``add_prefetch`` takes them
     :arg index_dtype: the integer type of loop variables, by default ``int32``
     :arg silenced_warnings: names of warnings to silence, or patterns (``"write_race*"``):
         a list, or a text separated by semicolons

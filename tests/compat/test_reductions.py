@@ -34,6 +34,10 @@ def test_a_class_stands_for_the_operation_of_one_name(name: str) -> None:
     assert not isinstance(name, kind)
 
 
+def test_there_may_be_no_operation_of_a_name() -> None:
+    assert reduction.parse_reduction_op("median") is None
+
+
 def test_a_reduction_of_an_operation_is_that_of_its_name() -> None:
     operation: Any = reduction.SumReductionOperation()
     built = lp.Reduction(operation, ("j",), var("a")[var("i"), var("j")])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import pickle
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 import kgen.compat.loopy as lp
 from kgen.compat.loopy import tools
+from kgen.compat.loopy.target.c.c_execution import CCompiler
 
 #: Compiles its source as C++, as ISPC does with plain functions of its dialect.
 FAKE_ISPC = '#!/bin/sh\n[ "$1" = --pic ] && exec g++ -x c++ -fPIC -c "$2" -o "$4"\n'
@@ -59,3 +62,33 @@ def test_errors_of_compilers_are_shown(tmp_path: Path, ispc: str) -> None:
     missing = re.escape("hint: install it, or pass its path: ispc_bin=...")
     with pytest.raises(lp.CompilationError, match=missing):
         tools.build_ispc_shared_lib(tmp_path, [("a.ispc", "")], [], ispc_bin="/no/such/ispc")
+
+
+def _toolchain(**changes: Any) -> Any:
+    """Return an object with the attributes of codepy's toolchains."""
+    lists = ("libraries", "include_dirs", "library_dirs", "undefines")
+    held = {"cc": "cc", "cflags": ["-O1", "-fPIC"], "ldflags": ["-shared"], "defines": ["TIMES=3"]}
+    return SimpleNamespace(**{name: [] for name in lists} | held | changes, so_ext=".so")
+
+
+def test_toolchains_describe_compilers() -> None:
+    target = lp.ExecutableCTarget(compiler=CCompiler(toolchain=_toolchain()))
+    knl = lp.make_kernel(
+        "{ [i]: 0<=i<4 }",
+        [lp.CInstruction("i", "x[i] = TIMES*i;", assignees="x[i]")],
+        [lp.GlobalArg("x", np.float64, shape=4, is_output=True)],
+        target=target,
+    )
+    assert knl()[1][0].tolist() == [0, 3, 6, 9]
+    again = pickle.loads(pickle.dumps(knl))  # noqa: S301
+    assert again == knl
+    assert again.target.compiler.toolchain.cflags == ["-O1", "-fPIC"]
+
+
+def test_settings_replace_those_of_a_toolchain() -> None:
+    compiler = CCompiler(_toolchain(undefines=["A"]), defines=["TIMES=2"], include_dirs="here")
+    assert compiler.compile_flags == ("-O1", "-fPIC", "-UA", "-DTIMES=2", "-Ihere")
+    assert CCompiler(cflags="-O2").compile_flags == lp.CCompiler(cflags="-O2").compile_flags
+    for bad, match in (({"toolchain": "gcc"}, "guess_toolchain"), ({"source_suffix": "cpp"}, "C,")):
+        with pytest.raises(lp.KgenError, match=match):
+            CCompiler(**bad)

@@ -20,7 +20,7 @@ from kgen.ir.instruction import (
     make_assignment,
 )
 from kgen.ir.language.expressions import check_operands
-from kgen.ir.language.options import Fields, merge
+from kgen.ir.language.options import Fields, merge, merge_inner
 from kgen.ir.language.statements import (
     AssignStatement,
     CloseBlock,
@@ -132,7 +132,7 @@ class _Reader:
         if not self._inherited:
             return dict(own)
         fields = dict(self._inherited)
-        merge(fields, own)
+        merge_inner(fields, own)
         return fields
 
     def _assign(self, statement: AssignStatement, span: SourceSpan) -> None:
@@ -217,7 +217,7 @@ class _Reader:
     def _inherit(self) -> None:
         self._inherited = {}
         for block in self._blocks:
-            merge(self._inherited, block.fields)
+            merge_inner(self._inherited, block.fields)
 
 
 def _reject_changed_conditions(

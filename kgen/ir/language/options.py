@@ -34,6 +34,9 @@ Fields = dict[str, Any]
 
 _SCOPES = ("any", "local", "global")
 
+#: Fields of an instruction that do not add to those of the block around it.
+_REPLACED: Final = ("tags", "groups", "conflicts_with_groups")
+
 
 def parse_options(text: str, at: int, end: int) -> Fields:
     """Read ``id=a, dep=b:c*`` from ``text[at:end]`` into fields of an instruction.
@@ -77,6 +80,19 @@ def merge(fields: Fields, more: Mapping[str, Any]) -> None:
         old = fields.get(name)
         is_added = isinstance(old, frozenset) and not isinstance(value, Exactly)
         fields[name] = old | value if is_added else value
+
+
+def merge_inner(fields: Fields, inner: Mapping[str, Any]) -> None:
+    """Add the options inside a block to those of the block, *fields*.
+
+    Tags and groups replace those of the block; other sets are united.
+    """
+    replaced = {name: value for name, value in inner.items() if name in _REPLACED}
+    for name, value in replaced.items():
+        kept = {item for item in fields.get(name, ()) if isinstance(item, DuplicateInamesTag)}
+        is_only_dup = all(isinstance(item, DuplicateInamesTag) for item in value)
+        fields[name] = value | (fields.get(name, frozenset()) if is_only_dup else kept)
+    merge(fields, {name: value for name, value in inner.items() if name not in replaced})
 
 
 def _split(text: str, at: int, end: int, separator: str) -> Iterator[tuple[int, int]]:

@@ -36,6 +36,7 @@ from kgen.transforms.select import (
     transform,
 )
 from kgen.transforms.statements import remove_instructions
+from kgen.transforms.uses import inames_used, without_unused_inames
 
 __all__ = ["assignment_to_subst", "extract_subst", "reduction_arg_to_subst_rule"]
 
@@ -53,8 +54,9 @@ def assignment_to_subst(
 ) -> LoopKernel:
     """Turn the assignments to a variable into a rule, used wherever the variable is read.
 
-    The subscripts of the assignee become the arguments of the rule. The assignment
-    and the variable are removed if no instruction and no loop bound reads the variable any more.
+    The subscripts of the assignee become the arguments of the rule. The assignment, the variable,
+    and the loops that only the assignment used are removed if no instruction and no loop bound
+    reads the variable any more.
 
     :arg extra_arguments: further loop variables that the rule takes as arguments
     :arg within: use the rule in the instructions that match
@@ -306,6 +308,8 @@ def _drop(kernel: LoopKernel, name: str, *, keep: bool) -> LoopKernel:
     """Remove the assignments to a variable that nothing reads, and the variable."""
     is_argument = isinstance(kernel.array_vars.get(name), ArrayArg)
     result = remove_instructions(kernel, set(kernel.writers[name]))
+    loops = (inames_used(kernel, kernel.id_to_insn[insn_id]) for insn_id in kernel.writers[name])
+    result = without_unused_inames(result, frozenset[str]().union(*loops))
     if is_argument and keep:
         return result
     temporaries = {n: var for n, var in result.temporary_variables.items() if n != name}

@@ -6,20 +6,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any, TypeAlias, TypeVar
 
-from kgen.analysis.domains import domains_without
 from kgen.analysis.instances import hint_for_axis
 from kgen.errors import TransformError
 from kgen.ir.checked import checked
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.language.match import Id, Or
-from kgen.ir.sets.dims import BasicSet, dim_names
 from kgen.ir.tags import AxisTag, ConcurrentTag
 from kgen.ir.unit import TranslationUnit, kernel_of
 from kgen.transforms.loops.tag import check_tags
 from kgen.transforms.select import matcher, require_inames, transform
 from kgen.transforms.statements import found
-from kgen.transforms.uses import inames_used
+from kgen.transforms.uses import inames_used, without_unused_inames
 
 __all__ = [
     "add_inames_for_unused_hw_axes",
@@ -128,26 +126,7 @@ def remove_unused_inames(
     { [i] : 0 <= i <= 3 }
     """
     wanted = frozenset(kernel.inames if inames is None else require_inames(kernel, inames))
-    used = {name for insn in kernel.instructions for name in inames_used(kernel, insn)}
-    unused = wanted - kernel.with_outer_inames(frozenset(used))
-    # a loop that is kept needs those that bound it
-    unused -= kernel.with_outer_inames(frozenset(kernel.inames) - unused)
-    if not unused:
-        return kernel
-    domains: list[BasicSet] = []
-    for domain in kernel.domains:
-        names = dim_names(domain)
-        domains += domains_without(domain, [name for name in names if name in unused])
-    priority = dict.fromkeys(
-        tuple(name for name in names if name not in unused) for names in kernel.loop_priority
-    )
-    slabs = kernel.iname_slab_increments
-    return kernel.copy(
-        domains=domains,
-        inames={name: iname for name, iname in kernel.inames.items() if name not in unused},
-        loop_priority=tuple(names for names in priority if len(names) > 1),
-        iname_slab_increments={name: s for name, s in slabs.items() if name not in unused},
-    )
+    return without_unused_inames(kernel, wanted)
 
 
 # -- nesting -----------------------------------------------------------------------------------

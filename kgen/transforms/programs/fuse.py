@@ -75,7 +75,7 @@ def fuse_kernels(
     if len(marks) != len(parts):
         raise TransformError(f"suffixes has {len(marks)} items for {len(parts)} kernels")
     flow = [_read_flow(item, parts) for item in data_flow or ()]
-    name = "_and_".join(dict.fromkeys(part.name for part in parts))
+    name = "_and_".join(part.name for part in parts)
     renamed = _with_own_names(parts, marks)
     fused = renamed[0]
     for part in renamed[1:]:

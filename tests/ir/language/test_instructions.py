@@ -23,6 +23,7 @@ from kgen.ir.instruction import (
 )
 from kgen.ir.language.instructions import parse_instructions
 from kgen.ir.language.match import Id
+from kgen.ir.language.options import DuplicateInamesTag
 from kgen.ir.tags import StringTag
 from kgen.ir.types import Optional, to_kgen_type
 
@@ -231,6 +232,29 @@ def test_with_adds_options() -> None:
     assert found[0].depends_on == {"a", "c"}
     assert found[0].tags == {StringTag("x")}
     assert found[0].priority == 2
+
+
+@pytest.mark.parametrize("option", ["tags", "groups", "conflicts"])
+def test_inner_tags_and_groups_replace_outer_ones(option: str) -> None:
+    text = f"""
+        with {{{option}=x:y}}
+            a = 0 {{{option}=z}}
+            with {{{option}=z, if=b > 0}}
+                a = 1
+            end
+            a = 2 {{dup=i->j}}
+        end
+        """
+    field = {"conflicts": "conflicts_with_groups"}.get(option, option)
+    found = [
+        sorted(
+            getattr(item, "value", item)
+            for item in getattr(insn, field)
+            if not isinstance(item, DuplicateInamesTag)
+        )
+        for insn in instructions(text)
+    ]
+    assert found == [["z"], ["z"], ["x", "y"]]
 
 
 @pytest.mark.parametrize(

@@ -317,3 +317,12 @@ def test_sums_over_a_triangle_stay_in_their_loop() -> None:
 def test_a_template_is_more_than_a_parameter(name: str) -> None:
     with pytest.raises(lp.TransformError, match=f"'{name}' is only a parameter, which matches"):
         extract_subst(waves(), "f", name, [name])
+
+
+def test_loops_that_only_the_assignment_used_are_removed() -> None:
+    text = "<> t[i] = 2*a[i] {id=t}\nb[j] = t[j] {dep=t}"
+    knl = lp.make_kernel("{ [i, j, k]: 0 <= i, j, k < 4 }", text)
+    assert set(kernel_of(assignment_to_subst(knl, "t")).inames) == {"j", "k"}
+    both = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", f"{text}\nc[i] = a[i]")
+    assert set(kernel_of(assignment_to_subst(both, "t")).inames) == {"i", "j"}
+    assert_same_results(knl, assignment_to_subst(knl, "t"), {"a": np.arange(4.0)})

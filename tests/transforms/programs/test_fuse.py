@@ -199,3 +199,8 @@ def test_members_of_one_element_are_written_in_a_given_order(flow: Any) -> None:
     a, o = np.arange(4.0), np.zeros(4, pair)
     knl(a=a, o=o)
     np.testing.assert_array_equal(o["y"], o["x"] + 1)
+
+
+def test_the_name_has_those_of_all_kernels() -> None:
+    parts = [lp.make_kernel("{[i]: 0 <= i < 4}", f"{x}[i] = i", name="part") for x in "ab"]
+    assert kernel_of(lp.fuse_kernels(parts)).name == "part_and_part"

@@ -6,13 +6,44 @@ from abc import ABCMeta
 
 from kgen.compat.renamed import refuser
 from kgen.errors import KgenError
-from kgen.ir.reductions import *
-from kgen.ir.reductions import ReductionOperation, parse_reduction_op
+from kgen.ir import reductions as operations
+from kgen.ir.reductions import (
+    ReductionOperation,
+    ScalarReductionOperation,
+    find_reduction_op,
+    register_reduction_parser,
+)
+
+__all__ = [
+    "AllReductionOperation",
+    "AnyReductionOperation",
+    "ArgMaxReductionOperation",
+    "ArgMinReductionOperation",
+    "MaxReductionOperation",
+    "MinReductionOperation",
+    "ProductReductionOperation",
+    "ReductionOperation",
+    "ScalarReductionOperation",
+    "SegmentedProductReductionOperation",
+    "SegmentedSumReductionOperation",
+    "SumReductionOperation",
+    "parse_reduction_op",
+    "register_reduction_parser",
+]
 
 __getattr__ = refuser(
     "kgen has no functions for the steps of a reduction: operation(dtypes, a, b, callables_table, "
     "target) returns the expression of one"
 )
+
+
+def parse_reduction_op(name: str) -> ReductionOperation | None:
+    """Return the operation called *name*, or ``None``: :func:`kgen.parse_reduction_op` rejects it.
+
+    >>> parse_reduction_op("segmented(sum)"), parse_reduction_op("median")
+    ('segmented(sum)', None)
+    """
+    return find_reduction_op(name)
 
 
 class _ByName(ABCMeta):
@@ -21,10 +52,10 @@ class _ByName(ABCMeta):
     _name: str
 
     def __call__(cls) -> ReductionOperation:
-        return parse_reduction_op(cls._name)
+        return operations.parse_reduction_op(cls._name)
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return instance == parse_reduction_op(cls._name)
+        return instance == find_reduction_op(cls._name)
 
 
 class _Named(metaclass=_ByName):

@@ -8,13 +8,19 @@ from typing import Any, Final, TypeAlias
 
 from kgen.codegen import generate_header
 from kgen.compat.loopy.target.c import c_execution
+from kgen.compat.loopy.target.c.c_execution import CCompiler
 from kgen.errors import TypeInferenceFailure, near_names
 from kgen.ir.callables import ScalarCallable
 from kgen.ir.functions import FUNCTIONS
 from kgen.ir.types import FLOAT32, FLOAT64
 from kgen.targets.builder import ASTBuilderBase, CFamilyTarget
-from kgen.targets.c import *
-from kgen.targets.c import CASTBuilder
+from kgen.targets.c import (
+    CASTBuilder,
+    CTarget,
+    CWithGNULibcTarget,
+    ExecutableCTarget,
+    ExecutableCWithGNULibcTarget,
+)
 from kgen.targets.functions import C_FUNCTIONS
 
 __all__ = [
