@@ -110,6 +110,8 @@ class TargetBase(metaclass=_TargetMeta):
     async_copies: ClassVar[frozenset[str]] = frozenset()
     #: Work-groups can wait for values written by groups that started before them.
     looks_back: ClassVar[bool] = False
+    #: Functions can allocate private and local arrays whose sizes depend on arguments.
+    allocates_arrays: ClassVar[bool] = False
     #: Warps multiply matrices, whose elements their lanes hold.
     has_tensor_cores: ClassVar[bool] = False
     #: The 32-bit registers of a multiprocessor, if launch bounds limit those of work-items.

@@ -118,6 +118,11 @@ class CFamilyLanguage(Target):
     #: The qualifiers of the declaration of such memory, and its name.
     local_memory_of_launch: ClassVar[str] = ""
     local_memory_name: ClassVar[str] = ""
+    #: The function that allocates the memory of an array whose size is computed, the function that
+    #: frees it, and the preamble of both.
+    allocate: ClassVar[str] = ""
+    free: ClassVar[str] = ""
+    allocate_needs: ClassVar[tuple[Need, ...]] = ()
     #: The qualifiers of arrays, of tables of constants, and of helper functions.
     local_qualifier: ClassVar[str] = ""
     global_qualifier: ClassVar[str] = ""

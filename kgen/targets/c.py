@@ -100,6 +100,20 @@ STACK_BYTES: Final = 1 << 15
 _SCHEDULE: Final = re.compile(r"(static|dynamic|guided)(, ?[1-9][0-9]*)?|auto|runtime")
 
 _STDINT = (include("stdint.h"),)
+
+#: Allocates arrays whose size is computed. If it is negative, no loop uses the array.
+_ALLOCATE: Final = Need(
+    Rank.HELPER,
+    "kgen_allocate",
+    """\
+static inline void *kgen_allocate(size_t bytes)
+{
+  void *const memory = malloc(bytes > PTRDIFF_MAX ? 1 : bytes + 1);
+  if (!memory)
+    abort();
+  return memory;
+}""",
+)
 _COMPLEX = (include("complex.h"),)
 
 
@@ -181,12 +195,17 @@ class CTarget(CFamilyTarget):
     lane_functions: ClassVar[frozenset[str]] = frozenset(GNU_LANE_FUNCTIONS)
     streams_lanes: ClassVar[bool] = True
     aligned_pointer: ClassVar[str | None] = "__builtin_assume_aligned"
+    allocates_arrays: ClassVar[bool] = True
+    allocate: ClassVar[str] = _ALLOCATE.key
+    free: ClassVar[str] = "free"
+    allocate_needs: ClassVar[tuple[Need, ...]] = (*_STDINT, include("stdlib.h"), _ALLOCATE)
     functions: ClassVar[FunctionNames] = C_FUNCTIONS
     #: those of C++ too, since headers may declare the functions in C++
     reserved_words: ClassVar[frozenset[str]] = C_WORDS | CPP_WORDS | MACROS
     words_of_headers: ClassVar[Mapping[str, frozenset[str]]] = {
         "complex.h": frozenset({"I", "complex"}),
         "stdbool.h": frozenset({"bool", "false", "true"}),
+        "stdlib.h": frozenset({"abort", "free", "malloc"}),
     }
     group_index: ClassVar[tuple[str, ...]] = ("gid0", "gid1", "gid2")
     has_long_groups: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import count
@@ -38,10 +38,17 @@ from kgen.ir.types import AddressSpace, NumpyType, auto
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.limits import bytes_of, local_layout
 from kgen.targets.preamble import Need, Rank
+from kgen.targets.writers.allocations import allocated, allocated_length
 from kgen.targets.writers.expressions import ExpressionWriter
 from kgen.targets.writers.literals import table_entry
 
-__all__ = ["declare_at_top", "needs_braces", "state_alignments", "table_need", "with_declarations"]
+__all__ = [
+    "declare_at_top",
+    "needs_braces",
+    "state_alignments",
+    "table_need",
+    "with_declarations",
+]
 
 
 def needs_braces(children: tuple[Node, ...], at: int) -> bool:
@@ -224,6 +231,8 @@ def declare_at_top(
             yield from _placed(writer, temporary, places[name])
         elif temporary.base_storage is not None:
             shared.setdefault(temporary.base_storage, []).append(temporary)
+        elif (length := allocated_length(writer, temporary)) is not None:
+            yield from allocated(writer, temporary, length)
         else:
             if has_lanes and (pointer := _pointer_to_tile(builder, writer, temporary)):
                 yield from pointer
@@ -232,6 +241,16 @@ def declare_at_top(
             for declaration in _declare(writer, temporary):
                 declared = builder.get_temporary_decl(temporary, declaration)
                 yield declared if value is None else cgen.Initializer(declared, value)
+    yield from _shared(builder, writer, shared, places)
+
+
+def _shared(
+    builder: ASTBuilderBase,
+    writer: ExpressionWriter,
+    shared: Mapping[str, Sequence[TemporaryVariable]],
+    places: Mapping[str, int],
+) -> Iterator[cgen.Generable]:
+    """Declare storages, each with the temporaries that share it."""
     for base, temporaries in shared.items():
         yield from _shared(builder, writer, base, temporaries, places.get(base))
 

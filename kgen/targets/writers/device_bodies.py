@@ -19,6 +19,7 @@ from kgen.ir.tags import CopyWaitTag, LookBackTag, TensorTag
 from kgen.ir.tree import Barrier, nodes_in
 from kgen.targets.builder import ASTBuilderBase
 from kgen.targets.streams import END_OF_STREAMS, STREAM_NEEDS
+from kgen.targets.writers.allocations import freed
 from kgen.targets.writers.async_copies import wait_for_copies
 from kgen.targets.writers.bodies import NOT_JOINED, BodyEmitter, Joined
 from kgen.targets.writers.declarations import declare_at_top, state_alignments
@@ -71,7 +72,7 @@ def body_of(
     emitter = _DeviceEmitter(builder, writer, function, written)
     body = emitter.statements(function.body)
     end = [cgen.Statement(f"{END_OF_STREAMS}()")] if emitter.has_streams else []
-    return [*top, *body, *end]
+    return [*top, *body, *end, *freed(writer, function.temporaries)]
 
 
 class _DeviceEmitter(BodyEmitter):

@@ -293,7 +293,14 @@ class _Buffer:
         dims = [Axis(names(f"{self.array}_{word}_{k}")) for k in range(len(index))]
         footprint = swept_footprint(self.kernel, accesses, self.outer, dims)
         whole_box = self.whole_box and word == "init"
-        box = box_of(self.kernel, footprint, self.outer, whole_box=whole_box, what=what)
+        box = box_of(
+            self.kernel,
+            footprint,
+            self.outer,
+            whole_box=whole_box,
+            sized=self.kernel.target.allocates_arrays,
+            what=what,
+        )
         kept = [dim.name for dim, n in zip(dims, box.extents, strict=True) if n != 1]
         return _Region(box, tuple(kept))
 

@@ -142,7 +142,7 @@ class _Storing:
             existing=existing,
             has_more=values.has_more,
             wider=self._unconditional() if values.has_more else None,
-            sized=window is None and self.names.space is AddressSpace.GLOBAL,
+            sized=window is None and self._may_have_any_size(),
             what=what,
         )
         if self.given:
@@ -153,6 +153,10 @@ class _Storing:
         if window is not None:
             window.check(box, values.name)
         return window, box
+
+    def _may_have_any_size(self) -> bool:
+        is_global = self.names.space is AddressSpace.GLOBAL
+        return is_global or self.kernel.target.allocates_arrays
 
     def _unconditional(self) -> Set | None:
         """Return the elements that would be needed if no use had a condition; none if none has."""

@@ -303,7 +303,7 @@ def test_arrays_and_shared_scalars_stand_at_the_top() -> None:
 def test_temporaries_of_unknown_size_are_an_error() -> None:
     private = lp.TemporaryVariable("p", F4, shape="n", address_space=lp.AddressSpace.PRIVATE)
     with pytest.raises(CodegenError, match="size of private temporary 'p' is not a constant"):
-        emit(kernel("p[i] = a[i] {id=first}", private), run("first"))
+        emit(kernel("p[i] = a[i] {id=first}", private, target=OpenCLTarget()), run("first"))
 
 
 def test_tables() -> None:

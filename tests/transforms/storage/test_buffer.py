@@ -242,3 +242,11 @@ def test_what_nothing_writes_is_zero_where_a_buffer_holds_it() -> None:
     np.empty(5000, np.float32)[:] = 7  # memory that is likely to be allocated again
     _, (out,) = knl(a=a)
     np.testing.assert_array_equal(out, np.where(a > 0, 2 * a, 0))
+
+
+def test_c_functions_have_buffers_of_any_size() -> None:
+    text = "o[i] = o[i] + a[j]*a[i]"
+    knl = lp.make_kernel("{[i, j]: 0 <= i, j < n}", text, target=lp.ExecutableCTarget())
+    knl = lp.prioritize_loops(knl, "j,i")
+    buffered = lp.buffer_array(knl, "o", "i", default_tag=None)
+    assert_same_results(knl, buffered, {"a": np.arange(6.0), "o": np.ones(6)})

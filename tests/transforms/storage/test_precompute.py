@@ -423,3 +423,10 @@ def test_loops_are_named_after_arguments_also_of_other_rules() -> None:
     c = np.arange(17.0) ** 2
     _, (out,) = knl(c=c)
     np.testing.assert_array_equal(out, 2 * c[:-1] + c[:-1] + 2 * c[1:])
+
+
+def test_c_functions_precompute_as_many_values_as_sizes_say() -> None:
+    text = "f(x) := x*a[x]\no[j] = f(j) + f(n - 1 - j)"
+    knl = lp.make_kernel("{[j]: 0 <= j < n}", text, target=lp.ExecutableCTarget())
+    stored = lp.precompute(knl, "f", "j", default_tag=None)
+    assert_same_results(knl, stored, {"a": np.arange(6.0)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 import pytest
 
 import kgen as lp
@@ -626,3 +627,14 @@ def test_footprints_name_inames_that_another_kernel_replaced() -> None:
     assert_same_results(whole, fetched, {"a": np.arange(32.0)})
     with pytest.raises(lp.KgenError, match="value of 'i' in applied_iname_rewrites"):
         lp.make_kernel(text, "a[i_outer, i_inner] = 1", applied_iname_rewrites=[{"i": None}])
+
+
+def test_c_functions_fetch_arrays_of_any_size() -> None:
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}", "o[i] = sum(j, a[j]*a[i])", target=lp.ExecutableCTarget()
+    )
+    fetched = lp.add_prefetch(knl, "a", "j", fetch_outer_inames="i", default_tag=None)
+    assert kernel_of(fetched).temporary_variables["a_fetch"].shape == (p.Variable("n"),)
+    assert_same_results(knl, fetched, {"a": np.arange(6.0)})
+    with pytest.raises(lp.StaticValueFindingError, match="a constant extent of axis"):
+        lp.add_prefetch(knl.copy(target=lp.OpenCLTarget()), "a", "j", default_tag=None)
