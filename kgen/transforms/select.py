@@ -63,8 +63,14 @@ class NothingSelectedError(TransformError):
     """
 
 
-class NoSuchNameError(NothingSelectedError, KeyError):
-    """An iname, instruction, array... that the kernel does not have; also a ``KeyError``.
+class NameTakenError(TransformError, ValueError):
+    """A new name that the kernel uses already; also a ``ValueError``."""
+
+
+class NoSuchNameError(NothingSelectedError, KeyError, ValueError):
+    """An iname, instruction, array... that the kernel does not have.
+
+    Programs for loopy expect a ``KeyError`` or a ``ValueError``, depending on the transformation.
 
     >>> print(NoSuchNameError("mxm", "iname", "k_iner", ["k_inner", "k_outer"]))
     in kernel 'mxm': there is no iname 'k_iner'
@@ -373,7 +379,7 @@ def require_new_name(kernel: LoopKernel, name: str, taken: Collection[str] = ())
     >>> require_new_name(knl, "n")
     Traceback (most recent call last):
         ...
-    kgen.errors.TransformError: in kernel 'kgen_kernel': the name 'n' is taken...
+    kgen.transforms.select.NameTakenError: in kernel 'kgen_kernel': the name 'n' is taken...
     """
     return _require_free(kernel, name, taken_names(kernel).union(taken))
 
@@ -387,7 +393,7 @@ def _require_free(kernel: LoopKernel, name: str, taken: Collection[str]) -> str:
     if not name.isidentifier():
         raise TransformError(f"'{name}' is not a name")
     if name in taken:
-        raise TransformError(
+        raise NameTakenError(
             f"the name '{name}' is taken",
             kernel=kernel.name,
             hint=f"kernel.get_var_name_generator()('{name}') finds a free one",

@@ -85,3 +85,13 @@ def test_first_argument_by_name(name: str) -> None:
     assert "i_outer" in knl["f"].inames
     for function in (lp.preprocess_kernel, lp.infer_unknown_types, lp.generate_code_v2):
         assert function(t_unit=knl) == function(knl)
+
+
+def test_errors_about_names_have_the_classes_that_programs_expect() -> None:
+    knl = lp.make_kernel("{ [i, j]: 0 <= i, j < 4 }", "a[i, j] = 1")
+    for error in (KeyError, ValueError, lp.TransformError):
+        with pytest.raises(error, match="there is no array 'b'"):
+            lp.add_prefetch(knl, "b", "i")
+    for error in (ValueError, lp.TransformError):
+        with pytest.raises(error, match="the name 'j' is taken"):
+            lp.duplicate_inames(knl, "i", within=None, new_inames="j")
