@@ -24,7 +24,7 @@ from pytools.tag import Tag
 from kgen.errors import KgenError
 from kgen.ir.checked import unfit
 from kgen.ir.reductions import ReductionOperation, parse_reduction_op
-from kgen.ir.tags import Taggable
+from kgen.ir.tags import Taggable, to_tags
 from kgen.ir.types import KgenType, OpaqueType, to_kgen_type
 from kgen.ir.vector_values import numbers_of
 
@@ -60,13 +60,17 @@ class _Node(p.ExpressionNode):
 class TaggedVariable(Taggable, p.Variable):
     """A variable ``name$tag``, whose tag distinguishes its uses.
 
-    >>> from pytools.tag import Tag
+    Tags may be given as a word, a tag, or several of these.
+
     >>> from kgen.ir.language.expressions import parse
-    >>> parse("a$west").name
-    'a'
+    >>> parse("a$west").name, parse("a$west") == TaggedVariable("a", "west")
+    ('a', True)
     """
 
     tags: frozenset[Tag]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tags", to_tags(self.tags))
 
     def copy(self, **changes: Any) -> Self:
         """Return this with some fields changed."""

@@ -245,3 +245,104 @@ def test_blocks_transform_the_source() -> None:
     assert str(insn) == "a[i_inner + i_outer*16] = 2*s  {id=insn0}"
     with pytest.raises(lp.LoopyError, match="assign nothing to RESULT"):
         lp.parse_transformed_fortran(source)
+
+
+AXPY = """
+subroutine axpy(n, alpha, x, y)
+  implicit none
+  integer n, i
+  real*8 alpha, x(n), y(n)
+  do i = 1, n
+    y(i) = y(i) + alpha*x(i)
+  end do
+end subroutine
+"""
+TOTAL = """
+subroutine total(n, x, s)
+  integer n, i
+  real*8 x(n), s
+  s = 0
+  do i = 1, n
+    s = s + x(i)
+  end do
+end
+"""
+MIDDLE = """
+subroutine middle(n, x, y)
+  integer n
+  real*8 x(n), y(n)
+  call axpy(n, 2d0, x, y)
+end
+"""
+
+
+def called(body: str, more: str = AXPY) -> Any:
+    """Run a subroutine that calls others, with n = 3."""
+    text = f"""
+        subroutine main(n, a, b)
+        integer n, i
+        real*8 a(n, n), b(n), t(n), s
+        {body}
+        end
+        """
+    unit = lp.parse_fortran(text + more, target=lp.ExecutableCTarget()).with_entrypoints("main")
+    a, b = np.arange(9.0).reshape(3, 3, order="F"), np.ones(3)
+    lp.assume(unit, "n >= 3")(n=3, a=a, b=b)
+    return a, b
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("call axpy(n, 2d0, a(:, 2), b)", [7.0, 9, 11]),
+        ("call axpy(2, 2d0, a(1, 1:n:2), b(2:n))", [1.0, 1, 13]),
+        ("do i = 1, n\n call axpy(n, 1d0, a(1:n, i), b)\nend do", [10.0, 13, 16]),
+        ("do i = 1, n\n call axpy(i, 1d0, a(1:i, i), b(1:i))\nend do", [10.0, 12, 9]),
+        ("if (b(1) > 2) call axpy(n, 2d0, a(:, 2), b)", [1.0, 1, 1]),
+        ("t(1) = 1\nt(2) = 2\nt(3) = 3\ncall axpy(n, t(2) + 1, t, b)", [4.0, 7, 10]),
+    ],
+)
+def test_calls_pass_sections_of_arrays(body: str, expected: list[float]) -> None:
+    assert called(body)[1].tolist() == expected
+
+
+def test_subroutines_assign_variables_of_their_callers() -> None:
+    body = "do i = 1, n\n call total(n, a(:, i), s)\n b(i) = 2*s\nend do\n"
+    assert called(f"{body} call total(n, b, s)\nb(1) = s", TOTAL)[1].tolist() == [72.0, 24, 42]
+    twice = "subroutine add(x, y)\n real*8 x, y\n x = x + y\n x = x + y\nend\n"
+    assert called("call add(b(1), b(1) + 1)", twice)[1].tolist() == [5.0, 1, 1]
+
+
+def test_callers_may_come_before_or_after_and_call_each_other_in_turn() -> None:
+    for more in (AXPY + MIDDLE, MIDDLE + AXPY):
+        assert called("call middle(n, a(:, 2), b)", more)[1].tolist() == [7.0, 9, 11]
+
+
+def test_subscripts_outside_of_loops_state_what_holds_for_arguments() -> None:
+    head = "subroutine f(a, n, i)\n integer n, i\n real*8 a(n, n)\n"
+    text = f"{head} call axpy(n, 1d0, a(:, i), a(:, 1))\nend\n{AXPY}"
+    unit = lp.parse_fortran(text, target=lp.ExecutableCTarget()).with_entrypoints("f")
+    a = np.ones((3, 3), order="F")
+    unit(a=a, n=3, i=2)
+    assert a[:, 0].tolist() == [2.0, 2, 2]
+    with pytest.raises(lp.LoopyError, match="i"):
+        unit(a=a, n=3, i=4)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("call axpi(n)", "there is no subroutine 'axpi'(.|\n)*did you mean 'axpy'"),
+        ("call main(n, a, b)", "'main' calls itself"),
+        ("call axpy(n, b)", "'axpy' takes 4 arguments, and the call passes 2"),
+        ("call axpy(n, 1d0, a, b)", "'x' has 1 axis, and what is passed of 'a' has 2"),
+        ("call axpy(n, 1d0, a(1, 1), b)", "'x' is an array, and a number is passed"),
+        ("call axpy(n, b, b, b)", "'alpha' is a number, and 'b' is an array"),
+        ("call axpy(n, 1d0, b(n:1:-1), b)", "the step of a section is a positive constant"),
+        ("call total(n, b, 1d0)", "'total' assigns 's'(.|\n)*pass a variable"),
+        ("do i = 1, n\n call total(n, b, i)\nend do", "'total' assigns 's'"),
+    ],
+)
+def test_calls_that_do_not_fit_are_rejected(body: str, message: str) -> None:
+    with pytest.raises(lp.LoopyError, match=message):
+        called(body, AXPY + TOTAL)

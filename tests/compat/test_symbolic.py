@@ -120,3 +120,10 @@ def test_mappers_of_kgen_rename_loops_as_those_of_loopy_do() -> None:
             return var(expr.name + "_")
 
     assert Renamer()(parse("sum(k, a[k])")) == parse("sum(k_, a_[k_])")
+
+
+def test_tags_of_variables_are_words_or_objects() -> None:
+    word = lp.symbolic.TaggedVariable("a", "west")
+    assert word == lp.symbolic.parse("a$west")
+    assert word == lp.symbolic.TaggedVariable("a", lp.LegacyStringInstructionTag("west"))
+    assert word.tags == {lp.LegacyStringInstructionTag("west")}

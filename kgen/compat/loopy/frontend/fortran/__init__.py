@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from pcpp import Preprocessor
 
 from kgen import frontend
+from kgen.compat.loopy.frontend.fortran.calls import callees_first
 from kgen.compat.loopy.frontend.fortran.source import blocks_of_loopy, statements_of
 from kgen.compat.loopy.frontend.fortran.translate import subroutines_of
 from kgen.errors import KgenError, KgenSyntaxError
+from kgen.ir.kernel import LoopKernel
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.transforms.programs.callables import merge
@@ -66,18 +68,27 @@ def parse_fortran(
     if not found:
         raise KgenSyntaxError(f"there is no subroutine in {filename}")
     make = frontend.make_kernel if len(found) == 1 else frontend.make_function
-    units = [
-        make(
-            [domain.to_set() for domain in one.domains],
-            one.instructions,
-            one.data(),
-            name=one.name,
-            target=target,
-            seq_dependencies=seq_dependencies is not False,
-        )
-        for one in found
-    ]
-    return units[0] if len(units) == 1 else merge(units)
+    named = {one.name.lower(): one for one in found}
+    callees: dict[str, tuple[Sequence[str], LoopKernel]] = {}
+    units: dict[str, TranslationUnit] = {}
+    try:
+        for name in callees_first({name: one.calls for name, one in named.items()}):
+            one = named[name]
+            one.resolve(callees)
+            units[name] = make(
+                [domain.to_set() for domain in one.domains],
+                one.instructions,
+                one.data(),
+                name=one.name,
+                target=target,
+                assumptions=one.assumptions(),
+                seq_dependencies=seq_dependencies is not False,
+            )
+            callees[name] = [*map(one.scope.spelled, one.arguments)], units[name][one.name]
+    except KgenSyntaxError as error:
+        error.args = (f"in {filename}: {error}",)
+        raise
+    return units[name] if len(units) == 1 else merge([units[name] for name in named])
 
 
 def parse_transformed_fortran(

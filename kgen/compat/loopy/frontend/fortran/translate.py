@@ -10,6 +10,7 @@ from typing import Any, Final
 import islpy as isl
 import pymbolic.primitives as p
 
+from kgen.compat.loopy.frontend.fortran.calls import Call, Passed, Section, instruction_of
 from kgen.compat.loopy.frontend.fortran.declarations import declare, resolve_arrays
 from kgen.compat.loopy.frontend.fortran.source import Statement, nodes_of, parts_of, refused
 from kgen.compat.loopy.frontend.fortran.values import LOGICAL, Array, Scope, Value, as_type
@@ -18,11 +19,14 @@ from kgen.errors import KgenSyntaxError
 from kgen.ir.affine import simplify
 from kgen.ir.data import ArrayArg, GlobalArg, TemporaryVariable, ValueArg
 from kgen.ir.expr import Expr, minus, variable_names
-from kgen.ir.instruction import Assignment
+from kgen.ir.instruction import Assignment, CallInstruction
+from kgen.ir.kernel import LoopKernel
 
 __all__ = ["Subroutine", "subroutines_of"]
 
-_READ: Final = "read are declarations, assignments, 'do', 'if', 'continue' and a last 'return'"
+_READ: Final = (
+    "read are declarations, assignments, 'do', 'if', 'call', 'continue' and a last 'return'"
+)
 _TAGGED: Final = re.compile(r"(begin|end)\s+tagged\s*:\s*(\w+)", re.IGNORECASE)
 
 
@@ -78,11 +82,13 @@ class Subroutine:
     scope: Scope = field(default_factory=Scope)
     domains: list[_Domain] = field(default_factory=list)
     assigned: set[str] = field(default_factory=set)
-    instructions: list[Assignment] = field(default_factory=list)
+    lent: set[str] = field(default_factory=set)
+    instructions: list[Assignment | CallInstruction | Call] = field(default_factory=list)
     blocks: list[_Loop | _Branch] = field(default_factory=list)
     predicates: frozenset[Expr] = frozenset()
     tags: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
+    certain: list[tuple[Expr, Expr | None]] = field(default_factory=list)
     is_declaring: bool = True
     has_returned: bool = False
 
@@ -156,18 +162,113 @@ class Subroutine:
         self.assigned.add(self.scope.spelled(name))
 
     def _add(self, place: Expr, value: Expr) -> None:
-        number = self.first + len(self.instructions)
-        self.instructions.append(
-            Assignment(
-                place,
-                value,
-                id=f"insn{number}",
-                within_inames=frozenset(loop.iname for loop in self.loops),
-                within_inames_is_final=True,
-                predicates=self.predicates,
-                tags=tuple(self.tags),
-            )
+        self._note_subscripts()
+        self.instructions.append(Assignment(place, value, **self._fields()))
+
+    def _fields(self) -> dict[str, Any]:
+        """Return the fields of the next instruction."""
+        return {
+            "id": f"insn{self.first + len(self.instructions)}",
+            "within_inames": frozenset(loop.iname for loop in self.loops),
+            "within_inames_is_final": True,
+            "predicates": self.predicates,
+            "tags": tuple(self.tags),
+        }
+
+    def _note_subscripts(self) -> None:
+        """Keep the subscripts of a statement that is always executed."""
+        if not self.loops and not self.predicates:
+            self.certain += self.scope.accessed
+        self.scope.accessed.clear()
+
+    def assumptions(self) -> isl.Set | None:
+        """Return what holds for arguments since subscripts are inside of arrays."""
+        fixed = {self.scope.spelled(name) for name in self.scope.arguments} - self._written()
+        found = None
+        for index, extent in self.certain:
+            if extent is None:
+                continue
+            names = sorted(variable_names(index, extent))
+            if not names or not fixed.issuperset(names):
+                continue
+            space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names)
+            inside = (p.Comparison(0, "<=", index), p.Comparison(index, "<", extent))
+            one = condition_to_set(space, p.LogicalAnd(inside))
+            if one is not None:
+                found = one.params() if found is None else found.intersect(one.params())
+        return found
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def _call(self, statement: Statement, name: Any, arguments: Any) -> None:
+        passed = tuple(self._passed(node) for node in nodes_of(arguments))
+        self._note_subscripts()
+        bounds = frozenset[str]().union(self.scope.inames, *(loop.bounds for loop in self.loops))
+        call = Call(statement, str(name).lower(), passed, self._fields(), bounds)
+        self.assigned.update(call.assignee_var_names())
+        values = (one.expr for one in passed if isinstance(one, Value))
+        self.lent.update(expr.name for expr in values if isinstance(expr, p.Variable))
+        self.instructions.append(call)
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls of other subroutines."""
+        return [insn for insn in self.instructions if isinstance(insn, Call)]
+
+    def resolve(self, callees: Mapping[str, tuple[Sequence[str], LoopKernel]]) -> None:
+        """Make instructions of calls: of *callees*, their arguments and kernels."""
+        found = (
+            instruction_of(insn, *callees[insn.name]) if isinstance(insn, Call) else insn
+            for insn in self.instructions
         )
+        self.instructions = [insn for insn in found if insn is not None]
+
+    def _passed(self, node: Any) -> Passed:
+        """Return an argument of a call: an array, a section of one, or a value."""
+        kind, parts = type(node).__name__, parts_of(node)
+        name = str(parts[0]).lower()
+        if kind == "Name" and name in self.scope.arrays:
+            return self._section(str(parts[0]), [None] * len(self.scope.arrays[name].shape))
+        if kind == "Part_Ref" and name in self.scope.arrays:
+            subscripts = nodes_of(parts[1])
+            if any(type(one).__name__ == "Subscript_Triplet" for one in subscripts):
+                return self._section(str(parts[0]), subscripts)
+        return self.scope.of(node)
+
+    def _section(self, name: str, subscripts: Sequence[Any]) -> Section:
+        """Return a section of an array; ``None`` among the subscripts is a whole axis."""
+        array = self.scope.arrays[name.lower()]
+        if len(subscripts) != len(array.lower):
+            raise KgenSyntaxError(
+                f"'{name}' has {len(array.lower)} axes, and {len(subscripts)} subscripts"
+            )
+        index: list[Expr] = []
+        inames: list[str] = []
+        for node, lower, extent in zip(subscripts, array.lower, array.shape, strict=True):
+            if node is not None and type(node).__name__ != "Subscript_Triplet":
+                index.append(simplify(minus(self.scope.of(node).expr, lower)))
+                self.scope.accessed.append((index[-1], extent))
+                continue
+            first, last, step = (None, None, None) if node is None else node.items
+            if last is None and extent is None:
+                raise KgenSyntaxError(f"the length of '{name}' is not known", hint="write the end")
+            start = 0 if first is None else minus(self.scope.of(first).expr, lower)
+            end = minus(extent, 1) if last is None else minus(self.scope.of(last).expr, lower)
+            stride = 1 if step is None else self.scope.of(step).expr
+            if not isinstance(stride, int) or stride < 1:
+                raise KgenSyntaxError("the step of a section is a positive constant")
+            iname = self._part_iname()
+            self.domains.append(_domain(iname, simplify(minus(end, start)), stride))
+            inames.append(iname)
+            index.append(simplify(p.Sum((start, p.Product((stride, p.Variable(iname)))))))
+        return Section(self.scope.spelled(name), tuple(index), tuple(inames))
+
+    def _part_iname(self) -> str:
+        """Return the name of a variable that varies in a section."""
+        known = {*self.scope.inames, *self.scope.spellings.values()}
+        name = next(new for k in range(10**6) if (new := f"loopy_part{k}") not in known)
+        self.scope.inames.add(name)
+        return name
 
     # -- loops -------------------------------------------------------------------------------------
 
@@ -289,7 +390,7 @@ class Subroutine:
         """Check that all blocks are closed, and that all variables have values."""
         if self.blocks or self.tags:
             raise refused(statement, "the subroutine ends inside of a block")
-        known = self.assigned.union(map(self.scope.spelled, self.scope.arguments))
+        known = self.assigned.union(self.lent, map(self.scope.spelled, self.scope.arguments))
         if unknown := sorted(self.scope.read - known):
             raise KgenSyntaxError(
                 f"'{unknown[0]}' is read in '{self.name}', and never assigned",
@@ -298,7 +399,7 @@ class Subroutine:
 
     def data(self) -> list[ArrayArg | ValueArg | TemporaryVariable]:
         """Declare arguments and temporaries."""
-        written = {name for insn in self.instructions for name in insn.assignee_var_names()}
+        written = self._written()
         found = [self._argument(name, written) for name in self.scope.arguments]
         found += [TemporaryVariable(name, LOGICAL) for name in self.conditions]
         own = (*self.scope.arrays, *(name for name in self.scope.types))
@@ -307,6 +408,9 @@ class Subroutine:
             for name in dict.fromkeys(own)
             if name not in self.scope.arguments and self.scope.spelled(name) in written
         ]
+
+    def _written(self) -> set[str]:
+        return {name for insn in self.instructions for name in insn.assignee_var_names()}
 
     def _argument(self, name: str, written: set[str]) -> ArrayArg | ValueArg | TemporaryVariable:
         spelled = self.scope.spelled(name)
@@ -336,6 +440,7 @@ _STATEMENTS: Final[Mapping[str, Callable[..., None]]] = {
     "Else_If_Stmt": Subroutine._next_branch,
     "Else_Stmt": Subroutine._otherwise,
     "End_If_Stmt": Subroutine._end_branch,
+    "Call_Stmt": Subroutine._call,
     "Continue_Stmt": lambda *_: None,
     "Return_Stmt": Subroutine._return,
 }

@@ -53,7 +53,8 @@ class Scope:
     ``spellings`` are the names as their first occurrence has them. ``values`` are those of
     constants, and of the variables of the loops around an expression; ``ended`` are those of
     other loops. ``inames``, and ``sizes`` of arrays, are never negative; ``read`` has all variables
-    that occur.
+    that occur. ``accessed`` are subscripts of the statement that is read, and the extents of the
+    axes.
     """
 
     types: dict[str, Dtype] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class Scope:
     sizes: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
+    accessed: list[tuple[Expr, Expr | None]] = field(default_factory=list)
     arguments: Collection[str] = ()
     is_typed: bool = False
 
@@ -163,6 +165,7 @@ class Scope:
             simplify(minus(self.of(node).expr, lower))
             for node, lower in zip(nodes, array.lower, strict=True)
         ]
+        self.accessed += zip(index, array.shape, strict=True)
         self.read.add(self.spelled(name))
         return Value(p.Subscript(p.Variable(self.spelled(name)), tuple(index)), array.dtype)
 
