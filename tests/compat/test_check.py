@@ -14,10 +14,9 @@ from kgen.compat.loopy.kernel.data import LocalInameTag, UnrollTag
 ARRAY = lp.GlobalArg("a", np.float32, shape=(8, 8))
 
 
-def unit_of(text: str = "out[i, j] = 2*a[i, j]", tags: str = "", **settings: Any) -> Any:
+def unit_of(text: str = "out[i, j] = 2*a[i, j]", tags: str = "") -> Any:
     domain = "{ [i, j]: 0 <= i, j < 8 }"
-    settings = {"name": "k", "target": lp.OpenCLTarget()} | settings
-    unit = lp.make_kernel(domain, text, [ARRAY, ...], **settings)
+    unit = lp.make_kernel(domain, text, [ARRAY, ...], name="k", target=lp.OpenCLTarget())
     return lp.tag_inames(unit, tags) if tags else unit
 
 

@@ -123,7 +123,8 @@ def test_mappers_of_kgen_rename_loops_as_those_of_loopy_do() -> None:
 
 
 def test_tags_of_variables_are_words_or_objects() -> None:
-    word = lp.symbolic.TaggedVariable("a", "west")
+    make: Any = lp.symbolic.TaggedVariable
+    word = make("a", "west")
     assert word == lp.symbolic.parse("a$west")
-    assert word == lp.symbolic.TaggedVariable("a", lp.LegacyStringInstructionTag("west"))
+    assert word == make("a", lp.LegacyStringInstructionTag("west"))
     assert word.tags == {lp.LegacyStringInstructionTag("west")}
