@@ -18,7 +18,8 @@ from kgen.ir.functions import Function, find_function
 from kgen.ir.instruction import MultiAssignmentBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import UNDECIDED, Operand, common, settle
-from kgen.ir.types import NumpyType, read_type
+from kgen.ir.tags import AccumulatorTag
+from kgen.ir.types import FLOAT32, NumpyType, read_type
 from kgen.ir.unit import CallableKernel, TranslationUnit, inputs_and_outputs
 
 __all__ = [
@@ -202,12 +203,19 @@ class _Inference:
             for name in names:
                 dtype = self.types.pop(name)
                 if dtype != UNDECIDED:
-                    self.types[name] = settle(dtype)
+                    self.types[name] = self._accumulated(name, settle(dtype))
             self._widen([name for name in names if name in self.types])
         except UnknownType:
             self.typer.forget()
             for name in names:
                 self.types.pop(name, None)
+
+    def _accumulated(self, name: str, dtype: NumpyType) -> NumpyType:
+        """Return the type in which a variable holds values of a type."""
+        variable = self.kernel.temporary_variables.get(name)
+        tags = () if variable is None else variable.tags
+        is_accumulator = any(isinstance(tag, AccumulatorTag) for tag in tags)
+        return FLOAT32 if is_accumulator and dtype.is_half else dtype
 
     def _widen(self, names: Sequence[str]) -> None:
         changed = True

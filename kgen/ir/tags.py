@@ -12,6 +12,7 @@ from pytools.tag import Tag, ToTagSetConvertible, check_tag_uniqueness, normaliz
 from kgen.errors import InvalidValueError, KernelError, KgenError
 
 __all__ = [
+    "AccumulatorTag",
     "AutoFitLocalInameTag",
     "AxisTag",
     "ConcurrentTag",
@@ -339,6 +340,14 @@ class PublishTag(Tag):
 
     def __str__(self) -> str:
         return f"publish.{self.scan}"
+
+
+@dataclass(frozen=True)
+class AccumulatorTag(Tag):
+    """A temporary of unknown type that accumulates values: those of 16 bits in 32."""
+
+    def __str__(self) -> str:
+        return "accumulator"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from kgen.ir.expr import (
 )
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
-from kgen.ir.tags import AxisTag
+from kgen.ir.tags import AccumulatorTag, AxisTag
 from kgen.ir.types import BOOL8, AddressSpace, NumpyType
 from kgen.transforms.reductions.loops import ReductionLoops
 from kgen.transforms.reductions.site import Site
@@ -170,8 +170,9 @@ class AccumulatorBuilder:
         """Make a temporary with a name based on *name*."""
         name = self._names(name)
         self._types[name] = dtype
+        tags = frozenset[Tag]() if dtype is not None else frozenset((AccumulatorTag(),))
         self.temporaries[name] = TemporaryVariable(
-            name, dtype=dtype, shape=shape, address_space=address_space
+            name, dtype=dtype, shape=shape, address_space=address_space, tags=tags
         )
         return p.Variable(name)
 

@@ -42,8 +42,8 @@ def realize_reduction(
     :arg insn_id_filter: the ids of the instructions whose outermost reductions are realized
     :arg unknown_types_ok: accept operands whose types are not declared and cannot be inferred;
         else reject them. The accumulators of ``sum``, ``product``, ``any`` and ``all`` then have no
-        type either, and get that of what is added up; an instruction with another reduction of such
-        operands is left to code generation
+        type either, and get that of what is added up, or float32 for numbers of 16 bits; an
+        instruction with another reduction of such operands is left to code generation
     :arg automagic_scans_ok: compute outermost reductions as scans if their range only grows along
         the enclosing loops: each step adds its values to the result of the previous step
     :arg force_scan: the same, and reject those whose range does not only grow

@@ -266,6 +266,13 @@ def test_accumulators_get_the_type_that_the_sum_has(dtype: Any) -> None:
     assert later.temporary_variables["acc_k"].dtype == later.arg_dict["c"].dtype
 
 
+def test_later_sums_of_16_bit_numbers_have_32_bits() -> None:
+    unit = lp.make_kernel("{[i, k]: 0 <= i, k < n}", "c[i] = sum(k, a[i, k])")
+    later = lp.add_dtypes(lp.realize_reduction(unit), {"a": np.float16})
+    typed = lp.infer_unknown_types(later).default_entrypoint
+    assert typed.temporary_variables["acc_k"].dtype.numpy_dtype == np.dtype(np.float32)
+
+
 def test_sums_of_unknown_types_inside_of_sums_and_as_scans() -> None:
     nested = lp.make_kernel(
         "{[i, k, l]: 0 <= i, k, l < n}", "c[i] = sum(k, a[i, k]*sum(l, a[l, k]))"
