@@ -31,9 +31,10 @@ def infer_argument_shapes(kernel: LoopKernel) -> LoopKernel:
     """Infer the shape of array arguments that are ``auto`` from their footprints.
 
     ``out[i + 1]`` with ``0 <= i < n`` makes ``out`` an array of ``n + 1`` elements, and of ``n``
-    under ``if i < n - 1``. A condition shortens it no further: ``out[i]`` with it has ``n`` too. An
-    argument with one axis and ``shape=None``, or with data-dependent or non-affine
-    subscripts, has an unknown extent and stride 1. Returns the same kernel if nothing changes.
+    under ``if i < n - 1``. A condition shortens it no further: ``out[i]`` with it has ``n`` too.
+    Data-dependent and non-affine subscripts of writes are taken to be inside if other elements are
+    written, ``out[i] = 0``. Otherwise an argument with one axis and such subscripts, or with
+    ``shape=None``, has an unknown extent and stride 1. Returns the same kernel if nothing changes.
 
     Raises :class:`StaticValueFindingError` if no single expression is the extent,
     :class:`KgenIndexError` for subscripts that can be negative or whose number differs, and
@@ -129,8 +130,8 @@ def _extent(
     axis: int,
     accesses: tuple[Access, ...],
 ) -> Expr:
-    if isinstance(array, TemporaryVariable):
-        accesses = _without_unknown_reads(footprints, accesses, axis)
+    is_argument = isinstance(array, ArrayArg)
+    accesses = _without_unknown_extents(footprints, accesses, axis, is_argument=is_argument)
     spans = footprints.spans(accesses, axis)
     for span in spans:
         if span.values is None:
@@ -197,18 +198,25 @@ def _known_extent(
     return found
 
 
-def _without_unknown_reads(
-    footprints: Footprints, accesses: tuple[Access, ...], axis: int
+def _without_unknown_extents(
+    footprints: Footprints, accesses: tuple[Access, ...], axis: int, *, is_argument: bool
 ) -> tuple[Access, ...]:
-    """Remove reads of unknown extent: the elements read must have been written."""
-    if all(access.is_write for access in accesses) or not any(a.is_write for a in accesses):
-        return accesses
-    return tuple(
+    """Remove accesses of unknown extent, if there are writes of a known one.
+
+    They are taken to be inside of the array, as data-dependent subscripts of declared arrays are:
+    elements that are read must have been written, and ``h[bin[i]] += 1`` reads what it writes. Of
+    an argument, callers may have written further elements that other instructions read.
+    """
+    known = tuple(
         access
         for access in accesses
-        if access.is_write
-        or all(span.values is not None for span in footprints.spans((access,), axis))
+        if all(span.values is not None for span in footprints.spans((access,), axis))
     )
+    if not any(access.is_write for access in known):
+        return accesses
+    unknown = [access for access in accesses if access not in known]
+    updating = {access.insn_id for access in unknown if access.is_write}
+    return accesses if is_argument and any(a.insn_id not in updating for a in unknown) else known
 
 
 def _find_extent(kernel: LoopKernel, array: Array, axis: int, spans: tuple[Span, ...]) -> Expr:

@@ -311,3 +311,25 @@ def test_temporaries_of_constant_extent_have_their_shape_when_the_kernel_is_made
     ).default_entrypoint
     shapes = {name: array.shape for name, array in knl.temporary_variables.items()}
     assert shapes == {"off": (), "h": (8,), "g": auto}
+
+
+@pytest.mark.parametrize("data", [[], [TemporaryVariable("h")]])
+def test_data_dependent_updates_are_inside_of_what_is_set_before(data: Any) -> None:
+    text = ["h[i] = 0 {id=set}", "h[b[j]] = h[b[j]] + 1 {dep=set}"]
+    found = kernel("{ [i, j]: 0 <= i, j < n }", text, [*data, ...])
+    assert shape(found, "h") == "(n)"
+
+
+def test_elements_that_callers_may_have_set_do_not_limit_the_shape() -> None:
+    read = kernel("{ [i]: 0 <= i < n }", ["a[i] = 0 {id=set}", "o[i] = a[b[i]] {dep=set}"])
+    assert read.array_vars["a"].shape is None
+    written = kernel("{ [i]: 0 <= i < n }", ["a[b[i]] = 0"])
+    assert written.array_vars["a"].shape is None
+
+
+def test_a_histogram_needs_no_declarations() -> None:
+    text = "<> h[i] = 0 {id=set}\nh[b[j]] = h[b[j]] + 1 {id=up, dep=set}\nout[k] = h[k] {dep=up}"
+    data = [GlobalArg("b", np.int32, shape="n"), ...]
+    target = ExecutableCTarget()
+    knl = make_kernel("{ [i, j, k]: 0 <= i, j, k < n }", text, data, target=target)
+    assert knl(b=np.array([0, 1, 1, 3], np.int32))[1][0].tolist() == [1, 2, 0, 1]
