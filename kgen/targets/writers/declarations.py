@@ -241,10 +241,10 @@ def declare_at_top(
             for declaration in _declare(writer, temporary):
                 declared = builder.get_temporary_decl(temporary, declaration)
                 yield declared if value is None else cgen.Initializer(declared, value)
-    yield from _shared(builder, writer, shared, places)
+    yield from _storages(builder, writer, shared, places)
 
 
-def _shared(
+def _storages(
     builder: ASTBuilderBase,
     writer: ExpressionWriter,
     shared: Mapping[str, Sequence[TemporaryVariable]],
