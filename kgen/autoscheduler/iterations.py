@@ -18,7 +18,13 @@ from kgen.autoscheduler.choices import (
 )
 from kgen.autoscheduler.machine import Machine
 from kgen.autoscheduler.nests import Nest
-from kgen.autoscheduler.rows import GROUP, has_ascending_rows, lanes_of_sums, terms_at_once
+from kgen.autoscheduler.rows import (
+    GROUP,
+    has_ascending_rows,
+    lanes_of_sums,
+    terms_at_once,
+    with_even_rows,
+)
 from kgen.autoscheduler.stated import Stated
 from kgen.autoscheduler.steps import Step, step
 from kgen.autoscheduler.vectors import lanes_of
@@ -26,7 +32,6 @@ from kgen.ir.expr import variable_names
 from kgen.ir.target import Execution
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import prioritize_loops, tag_inames
-from kgen.transforms.reductions.balance import balance
 from kgen.transforms.storage.declarations import set_options
 from kgen.transforms.storage.prefetch import add_prefetch
 
@@ -331,7 +336,7 @@ class _OnItems(_Iterations):
         """Return the steps of a configuration."""
         if self.is_even and config[f"{self.sums[0]}_balanced"]:
             rows, size = f"{self.lane}, {self.sums[0]}", config[f"{self.lane}_items"]
-            return (step(balance, rows, group_size=size),)
+            return with_even_rows(self.nest.given, rows, size)
         lanes = config[self.lanes] if self.sums else 1
         result = [
             one

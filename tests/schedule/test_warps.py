@@ -142,6 +142,16 @@ def test_warps_run_apart(unit: lp.TranslationUnit, shape: Any, tmp_path: Path) -
     np.testing.assert_array_equal(out, unit.copy(target=lp.ExecutableCTarget())(a=a)[1][0])
 
 
+@pytest.mark.parametrize(
+    ("unit", "shape"),
+    [(chain(), (4, 32, 4)), *((exchange(s, [r]), (4, *s)) for s, r, _ in CASES)],
+)
+def test_they_wait_on_cuda(unit: lp.TranslationUnit, shape: Any, cuda_context: Any) -> None:
+    a = np.random.default_rng(1).random(shape, dtype=np.float32)
+    expected = unit.copy(target=lp.ExecutableCTarget())(a=a)[1][0]
+    np.testing.assert_array_equal(unit.copy(target=lp.PyCudaTarget())(a=a)[1][0], expected)
+
+
 def test_they_are_counted_apart() -> None:
     counts = lp.get_synchronization_map(exchange((32, 4), ["31 - x, y"]))
     assert counts[lp.Sync("barrier_warp", "kgen_kernel")].eval_with_dict({}) == 1

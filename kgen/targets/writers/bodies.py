@@ -178,6 +178,8 @@ class BodyEmitter:
             condition = writer.condition(node.condition)
         site = writer.divergent(writer.site, node.condition)
         body = self._body(node.body, writer, site.under(*conjuncts(node.condition)))
+        if condition == "1":  # bounds of the variables decide it
+            return body
         orelse = None
         if node.orelse is not None:
             otherwise = site.under(*conjuncts(negation(node.condition)))

@@ -12,6 +12,7 @@ from kgen.analysis.infer import infer_types
 from kgen.analysis.shapes import infer_temporary_shapes
 from kgen.analysis.split_values import PARTS, nearest_tf32, split_table
 from kgen.errors import TransformError
+from kgen.ir.affine import simplify
 from kgen.ir.assignee import index_of
 from kgen.ir.data import TemporaryVariable
 from kgen.ir.expr import Expr, minus, subscript
@@ -75,26 +76,26 @@ def _split(kernel: LoopKernel, name: str) -> LoopKernel:
     stored = _with_parts(known)
     reject_elements_by_number(kernel, known, stored)
     reject_bounds(kernel, {name})
-    whole = str(new_names(kernel)(f"{name}_whole"))
-    reads = ArrayAccessMapper(kernel, {name: _sum})
+    names, reads = new_names(kernel), ArrayAccessMapper(kernel, {name: _sum})
     ids = kernel.get_instruction_id_generator()
     insns: list[InstructionBase] = []
+    declared: dict[str, TemporaryVariable] = {name: stored}
     for insn in kernel.instructions:
         changed = reads.change_reads(insn)
         if name not in insn.assignee_var_names():
             insns.append(changed)
             continue
         _check_write(kernel, name, changed)
-        insns += _stores(
-            changed, p.Variable(whole), ids(f"{insn.id}_whole"), ids(f"{insn.id}_nearest")
-        )
-    rules = {n: reads.change_rule(rule) for n, rule in kernel.substitutions.items()}
-    kernel = kernel.copy(instructions=tuple(insns), substitutions=rules)
-    declared: dict[str, Any] = {name: stored}
-    if name in kernel.writers:
+        whole = str(names(f"{name}_whole"))
         declared[whole] = TemporaryVariable(whole, dtype=known.dtype, shape=())
-    temporaries = dict(kernel.temporary_variables) | declared
-    return kernel.copy(temporary_variables=temporaries)
+        new_ids = ids(f"{insn.id}_whole"), ids(f"{insn.id}_nearest")
+        insns += _stores(changed, p.Variable(whole), *new_ids)
+    rules = {n: reads.change_rule(rule) for n, rule in kernel.substitutions.items()}
+    return kernel.copy(
+        instructions=tuple(insns),
+        substitutions=rules,
+        temporary_variables=dict(kernel.temporary_variables) | declared,
+    )
 
 
 def _sum(variable: p.Variable, index: Index) -> Expr:
@@ -120,12 +121,7 @@ def _with_parts(array: TemporaryVariable) -> TemporaryVariable:
     """Return the declaration with an axis of parts, which are neighbours."""
     assert isinstance(array.shape, tuple)
     outer = tuple(
-        FixedStrideArrayDimTag(
-            p.Product((PARTS, tag.stride))
-            if not isinstance(tag.stride, int)
-            else PARTS * tag.stride
-        )
-        for tag in array.dim_tags
+        FixedStrideArrayDimTag(simplify(p.Product((PARTS, tag.stride)))) for tag in array.dim_tags
     )
     table = array.initializer
     return array.copy(

@@ -59,6 +59,17 @@ def test_updates_read_the_sum() -> None:
     np.testing.assert_array_equal(run(lp.split_values(kept(text), "t"), a=a)["b"], 2 * a)
 
 
+def test_writes_without_an_order_stay_so() -> None:
+    text = """
+    t[i] = a[i]            {id=first, if=i < 5}
+    t[i] = 2*a[i]          {id=second, if=i >= 5}
+    b[i] = t[i]            {dep=first:second}
+    """
+    a = np.arange(10, dtype=F32) / 3
+    found = run(lp.split_values(kept(text), "t"), a=a)["b"]
+    np.testing.assert_array_equal(found, np.where(np.arange(10) < 5, a, 2 * a))
+
+
 def test_tables_are_split_before_the_program_runs() -> None:
     table = np.linspace(0, 1, 10, dtype=F32)
     knl = kept("b[i] = t[i]*a[i]", initializer=table, read_only=True)
