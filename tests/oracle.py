@@ -189,7 +189,7 @@ class Oracle:
                 at = domain.dim(isl.dim_type.param) - 1
                 domain = domain.set_dim_name(isl.dim_type.param, at, name)
         domain = domain.intersect_params(self.kernel.assumptions)
-        for condition in insn.sorted_predicates:
+        for condition in insn.predicates:
             with suppress(ExpressionToAffineConversionError):
                 domain = domain.intersect(set_from_condition(domain.get_space(), condition))
         for name, value in self.parameters.items():

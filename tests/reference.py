@@ -299,7 +299,7 @@ class Reference:
             return self.memory[name][key]
 
         evaluate = Evaluator(values, load, self.points, self.kernel.substitutions)
-        if not all(evaluate(condition) for condition in insn.sorted_predicates):
+        if not all(evaluate(condition) for condition in insn.predicates):
             return
         if not isinstance(insn, Assignment):
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -69,6 +70,17 @@ def is_harmless(name: str, kernel: PreparedKernel, schedule: Schedule) -> bool:
     return all(is_same(expected, result) for _, result in run(name, kernel, schedule))
 
 
+def assert_caught_or_harmless(
+    name: str, mutants: Callable[[Schedule], Iterator[tuple[str, Schedule]]]
+) -> None:
+    kernel, schedule, _ = lowered(name)
+    for reason, mutant in mutants(schedule):
+        caught = next(find_unsynchronized(kernel, mutant), None)
+        if caught is not None:
+            assert " and work-item " in caught.conflict.point
+        assert caught is not None or is_harmless(name, kernel, mutant), reason
+
+
 def test_there_are_thirty_kernels() -> None:
     assert len(CASES) == 30
 
@@ -84,28 +96,17 @@ def test_a_correct_kernel_gives_no_alarm(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_barrier_is_needed_or_its_absence_is_harmless(name: str) -> None:
-    kernel, schedule, _ = lowered(name)
-    for reason, mutant in without_barriers(schedule):
-        caught = next(find_unsynchronized(kernel, mutant), None)
-        if caught is not None:
-            assert " and work-item " in caught.conflict.point
-        assert caught is not None or is_harmless(name, kernel, mutant), reason
+    assert_caught_or_harmless(name, without_barriers)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "in warps" in name])
 def test_each_barrier_of_a_group_is_needed_or_one_of_its_warps_is_enough(name: str) -> None:
-    kernel, schedule, _ = lowered(name)
-    for reason, mutant in with_weak_barriers(schedule):
-        caught = next(find_unsynchronized(kernel, mutant), None)
-        assert caught is not None or is_harmless(name, kernel, mutant), reason
+    assert_caught_or_harmless(name, with_weak_barriers)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_moved_barrier_is_found_or_harmless(name: str) -> None:
-    kernel, schedule, _ = lowered(name)
-    for reason, mutant in with_moved_barriers(schedule):
-        caught = next(find_unsynchronized(kernel, mutant), None)
-        assert caught is not None or is_harmless(name, kernel, mutant), reason
+    assert_caught_or_harmless(name, with_moved_barriers)
 
 
 @pytest.mark.parametrize("name", NAMES)

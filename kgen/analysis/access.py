@@ -144,7 +144,7 @@ class PlaceMapper(WalkMapper):
         """Visit the conditions of an instruction; return the context in which it runs."""
         place = Place(self._ordered(insn.within_inames))
         data = []
-        for condition in insn.sorted_predicates:
+        for condition in insn.predicates:
             if not names_in(condition).isdisjoint(self.arrays):
                 data.append(condition)
             else:

@@ -89,7 +89,7 @@ def _reads_of(kernel: LoopKernel, insn: InstructionBase) -> Iterator[Access]:
             if bounded.isdisjoint(kernel.with_outer_inames(frozenset((loop,))))
         )
         inames = kernel.in_order(outside)
-        conditions = tuple(c for c in insn.sorted_predicates if _holds_for(kernel, c, outside))
+        conditions = tuple(c for c in insn.predicates if _holds_for(kernel, c, outside))
         yield Access(str(insn.id), name, (), False, Place(inames, conditions))
 
 

@@ -228,9 +228,7 @@ def _is_atomic(insn: InstructionBase, name: str) -> bool:
 
 def _exclude_each_other(one: InstructionBase, two: InstructionBase) -> bool:
     """Tell whether the two have complementary predicates in the same iteration."""
-    return any(
-        _is_negation(mine, theirs) for mine in one.sorted_predicates for theirs in two.predicates
-    )
+    return any(_is_negation(mine, theirs) for mine in one.predicates for theirs in two.predicates)
 
 
 def _is_negation(one: Expr, other: Expr) -> bool:

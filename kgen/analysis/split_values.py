@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -14,13 +13,13 @@ from kgen.ir.expr import Expr, minus
 from kgen.ir.instruction import Assignment
 from kgen.ir.kernel import LoopKernel
 
-__all__ = ["PARTS", "are_parts", "nearest_tf32", "parts_of", "split_table"]
+__all__ = ["HALF", "KEPT", "PARTS", "are_parts", "nearest_tf32", "parts_of", "split_table"]
 
 #: The number of parts: of 10 fraction bits each, the second one of 12 at most.
 PARTS: Final = 2
 #: Adds half of the last bit that is kept, and clears the 13 bits after it.
-_HALF: Final = 1 << 12
-_KEPT: Final = 0xFFFFFFFF - (1 << 13) + 1
+HALF: Final = 0x1000
+KEPT: Final = 0xFFFFE000
 
 
 def nearest_tf32(value: Expr) -> Expr:
@@ -29,14 +28,14 @@ def nearest_tf32(value: Expr) -> Expr:
     >>> print(nearest_tf32(p.Variable("x")))
     as_float(as_uint(x) + 4096 & 4294959104)
     """
-    bits = p.Sum((p.Variable("as_uint")(value), _HALF))
-    return p.Variable("as_float")(p.BitwiseAnd((bits, _KEPT)))
+    bits = p.Sum((p.Variable("as_uint")(value), HALF))
+    return p.Variable("as_float")(p.BitwiseAnd((bits, KEPT)))
 
 
 def split_table(table: NDArray[Any]) -> NDArray[Any]:
     """Return both parts of numbers, along a new last axis."""
     bits = table.astype(np.float32).view(np.uint32)
-    nearest = ((bits + np.uint32(_HALF)) & np.uint32(_KEPT)).view(np.float32)
+    nearest = ((bits + np.uint32(HALF)) & np.uint32(KEPT)).view(np.float32)
     return np.stack([nearest, table - nearest], axis=-1)
 
 
@@ -65,13 +64,15 @@ def are_parts(kernel: LoopKernel, name: str) -> bool:
     writes = [kernel.id_to_insn[insn_id] for insn_id in kernel.writers.get(name, ())]
     if temporary.initializer is not None:
         return not writes and _is_split_table(temporary)
-    stored: list[set[object]] = [set(), set()]
+    stored: dict[object, set[object]] = {part: set() for part in range(PARTS)}
     for insn in writes:
-        found = _stored(insn)
-        if found is None:
+        if not isinstance(insn, Assignment) or not isinstance(insn.assignee, p.Subscript):
             return False
-        part, place, value = found
-        stored[part].add((place, value, insn.within_inames, insn.predicates))
+        *place, part = insn.assignee.index_tuple
+        first = insn.expression if part == 0 else _first_beside(insn.expression)
+        if part not in stored or first is None:
+            return False
+        stored[part].add((*place, first, insn.within_inames, insn.predicates))
     return bool(writes) and stored[0] == stored[1]
 
 
@@ -82,24 +83,10 @@ def _is_split_table(temporary: TemporaryVariable) -> bool:
     return bool(np.array_equal(table, split_table(table.sum(axis=-1)), equal_nan=True))
 
 
-def _stored(insn: Any) -> tuple[int, object, Expr] | None:
-    """Return the part that an instruction stores, where, and of which number."""
-    if not isinstance(insn, Assignment) or not isinstance(insn.assignee, p.Subscript):
+def _first_beside(rest: Expr) -> Expr | None:
+    """Return the first part of the number of which *rest* is the second one."""
+    if not isinstance(rest, p.Sum):
         return None
-    *place, part = insn.assignee.index_tuple
-    if part == 0:
-        for value in _numbers_in(insn.expression):
-            if insn.expression == nearest_tf32(value):
-                return 0, tuple(place), value
-    if part == 1 and isinstance(insn.expression, p.Sum):
-        value = insn.expression.children[0]
-        if insn.expression == minus(value, nearest_tf32(value)):
-            return 1, tuple(place), value
-    return None
-
-
-def _numbers_in(expr: Any) -> Iterator[Expr]:
-    """Yield the number of which *expr* may be the nearest one."""
-    while isinstance(expr, p.Call | p.BitwiseAnd | p.Sum):
-        expr = expr.parameters[0] if isinstance(expr, p.Call) else expr.children[0]
-        yield expr
+    value = rest.children[0]
+    nearest = nearest_tf32(value)
+    return nearest if rest == minus(value, nearest) else None

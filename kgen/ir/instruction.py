@@ -192,11 +192,6 @@ class InstructionBase(Taggable):
         """
         return {name: HappensAfter() for name in sorted(self.depends_on)}
 
-    @cached_property
-    def sorted_predicates(self) -> tuple[Expr, ...]:
-        """The predicates in the order in which they are evaluated."""
-        return self.predicates.order
-
     @property
     def assignee_name(self) -> str:
         """The name of the variable written, of an instruction that writes one."""
@@ -230,7 +225,7 @@ class InstructionBase(Taggable):
 
     def expressions(self) -> tuple[Expr, ...]:
         """Return all expressions: those evaluated, the predicates, and the assignees."""
-        return (*self.read_exprs(), *self.sorted_predicates, *self.assignees)
+        return (*self.read_exprs(), *self.predicates, *self.assignees)
 
     @cached_property
     def reads(self) -> Mentions:
@@ -241,7 +236,7 @@ class InstructionBase(Taggable):
         """Return the names read, replacing uses of *rules* by the names in the rules."""
         found = Mentions(rules=rules)
         self._add_operands(found)
-        found.add(*self.sorted_predicates)
+        found.add(*self.predicates)
         for lhs in self.assignees:
             if isinstance(lhs, SubArrayRef):
                 swept = tuple(v.name for v in lhs.swept_inames)
@@ -301,7 +296,7 @@ class InstructionBase(Taggable):
         *assignee_f* is applied to assignees, by default *f*, too. Returns the same object if
         nothing changes.
         """
-        old = self.sorted_predicates
+        old = self.predicates.order
         new = tuple(f(condition) for condition in old)
         predicates = self.predicates if same_objects(new, old) else OrderedSet(new)
         places = self._with_places(tuple(map(assignee_f or f, self.assignees)))

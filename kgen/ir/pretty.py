@@ -68,7 +68,7 @@ def _instructions(kernel: LoopKernel) -> list[str]:
         keep = 0
         while keep < len(shared) and open_loops[keep] == shared[keep]:
             keep += 1
-        conditions = [to_text(c) for c in insn.sorted_predicates]
+        conditions = [to_text(c) for c in insn.predicates]
         if keep < len(open_loops) or len(wanted) > keep or conditions != open_conditions:
             close_to(keep)
         for name in wanted:

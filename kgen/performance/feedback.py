@@ -42,7 +42,10 @@ class LoopFeedback:
 
 @dataclass(frozen=True, kw_only=True)
 class BarrierFeedback:
-    """A barrier of a work-group: the loops around it, the memory that it orders, and its reason."""
+    """A barrier: the loops around it, the memory that it orders, and its reason.
+
+    ``memory`` is ``local``, ``global`` or both; of a barrier of a warp it is ``warp``.
+    """
 
     memory: str
     reason: str

@@ -383,9 +383,9 @@ class Conflicts:
     def _find_in_group(self, both: Set, locals_: Sequence[str]) -> tuple[Reach, Set] | None:
         """Return where work-items of a group meet: of two warps, if any do."""
         apart = _some_differ(both, locals_)
-        if apart is None or self._width is None:
-            return None if apart is None else (Reach.GROUP, apart)
-        far = self._find_in_warps(both, self._width)
+        if apart is None:
+            return None
+        far = apart if self._width is None else self._find_in_warps(both, self._width)
         return (Reach.WARP, apart) if far is None else (Reach.GROUP, far)
 
     def _find_in_warps(self, both: Set, width: int) -> Set | None:

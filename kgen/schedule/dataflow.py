@@ -226,7 +226,7 @@ class DataFlow(Execution):
         names = self.kernel.in_order(insn.within_inames)
         domain, conditions = self._domain(insn, names)
         axes, domain = self._axes_of(insn, domain)
-        for condition in insn.sorted_predicates:
+        for condition in insn.predicates:
             holds = self.condition(domain, condition)
             if holds is None:
                 conditions.append(condition)

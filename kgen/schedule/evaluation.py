@@ -271,7 +271,7 @@ class _Evaluator(Execution):
         insn = instance.insn
         self.running = str(insn.id)
         names = {**self.sizes, **instance.point}
-        for condition in insn.sorted_predicates:
+        for condition in insn.predicates:
             if not self.values.of(condition, names, instance.item):
                 return
         if isinstance(insn, CInstruction):

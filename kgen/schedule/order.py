@@ -195,7 +195,7 @@ def _reads_own_condition(block: list[InstructionBase], insn: InstructionBase) ->
     """Tell whether the block changes a variable that the shared predicate reads."""
     if not insn.predicates:
         return False
-    conditions = variable_names(*insn.sorted_predicates)
+    conditions = variable_names(*insn.predicates)
     return any(name in conditions for other in block for name in other.assignee_var_names())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from kgen.analysis.axes import has_item_loops
 from kgen.analysis.instances import hint_for_axis
@@ -11,6 +11,7 @@ from kgen.errors import ScheduleError
 from kgen.ir.expr import Expr, GroupHardwareAxisIndex, LocalHardwareAxisIndex
 from kgen.ir.fields import replace
 from kgen.ir.grid import at_axis
+from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.stages import PreparedKernel
 from kgen.ir.tags import (
@@ -219,17 +220,7 @@ def check_axes(kernel: LoopKernel, insns: tuple[str, ...]) -> None:
     if not tag_of:
         return
     for insn in map(kernel.id_to_insn.__getitem__, insns):
-        mine: dict[AxisTag, str] = {}
-        for iname in sorted(insn.within_inames & tag_of.keys()):
-            other = mine.setdefault(tag_of[iname], iname)
-            if other != iname:
-                raise ScheduleError(
-                    f"inames '{other}' and '{iname}' of instruction '{insn.id}' are both on the "
-                    f"hardware axis '{tag_of[iname]}'",
-                    where=str(insn.span or insn),
-                    hint="move one of them to another axis, or the instruction out of its loop: "
-                    f"tag_inames(kernel, '{iname}:unused.{str(tag_of[iname])[0]}', force=True)",
-                )
+        mine = axes_of_instruction(kernel, insn, tag_of)
         if insn.id in {name for name, _ in insn.no_sync_with}:
             continue  # stated to need no order with itself
         spaces = {_space(kernel, name) for name in insn.assignee_var_names()}
@@ -251,6 +242,28 @@ def check_axes(kernel: LoopKernel, insns: tuple[str, ...]) -> None:
                 because="every work-item along those axes would write the same elements",
                 hint=hint_for_axis(kernel, insn, inames),
             )
+
+
+def axes_of_instruction(
+    kernel: LoopKernel, insn: InstructionBase, tag_of: Mapping[str, AxisTag]
+) -> dict[AxisTag, str]:
+    """Return the hardware axes that an instruction uses, and the iname on each.
+
+    Raises :class:`ScheduleError` for two inames on one axis.
+    """
+    mine: dict[AxisTag, str] = {}
+    for iname in sorted(insn.within_inames & tag_of.keys()):
+        other = mine.setdefault(tag_of[iname], iname)
+        if other != iname:
+            raise ScheduleError(
+                f"inames '{other}' and '{iname}' of instruction '{insn.id}' are both on the "
+                f"hardware axis '{tag_of[iname]}'",
+                kernel=kernel.name,
+                where=str(insn.span or insn),
+                hint="move one of them to another axis, or the instruction out of its loop: "
+                f"tag_inames(kernel, '{iname}:unused.{str(tag_of[iname])[0]}', force=True)",
+            )
+    return mine
 
 
 def _space(kernel: LoopKernel, name: str) -> AddressSpace:

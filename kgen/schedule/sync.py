@@ -1,6 +1,6 @@
 """Barrier insertion: the fewest barriers that separate conflicting accesses.
 
-On targets with barriers of warps, these separate the accesses of which all are in one warp.
+On targets with barriers of warps, these separate accesses that conflict only within a warp.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class _NestMaker:
         dims = (*loops, *(name for name in bound if name in insn.within_inames))
         outer = [name for name in self.axes if name in insn.within_inames]
         domain = kernel.domain_of((*dims, *outer))
-        predicates = insn.sorted_predicates
+        predicates = insn.predicates
         strided: frozenset[str] = frozenset()
         if predicates and outer:  # in strides of work-items, not by the loops themselves
             strided = _strided(domain) - _strided(kernel.domain_of(dims))

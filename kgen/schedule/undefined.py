@@ -201,7 +201,7 @@ class _Finder:
             return None
         if insn.expression != subscript(p.Variable(read.array), read.index or ()):
             return None
-        others = (*index_of(insn.assignee), *(read.index or ()), *insn.sorted_predicates)
+        others = (*index_of(insn.assignee), *(read.index or ()), *insn.predicates)
         into = self.kernel.temporary_variables.get(assignee_name(insn.assignee))
         if into is None or into.base_storage is not None or read.array in variable_names(*others):
             return None

@@ -67,7 +67,7 @@ class Target(TargetBase):
         return None
 
     @property
-    def share_of_local_memory(self) -> int | None:
+    def local_memory_share(self) -> int | None:
         """The percentage of a multiprocessor's memory that launches ask for as local memory."""
         return None
 

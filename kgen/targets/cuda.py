@@ -267,11 +267,6 @@ class CudaTarget(CFamilyTarget):
         """Work-groups and work-items exist."""
         return True
 
-    @property
-    def share_of_local_memory(self) -> int | None:
-        """The percentage that launches ask for."""
-        return self.local_memory_share
-
     def limits(self) -> DeviceLimits:
         """Return the limits of the largest devices, compute capability 9.0 and 10.0."""
         return replace(LIMITS, capability=self.capability)

@@ -53,11 +53,10 @@ class Launch:
 
     ``is_serial``: work-groups must run one after the other; ``is_uneven``: they take different
     times; ``is_long``: their number may exceed 32 bits. ``local_memory`` is the number of bytes of
-    local memory that the launch must request; 0 if it is declared. ``local_memory_share``: the
-    percentage of a multiprocessor's memory that should be local memory, if not the driver's choice.
-    ``is_cooperative``: work-groups
+    local memory that the launch must request; 0 if it is declared. ``is_cooperative``: work-groups
     wait for each other, so all of them must run concurrently. ``zeroed`` are the temporaries that
-    must be zero when it begins.
+    must be zero when it begins. ``local_memory_share``: the percentage of a multiprocessor's memory
+    that should be local memory; ``None``: the driver chooses.
     """
 
     function: str

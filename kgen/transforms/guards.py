@@ -110,7 +110,7 @@ class _Guarder:
         self, insn: InstructionBase, guards: list[_Guard]
     ) -> Iterator[InstructionBase]:
         """Give the notes of stray subscripts, then the instruction where there are none."""
-        is_data = {c: self._reads_data(c) for c in insn.sorted_predicates}
+        is_data = {c: self._reads_data(c) for c in insn.predicates}
         always = tuple(c for c, data in is_data.items() if not data)
         inside: list[Expr] = []
         ids: list[str] = []

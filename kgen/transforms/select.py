@@ -21,10 +21,13 @@ from kgen.ir.unit import TranslationUnit, kernels_of
 __all__ = [
     "InstructionTest",
     "Meaning",
+    "NameTakenError",
     "NoSuchNameError",
     "NothingSelectedError",
     "Program",
     "Transform",
+    "check_dependencies_exist",
+    "check_ids_unique",
     "check_well_formed",
     "has_several_kernels",
     "matcher",
@@ -422,15 +425,7 @@ def check_well_formed(kernel: LoopKernel) -> None:
         raise KernelError(
             f"'{odd[0]}' is an iname or has a domain, but not both", kernel=kernel.name
         )
-    ids = frozenset(kernel.id_to_insn)
-    if len(ids) != len(kernel.instructions):
-        seen: set[str | None] = set()
-        for insn in kernel.instructions:
-            if insn.id is None or insn.id in seen:
-                raise KernelError(
-                    f"the instruction id '{insn.id}' is not unique", kernel=kernel.name
-                )
-            seen.add(insn.id)
+    check_ids_unique(kernel)
     for insn in kernel.instructions:
         if not insn.within_inames <= inames:
             name = min(insn.within_inames - inames)
@@ -438,9 +433,28 @@ def check_well_formed(kernel: LoopKernel) -> None:
                 f"instruction '{insn.id}' is inside '{name}', which is not an iname",
                 hint=near_names(name, inames),
             )
+    check_dependencies_exist(kernel)
+
+
+def check_ids_unique(kernel: LoopKernel) -> None:
+    """Reject an instruction without an id, or with that of another one."""
+    if len(kernel.id_to_insn) == len(kernel.instructions):
+        return
+    seen: set[str | None] = set()
+    for insn in kernel.instructions:
+        if insn.id is None or insn.id in seen:
+            raise KernelError(f"the instruction id '{insn.id}' is not unique", kernel=kernel.name)
+        seen.add(insn.id)
+
+
+def check_dependencies_exist(kernel: LoopKernel) -> None:
+    """Reject a dependency on an instruction that does not exist."""
+    ids = frozenset(kernel.id_to_insn)
+    for insn in kernel.instructions:
         if not insn.depends_on <= ids:
             name = min(insn.depends_on - ids)
             raise KernelError(
                 f"instruction '{insn.id}' depends on '{name}', which does not exist",
+                kernel=kernel.name,
                 hint=near_names(name, ids),
             )

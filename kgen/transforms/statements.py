@@ -29,6 +29,7 @@ from kgen.transforms.select import (
 __all__ = [
     "add_dependency",
     "find_instructions",
+    "inames_outside",
     "map_instructions",
     "remove_instructions",
     "remove_predicates_from_insn",
@@ -98,7 +99,7 @@ def _check_loops(kernel: LoopKernel, old: InstructionBase, new: InstructionBase)
     for name in set(new.assignee_var_names()) - set(old.assignee_var_names()):
         if name not in kernel.array_vars:
             check_written(kernel, new, name)
-    outside = _inames_outside(kernel, new) - _inames_outside(kernel, old)
+    outside = inames_outside(kernel, new) - inames_outside(kernel, old)
     if outside and new.within_inames <= kernel.inames.keys():
         name = min(outside)
         raise TransformError(
@@ -107,7 +108,7 @@ def _check_loops(kernel: LoopKernel, old: InstructionBase, new: InstructionBase)
         )
 
 
-def _inames_outside(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
+def inames_outside(kernel: LoopKernel, insn: InstructionBase) -> frozenset[str]:
     """Return the inames that occur in an instruction, except those of its loops and reductions."""
     used = frozenset(variable_names(*insn.expressions()))
     return (used & kernel.inames.keys()) - insn.within_inames - insn.reduction_inames()

@@ -120,7 +120,7 @@ class Machine:
             return where.setdefault(name, {})
 
         values = _Values(names, memory)
-        if all(values(condition) for condition in insn.sorted_predicates):
+        if all(values(condition) for condition in insn.predicates):
             place = tuple(int(values(i)) for i in index_of(insn.assignee))
             written = memory(assignee_name(insn.assignee))
             written[place] = value = values(insn.expression)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pymbolic.primitives as p
@@ -18,8 +19,25 @@ from kgen.schedule.tree import Bind, HostLoop, Launch, Loop, Node, Run, Schedule
 
 def without_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
     """Give the schedule without each of its barriers, and the reason of that barrier."""
+    return _with_bodies(schedule, _mutants)
+
+
+def with_weak_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
+    """Give the schedule with each barrier as one of warps."""
+    return _with_bodies(schedule, partial(_mutants, is_weak=True))
+
+
+def with_moved_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
+    """Give the schedule with each barrier moved out of a loop, or into one that follows it."""
+    return _with_bodies(schedule, _moved_barriers)
+
+
+def _with_bodies(
+    schedule: Schedule, mutants: Callable[[Node], Iterator[tuple[str, Node]]]
+) -> Iterator[tuple[str, Schedule]]:
+    """Give the schedule with each of the *mutants* of the body of one launch."""
     for number, launch in enumerate(schedule.launches):
-        for reason, body in _mutants(launch.body):
+        for reason, body in mutants(launch.body):
             steps: list[Launch | HostLoop] = list(schedule.launches)
             steps[number] = Launch(launch.name, body, launch.barriers)
             yield reason, Schedule(tuple(steps))
@@ -41,24 +59,6 @@ def _mutants(node: Node, *, is_weak: bool = False) -> Iterator[tuple[str, Node]]
                     yield reason, Sequence((*before, changed, *after))
         case Run() | Barrier():
             return
-
-
-def with_weak_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
-    """Give the schedule with each barrier as one of warps."""
-    for number, launch in enumerate(schedule.launches):
-        for reason, body in _mutants(launch.body, is_weak=True):
-            steps: list[Launch | HostLoop] = list(schedule.launches)
-            steps[number] = Launch(launch.name, body, launch.barriers)
-            yield reason, Schedule(tuple(steps))
-
-
-def with_moved_barriers(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
-    """Give the schedule with each barrier moved out of a loop, or into one that follows it."""
-    for number, launch in enumerate(schedule.launches):
-        for reason, body in _moved_barriers(launch.body):
-            steps: list[Launch | HostLoop] = list(schedule.launches)
-            steps[number] = Launch(launch.name, body, launch.barriers)
-            yield reason, Schedule(tuple(steps))
 
 
 def _moved_barriers(node: Node) -> Iterator[tuple[str, Node]]:

@@ -122,7 +122,11 @@ CHAIN = """\
   out[128 * gid(x) + 4 * lid(x) + lid(y)] = u[4 * lid(x) - lid(y) + 3];"""
 
 
-@pytest.mark.parametrize("unit", [chain(), *(exchange(s, [r]) for s, r, _ in CASES)])
+#: Kernels that exchange values, and the shapes of their arrays.
+PROGRAMS = [(chain(), (4, 32, 4)), *((exchange(s, [r]), (4, *s)) for s, r, _ in CASES)]
+
+
+@pytest.mark.parametrize("unit", [unit for unit, _ in PROGRAMS])
 def test_a_weaker_barrier_is_found(unit: lp.TranslationUnit) -> None:
     kernel = prepare(unit.default_entrypoint)
     schedule = schedule_kernel(kernel)
@@ -131,10 +135,7 @@ def test_a_weaker_barrier_is_found(unit: lp.TranslationUnit) -> None:
         assert list(find_unsynchronized(kernel, weak)), reason
 
 
-@pytest.mark.parametrize(
-    ("unit", "shape"),
-    [(chain(), (4, 32, 4)), *((exchange(s, [r]), (4, *s)) for s, r, _ in CASES)],
-)
+@pytest.mark.parametrize(("unit", "shape"), PROGRAMS)
 def test_warps_run_apart(unit: lp.TranslationUnit, shape: Any, tmp_path: Path) -> None:
     a = np.random.default_rng(1).random(shape, dtype=np.float32)
     out = np.zeros_like(a)
@@ -142,10 +143,7 @@ def test_warps_run_apart(unit: lp.TranslationUnit, shape: Any, tmp_path: Path) -
     np.testing.assert_array_equal(out, unit.copy(target=lp.ExecutableCTarget())(a=a)[1][0])
 
 
-@pytest.mark.parametrize(
-    ("unit", "shape"),
-    [(chain(), (4, 32, 4)), *((exchange(s, [r]), (4, *s)) for s, r, _ in CASES)],
-)
+@pytest.mark.parametrize(("unit", "shape"), PROGRAMS)
 def test_they_wait_on_cuda(unit: lp.TranslationUnit, shape: Any, cuda_context: Any) -> None:
     a = np.random.default_rng(1).random(shape, dtype=np.float32)
     expected = unit.copy(target=lp.ExecutableCTarget())(a=a)[1][0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,13 +12,16 @@ from kgen.analysis.shapes import infer_argument_shapes
 from kgen.analysis.typing import ExpressionTyper
 from kgen.compat.renamed import refuser
 from kgen.errors import KernelError, KgenIndexError, ScheduleError, message, near_names
-from kgen.ir.expr import to_text, variable_names
+from kgen.ir.expr import to_text
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.sets.dims import dim_names, param_names
 from kgen.ir.tags import AxisTag, ConcurrentTag, InameImplementationTag
 from kgen.ir.unit import TranslationUnit, kernels_of
 from kgen.lowering import prepare, schedule_prepared
+from kgen.schedule.place import axes_of_instruction
 from kgen.transforms.expressions.rules import expand_subst
+from kgen.transforms.select import check_dependencies_exist, check_ids_unique
+from kgen.transforms.statements import inames_outside
 from kgen.transforms.uses import without_unused_inames
 
 __all__ = [
@@ -137,17 +139,9 @@ def check_for_double_use_of_hw_axes(t_unit: TranslationUnit) -> None:
     >>> check_for_double_use_of_hw_axes(lp.tag_inames(unit, "i:l.0, j:l.1"))
     """
     for kernel in kernels_of(t_unit):
+        tag_of = {n: tag for n in kernel.inames for tag in kernel.iname_tags_of_type(n, AxisTag)}
         for insn in kernel.instructions:
-            used: dict[object, str] = {}
-            for iname in sorted(insn.within_inames):
-                for tag in kernel.iname_tags_of_type(iname, AxisTag):
-                    if tag in used:
-                        raise ScheduleError(
-                            f"inames '{used[tag]}' and '{iname}' of instruction '{insn.id}' are "
-                            f"both on the hardware axis '{tag}'",
-                            kernel=kernel.name,
-                        )
-                    used[tag] = iname
+            axes_of_instruction(kernel, insn, tag_of)
 
 
 def check_for_data_dependent_parallel_bounds(kernel: LoopKernel) -> None:
@@ -217,9 +211,7 @@ def check_for_inactive_iname_access(kernel: LoopKernel) -> None:
     kgen.errors.KernelError: in kernel 'kgen_kernel': 'insn' uses 'i' outside of its loop
     """
     for insn in kernel.instructions:
-        used = {name for name in variable_names(*insn.expressions()) if name in kernel.inames}
-        swept = insn.within_inames | insn.reduction_inames() | insn.sub_array_ref_inames()
-        for name in sorted(used - swept):
+        for name in sorted(inames_outside(kernel, insn) - insn.sub_array_ref_inames()):
             raise KernelError(f"'{insn.id}' uses '{name}' outside of its loop", kernel=kernel.name)
 
 
@@ -251,10 +243,7 @@ def check_for_duplicate_insn_ids(knl: LoopKernel) -> None:
     >>> check_for_duplicate_insn_ids(
     ...     lp.make_kernel("{ [i]: 0<=i<8 }", "a[i] = 1").default_entrypoint)
     """
-    counts = Counter(insn.id for insn in knl.instructions)
-    for insn_id, count in counts.items():
-        if count > 1:
-            raise KernelError(f"the instruction id '{insn_id}' is not unique", kernel=knl.name)
+    check_ids_unique(knl)
 
 
 def check_insn_attributes(kernel: LoopKernel) -> None:
@@ -263,10 +252,4 @@ def check_insn_attributes(kernel: LoopKernel) -> None:
     >>> import kgen as lp
     >>> check_insn_attributes(lp.make_kernel("{ [i]: 0<=i<8 }", "a[i] = 1").default_entrypoint)
     """
-    for insn in kernel.instructions:
-        for name in sorted(insn.depends_on - kernel.id_to_insn.keys()):
-            raise KernelError(
-                f"instruction '{insn.id}' depends on '{name}', which does not exist",
-                kernel=kernel.name,
-                hint=near_names(name, map(str, kernel.id_to_insn)),
-            )
+    check_dependencies_exist(kernel)

@@ -212,10 +212,10 @@ def _with_reductions(insn: InstructionBase, inames: Iterable[str]) -> Instructio
     places = mentions_of(*(index for lhs in insn.assignees for index in index_of(lhs)))
     free = set(inames) - set(places.variables) - insn.within_inames
     changes: dict[str, Any] = {}
-    for condition in insn.sorted_predicates:
+    for condition in insn.predicates:
         free -= set(mentions_of(resolve_reductions(condition, free)).variables)
     if insn.predicates:
-        changes["predicates"] = [resolve_reductions(c, free) for c in insn.sorted_predicates]
+        changes["predicates"] = [resolve_reductions(c, free) for c in insn.predicates]
     if isinstance(insn, Assignment | CallInstruction):
         changes["expression"] = resolve_reductions(insn.expression, free)
     return insn.copy(**changes) if changes else insn

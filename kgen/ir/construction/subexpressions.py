@@ -94,7 +94,7 @@ class _Realizer:
             value,
             self.new_id(name),
             depends_on=insn.depends_on if waits is None else waits,
-            predicates=tuple(map(_Unmarker(), insn.sorted_predicates)),
+            predicates=tuple(map(_Unmarker(), insn.predicates)),
         )
         self.instructions.append(maker)
         self.made_by[name] = str(maker.id)
@@ -110,7 +110,7 @@ class _Realizer:
         if insn.groups or insn.conflicts_with_groups or insn.no_sync_with:
             return None
         waits: set[str] = set()
-        read = mentions_of(value, *insn.sorted_predicates, rules=self.kernel.substitutions)
+        read = mentions_of(value, *insn.predicates, rules=self.kernel.substitutions)
         for name in read.variables:
             if name in self.made_by:
                 waits.add(self.made_by[name])

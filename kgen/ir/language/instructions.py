@@ -232,7 +232,7 @@ def _reject_changed_conditions(
     for at, insn in enumerate(insns):
         written = read.intersection(insn.assignee_var_names())
         for later in insns[at + 1 :] if written else ():
-            for condition in later.sorted_predicates:
+            for condition in later.predicates:
                 if condition not in conditions or written.isdisjoint(variable_names(condition)):
                     continue
                 if not _exclude_each_other(insn, later, written):

@@ -178,7 +178,7 @@ class BodyEmitter:
             condition = writer.condition(node.condition)
         site = writer.divergent(writer.site, node.condition)
         body = self._body(node.body, writer, site.under(*conjuncts(node.condition)))
-        if condition == "1":  # bounds of the variables decide it
+        if writer.decision(node.condition):
             return body
         orelse = None
         if node.orelse is not None:

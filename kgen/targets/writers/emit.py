@@ -143,7 +143,7 @@ def _launch_of(writer: ExpressionWriter, function: DeviceFunction) -> Launch:
         local_bytes,
         function.is_cooperative,
         zeroed=published_arrays(kernel, function),
-        local_memory_share=writer.target.share_of_local_memory,
+        local_memory_share=writer.target.local_memory_share,
     )
 
 

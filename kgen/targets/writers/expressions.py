@@ -684,7 +684,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def _logical(self, expr: Any, sign: str, own_prec: int, prec: int) -> str:
         neutral = isinstance(expr, p.LogicalAnd)
-        known = [self._decided(child) for child in expr.children]
+        known = [self.decision(child) for child in expr.children]
         if (not neutral) in known:
             return str(int(not neutral))
         children = [c for c, value in zip(expr.children, known, strict=True) if value is None]
@@ -697,8 +697,8 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
         text = sign.join(self.truth(child, PREC_COMPARISON) for child in children)
         return parenthesized(text, own_prec, prec)
 
-    def _decided(self, condition: Expr) -> bool | None:
-        """Return whether a condition holds for all values that loops have here."""
+    def decision(self, condition: Expr) -> bool | None:
+        """Return whether a condition holds for all values of loops here; ``None`` if unknown."""
         loops = self.kernel.all_inames()
 
         def values_of(difference: Expr) -> Interval:
@@ -715,7 +715,7 @@ class ExpressionWriter(Mapper[str, [int, NumpyType]]):
 
     def map_if(self, expr: p.If, enclosing_prec: int, beside: NumpyType) -> str:
         result = self.typer.beside(expr, beside)
-        known = self._decided(expr.condition)
+        known = self.decision(expr.condition)
         if known is not None:
             return self.converted(expr.then if known else expr.else_, result, enclosing_prec)
         condition = self.truth(expr.condition, PREC_LOGICAL_OR)

@@ -13,7 +13,7 @@ from pymbolic.mapper.stringifier import PREC_NONE
 
 from kgen.analysis.alignment import unaligned_part
 from kgen.analysis.products import TensorLoops
-from kgen.analysis.split_values import parts_of
+from kgen.analysis.split_values import HALF, KEPT, parts_of
 from kgen.ast.nodes import Run
 from kgen.ir.affine import linear_form, simplify
 from kgen.ir.assignee import assignee_name
@@ -308,7 +308,7 @@ def _split_need(count: int) -> Need:
             f"unsigned (&rest)[{count}]",
             *(f"float x{n}" for n in numbers),
         ],
-        *(f"lanes[{n}] = (__float_as_uint(x{n}) + 0x1000) & 0xffffe000" for n in numbers),
+        *(f"lanes[{n}] = (__float_as_uint(x{n}) + {HALF:#x}) & {KEPT:#x}" for n in numbers),
         *(f"rest[{n}] = __float_as_uint(x{n} - __uint_as_float(lanes[{n}]))" for n in numbers),
     )
 

@@ -392,7 +392,7 @@ def _find_increments(kernel: LoopKernel, name: str) -> dict[str | None, tuple[Ex
             raise _unfit(name, insn, "writes it together with others")
         update = update_of(insn)
         added = update.operands if update is not None and update.operation is p.Sum else ()
-        elsewhere = (*added, *index_of(insn.assignee), *insn.sorted_predicates)
+        elsewhere = (*added, *index_of(insn.assignee), *insn.predicates)
         if added and name not in variable_names(*elsewhere):
             found[insn.id] = added
         elif not is_zero(insn.expression):

@@ -66,7 +66,7 @@ class Realizer:
             return self._realize(insn)
 
     def _realize(self, insn: InstructionBase) -> list[InstructionBase]:
-        plain = OrderedSet(self._before_reductions(insn.sorted_predicates))
+        plain = OrderedSet(self._before_reductions(insn.predicates))
         site = Site(
             insn,
             insn.within_inames,

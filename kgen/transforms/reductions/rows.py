@@ -357,7 +357,7 @@ class _Finder:
             raise self._no_update(insn, f"it converts a result from {names} in each iteration")
         if insn.predicates:
             (neutral,) = operation.neutral((dtype,))
-            condition = functools.reduce(lambda a, b: a.and_(b), insn.sorted_predicates)
+            condition = functools.reduce(lambda a, b: a.and_(b), insn.predicates)
             operand = p.If(substitute(condition, self.definitions), operand, neutral)
         total = Reduction(operation, (self.k,), operand)
         return insn.copy(

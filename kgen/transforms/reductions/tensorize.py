@@ -293,7 +293,7 @@ def _reject_sums_as_factors(insn: InstructionBase, factors: Factors, loops: _Loo
 
 def _reject_conditions(insn: InstructionBase) -> None:
     """Reject an instruction that only some lanes may run, or some steps of a sum."""
-    for condition in insn.sorted_predicates:
+    for condition in insn.predicates:
         raise _no_product(
             insn,
             f"it has the condition '{to_text(condition)}', but all lanes compute a product "

@@ -186,7 +186,7 @@ def test_options(options: str, fields: dict[str, Any]) -> None:
 
 
 def conditions(insn: InstructionBase) -> list[str]:
-    return [to_text(condition) for condition in insn.sorted_predicates]
+    return [to_text(condition) for condition in insn.predicates]
 
 
 def test_if_takes_conditions() -> None:

@@ -509,6 +509,14 @@ def test_conditions_that_unrolling_decides_are_not_written(
     assert f"y[n + i] = {texts[1]};" in body
 
 
+@pytest.mark.parametrize("condition", ["i + 5 > 0 or a[i] > 0", "not (i + 5 < 0 and a[i] > 0)"])
+def test_conditions_of_statements_that_bounds_decide_are_not_written(condition: str) -> None:
+    data = [lp.GlobalArg("a, out", F4, shape=8), ...]
+    text = f"out[i] = 1 {{if={condition}}}"
+    unit = lp.make_kernel("{ [i]: 0 <= i < 8 }", text, data, target=lp.CudaTarget())
+    assert lp.generate_body(lp.tag_inames(unit, "i:l.0")) == "  out[lid(x)] = 1.0f;"
+
+
 def test_sums_of_whole_numbers_alone_are_written_in_a_real_variable() -> None:
     knl = lp.make_kernel("{ [i]: 0 <= i < n }", "<float32> t = -1*4 + (-1*3)\nout[i] = t")
     out = knl.copy(target=lp.ExecutableCTarget())(n=3)[1][0]
