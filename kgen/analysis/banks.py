@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice, product
-from math import gcd
+from math import gcd, prod
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from pymbolic.mapper.evaluator import evaluate
 
 from kgen.analysis.access import Access, collect_accesses
 from kgen.analysis.steps import strided_loops
-from kgen.ir.affine import linear_form, simplify
+from kgen.ir.affine import LinearForm, linear_form, simplify
 from kgen.ir.data import ArrayBase, TemporaryVariable
 from kgen.ir.digits import join_digits
 from kgen.ir.expr import is_zero, variable_names
@@ -28,6 +28,8 @@ BANKS: Final = 32
 BANK_BYTES: Final = 4
 #: The number of work-items that run an instruction in lockstep.
 _WARP: Final = 32
+#: The maximum number of values of loops for which passes are determined one by one.
+_MOST_VALUES: Final = 64
 
 
 def all_bank_passes(kernel: LoopKernel, array: ArrayBase) -> dict[Access, int | None]:
@@ -50,6 +52,26 @@ def bank_passes(
     the same of the 32 banks of four bytes. ``None`` if the strides of work-items are unknown.
     Each work-item accesses *length* contiguous elements at once.
     """
+    if access.index is None:
+        return None
+    most = 1
+    for values in _values_of_mixed(kernel, access, params):
+        known = {**params, **values}
+        passes = _passes_at(kernel, access, known, subgroup_size, length)
+        if passes is None:
+            return None
+        most = max(most, passes)
+    return most
+
+
+def _passes_at(
+    kernel: LoopKernel,
+    access: Access,
+    params: Mapping[str, int],
+    subgroup_size: int,
+    length: int,
+) -> int | None:
+    """Return the maximum number of passes for known values of mixed loops."""
     found = _places(kernel, access, params, subgroup_size, is_vector=length > 1)
     if found is None:
         return None
@@ -86,16 +108,7 @@ def _places(
 
     For a vector, this is the first one.
     """
-    if access.index is None:
-        return None
-    strides = kernel.array_vars[access.array].fixed_strides
-    terms = [p.Product((s, i)) for s, i in zip(strides, access.index, strict=True)]
-    form = linear_form(join_digits(simplify(p.Sum((0, *terms)), dict(params))))
-    axes = {
-        name: tag.axis
-        for name in access.place.inames
-        for tag in kernel.iname_tags_of_type(name, LocalInameTag)
-    }
+    form, axes = _form(kernel, access, params), _axes(kernel, access)
     points = _points(kernel, subgroup_size)
     values = {name: points[:, axis] for name, axis in axes.items()}
     starts = strided_loops(kernel)
@@ -118,6 +131,43 @@ def _places(
         elif not (is_vector and is_plain and kernel.has_tag(atom.name, VectorizeTag)):
             steps.append(int(factor))
     return lanes, form.constant, reduce(gcd, steps, 0)
+
+
+def _form(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> LinearForm:
+    """Return the number of the accessed element as a linear form."""
+    strides = kernel.array_vars[access.array].fixed_strides
+    terms = [p.Product((s, i)) for s, i in zip(strides, access.index or (), strict=True)]
+    return linear_form(join_digits(simplify(p.Sum((0, *terms)), dict(params))))
+
+
+def _axes(kernel: LoopKernel, access: Access) -> dict[str, int]:
+    """Return the local axes of the loops over work-items around an access."""
+    return {
+        name: tag.axis
+        for name in access.place.inames
+        for tag in kernel.iname_tags_of_type(name, LocalInameTag)
+    }
+
+
+def _values_of_mixed(
+    kernel: LoopKernel, access: Access, params: Mapping[str, int]
+) -> Iterator[dict[str, int]]:
+    """Yield the values of the loops that share quotients with work-items, if they are few."""
+    axes = _axes(kernel, access)
+    mixed: set[str] = set()
+    for _, atom in _form(kernel, access, params).terms:
+        names = set(variable_names(atom))
+        if names & axes.keys():
+            mixed |= names - axes.keys()
+    ranges = []
+    for name in kernel.in_order(mixed & set(access.place.inames)):
+        found = kernel.get_iname_bounds(name).interval
+        if found.low is not None and found.count is not None:
+            ranges.append([(name, found.low + k) for k in range(found.count)])
+    if prod(map(len, ranges)) <= _MOST_VALUES:
+        yield from map(dict, product(*ranges))
+    else:
+        yield {}
 
 
 def _points(kernel: LoopKernel, subgroup_size: int) -> Any:

@@ -33,6 +33,27 @@ def passes(knl: lp.TranslationUnit) -> list[int]:
     return [count.units // count.requests for count in counts]
 
 
+def test_passes_where_work_items_share_a_quotient_with_an_unrolled_loop() -> None:
+    knl = lp.make_kernel(
+        "{ [g, u, x]: 0 <= g < 2 and 0 <= u < 4 and 0 <= x < 32 }",
+        """
+        t[x % 4, (32*u + x) // 4 % 16] = a[g, u, x]
+        out[g, u, x] = t[u, x]
+        """,
+        [
+            lp.GlobalArg("a", np.float32, shape=(2, 4, 32)),
+            lp.TemporaryVariable(
+                "t", np.float32, shape=(4, 32), address_space=lp.AddressSpace.LOCAL
+            ),
+            ...,
+        ],
+        target=lp.CudaTarget(),
+    )
+    knl = lp.tag_inames(knl, "g:g.0, u:unr, x:l.0")
+    assert passes(knl) == [4, 1]
+    assert passes(lp.add_padding_to_avoid_bank_conflicts(knl, "t")) == [1, 1]
+
+
 @pytest.mark.parametrize("row", [32, 64, 128])
 @pytest.mark.parametrize("chunk", [1, 2, 4])
 def test_a_swizzle_permutes_each_row(row: int, chunk: int) -> None:
