@@ -2,7 +2,7 @@
 Products of matrices
 ====================
 
-The product of two matrices: 8 x 8 sums in each work-item, tiles of both factors in vectors; and
+The product of two matrices: 8 x 16 sums in each work-item, tiles of both factors in vectors; and
 float32 on tensor cores, as two numbers of TF32 each.
 """
 
@@ -21,6 +21,9 @@ LOCAL = lp.AddressSpace.LOCAL
 #: Vectors of a are stored number by number: the tile has its columns in memory.
 KNOWN = ("vectorize_failed(a_fetch_rule*)",)
 OF_GROUPS = "i_outer, j_outer, k_outer"
+#: The numbers of work-items along the rows and the columns of a tile.
+Items = tuple[int, int]
+SQUARE: Items = (16, 16)
 
 
 def product(dtype: Any, n: int, target: Any) -> lp.TranslationUnit:
@@ -30,24 +33,27 @@ def product(dtype: Any, n: int, target: Any) -> lp.TranslationUnit:
     return lp.make_kernel(domain, text, data, target=target, silenced_warnings=KNOWN)
 
 
-def pieces(knl: lp.TranslationUnit, lanes: int, rows: int = 128) -> lp.TranslationUnit:
-    """Let 16 x 16 work-items compute *rows* x 128 sums: *lanes* x *lanes* of them side by side."""
-    for name, axis, length in (("i", 1, rows), ("j", 0, 128)):
-        knl = lp.split_iname(knl, name, length, outer_tag=f"g.{axis}", inner_iname=f"{name}b")
-        knl = lp.split_iname(knl, f"{name}b", 16 * lanes, outer_iname=f"{name}p", outer_tag="ilp")
+def pieces(knl: lp.TranslationUnit, lanes: int, items: Items = SQUARE) -> lp.TranslationUnit:
+    """Let work-items compute 128 x 128 sums, *lanes* x *lanes* of them side by side."""
+    for name, axis, count in (("i", 1, items[0]), ("j", 0, items[1])):
+        knl = lp.split_iname(knl, name, 128, outer_tag=f"g.{axis}", inner_iname=f"{name}b")
+        part: Any = {"outer_iname": f"{name}p", "outer_tag": "ilp"}
+        knl = lp.split_iname(knl, f"{name}b", count * lanes, **part)
         own: Any = {"outer_iname": f"{name}l", "inner_iname": f"{name}v", "inner_tag": "ilp"}
         knl = lp.split_iname(knl, f"{name}b_inner", lanes, outer_tag=f"l.{axis}", **own)
     return knl
 
 
-def tiles(knl: lp.TranslationUnit, lanes: int, depth: int = 16) -> lp.TranslationUnit:
-    """Fetch *depth* columns of a, and as many rows of b, in vectors."""
-    knl = lp.split_iname(knl, "k", depth, inner_tag="unr")
-    knl = fetched(knl, "a", "ip, il, iv, k_inner", lanes)
-    return fetched(knl, "b", "jp, jl, jv, k_inner", lanes)
+def tiles(knl: lp.TranslationUnit, lanes: int, items: Items = SQUARE) -> lp.TranslationUnit:
+    """Fetch 16 columns of a, and as many rows of b, in vectors."""
+    knl = lp.split_iname(knl, "k", 16, inner_tag="unr")
+    knl = fetched(knl, "a", "ip, il, iv, k_inner", lanes, items)
+    return fetched(knl, "b", "jp, jl, jv, k_inner", lanes, items)
 
 
-def fetched(knl: lp.TranslationUnit, array: str, sweep: str, lanes: int) -> lp.TranslationUnit:
+def fetched(
+    knl: lp.TranslationUnit, array: str, sweep: str, lanes: int, items: Items
+) -> lp.TranslationUnit:
     """Fetch a tile in vectors: work-items side by side along the last axis of the array."""
     axes, run = [f"{array}_row", f"{array}_column"], f"{array}_run"
     tile: Any = {"temporary_name": f"{array}_tile", "temporary_address_space": LOCAL}
@@ -56,13 +62,15 @@ def fetched(knl: lp.TranslationUnit, array: str, sweep: str, lanes: int) -> lp.T
     )
     knl = lp.split_iname(knl, axes[1], lanes, inner_tag="vec")
     knl = lp.join_inames(knl, [axes[0], f"{axes[1]}_outer"], run)
-    knl = lp.split_iname(knl, run, 256, outer_tag="unr")
+    knl = lp.split_iname(knl, run, items[0] * items[1], outer_tag="unr")
     side: Any = {"outer_iname": f"{array}y", "inner_iname": f"{array}x"}
-    knl = lp.split_iname(knl, f"{run}_inner", 16, outer_tag="l.1", inner_tag="l.0", **side)
+    knl = lp.split_iname(knl, f"{run}_inner", items[1], outer_tag="l.1", inner_tag="l.0", **side)
     return lp.align_temporaries(knl, f"{array}_tile", 16)
 
 
-def vectors_of_tiles(knl: lp.TranslationUnit, lanes: int) -> lp.TranslationUnit:
+def vectors_of_tiles(
+    knl: lp.TranslationUnit, lanes: int, items: Items = SQUARE
+) -> lp.TranslationUnit:
     """Read the factors of a work-item's sums into registers, *lanes* at a time."""
     knl = lp.tag_array_axes(knl, "a_tile", "N0, N1")
     outer = f"{OF_GROUPS}, k_inner, il, jl"
@@ -70,16 +78,21 @@ def vectors_of_tiles(knl: lp.TranslationUnit, lanes: int) -> lp.TranslationUnit:
         ("a_tile", 0, "ip, iv", ["ap", "av"]),
         ("b_tile", 1, "jp, jv", ["bk", "bp", "bv"]),
     ):
-        knl = lp.split_array_axis(knl, name, axis, 16 * lanes)
+        knl = lp.split_array_axis(knl, name, axis, items[axis] * lanes)
         knl = lp.add_prefetch(knl, name, sweep, axes, default_tag=None, fetch_outer_inames=outer)
     return lp.tag_inames(knl, "ap:unr, av:vec, bp:unr, bv:vec")
 
 
-def tiles_of_vectors(lanes: int, stages: int, knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Let each work-item have 8 x 8 sums, or 8 x 8 in pairs for float64."""
-    knl = vectors_of_tiles(tiles(pieces(knl, lanes), lanes), lanes)
+def tiles_of_vectors(lanes: int, items: Items, knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Compute in tiles that are fetched an iteration ahead, and read as vectors of *lanes*."""
+    knl = vectors_of_tiles(tiles(pieces(knl, lanes, items), lanes, items), lanes, items)
     knl = lp.add_padding_to_avoid_bank_conflicts(knl, "a_tile")
-    return lp.pipeline(knl, "k_outer", stages, "a_tile, b_tile")
+    return lp.pipeline(knl, "k_outer", 2, "a_tile, b_tile")
+
+
+def more_sums(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Let each of 16 x 8 work-items have 8 x 16 sums, in registers for two groups."""
+    return lp.set_launch_bounds(tiles_of_vectors(4, (16, 8), knl), min_groups=2)
 
 
 def tiles_on_tensor_cores(knl: lp.TranslationUnit) -> lp.TranslationUnit:
@@ -132,7 +145,7 @@ def _case(
 
 
 CASES = (
-    _case("product, float32", np.float32, partial(tiles_of_vectors, 4, 3)),
+    _case("product, float32", np.float32, more_sums),
     _case("product, float32 in two parts", np.float32, tiles_on_tensor_cores, precision="3xtf32"),
-    _case("product, float64", np.float64, partial(tiles_of_vectors, 2, 2)),
+    _case("product, float64", np.float64, partial(tiles_of_vectors, 2, SQUARE)),
 )

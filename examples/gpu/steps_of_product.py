@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from product import KNOWN, OF_GROUPS, pieces, product, tiles, vectors_of_tiles
+from product import KNOWN, OF_GROUPS, more_sums, pieces, product, tiles, vectors_of_tiles
 from tensor_product import (
     BFLOAT16,
     fetched,
@@ -69,12 +69,6 @@ def pipeline(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     return lp.pipeline(padding(knl), "k_outer", 2, "a_tile, b_tile")
 
 
-def larger_pieces(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    knl = tiles(pieces(knl, LANES, rows=256), LANES, depth=8)
-    knl = lp.add_padding_to_avoid_bank_conflicts(vectors_of_tiles(knl, LANES), "a_tile")
-    return lp.pipeline(knl, "k_outer", 2, "a_tile, b_tile")
-
-
 def of_any_size(_: int, target: Any) -> lp.TranslationUnit:
     """Return the product for all sizes of which rows are whole vectors."""
     return lp.make_kernel(
@@ -126,7 +120,7 @@ STEPS = (
     Step("layout", layout),
     Step("padding", padding),
     Step("pipeline", pipeline),
-    Step("larger pieces", larger_pieces),
+    Step("more sums", more_sums),
     Step("any size", pipeline, of_any_size),
     Step("any size, tiles at the border", pipeline, of_any_size, size=4060),
     Step("tensor cores", tensor_cores, make_product, BFLOAT16),
