@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import inf, prod
+from typing import Any, Final
 
 from kgen.autoscheduler.choices import (
     GROUPS,
@@ -37,6 +38,8 @@ _REGISTERS = 512
 _VECTOR = 16
 #: The registers of a work-item beside its sums: a part of each tile, and addresses.
 _OTHER_REGISTERS = 56
+#: The number of work-groups from which on most of a large device is busy.
+_GROUPS: Final = 128
 
 
 def product_on_threads(nest: Nest, i: str, j: str, k: str, panel: str) -> Choices:
@@ -103,8 +106,8 @@ def product_on_items(
     params: dict[str, Values] = {
         f"{i}_items": (4, 8, 16, 32),
         f"{j}_items": (8, 16, 32),
-        f"{i}_each": powers(1, 8),
-        f"{j}_each": powers(1, 8),
+        f"{i}_each": powers(1, 16),
+        f"{j}_each": powers(1, 16),
         f"{k}_tile": (8, 16, 32),
         "lanes": powers(1, most) if is_even else (1,),
         **{f"turn_{array}": (False, True) for array in turned},
@@ -137,20 +140,57 @@ def product_on_items(
     if lengths[2] is not None and lengths[2] % 32 == 0:
         restrictions.append(f"{lengths[2]} % {k}_tile == 0")
     family = _ProductOnItems(nest, i, j, k, (other, panel), tuple(turned), factors)
-    first: dict[str, Any] = {f"{i}_items": 16, f"{j}_items": 16}
-    first |= {f"{name}_each": _sums_along(nest, name) for name in (i, j)}
-    sums = first[f"{i}_each"], first[f"{j}_each"]
-    first |= {f"{k}_tile": 16, "lanes": min(params["lanes"][-1], *sums)}
-    first |= {f"turn_{array}": True for array in turned}
-    first |= {"registers": is_even and most > 1, f"{k}_unroll": is_whole}
-    first |= {} if is_whole else {"slabs": True}
-    bytes_of_tiles = 16 * 16 * size * sum(sums)
-    first["stages"] = 2 if is_whole and 2 * bytes_of_tiles < machine.local_memory else 1
-    if "groups" in params:  # measured on an H200: see docs/benchmarks_gpu.md
-        first["groups"] = int(panel in turned)
-        if is_whole and panel not in turned and 6 * bytes_of_tiles <= machine.usual_local_memory:
-            first["stages"] = 3
+    first = _first(machine, nest, (i, j, k), params, turned, is_panel_turned=panel in turned)
     return Choices(params, tuple(restrictions), family.steps, first, are_right=is_whole)
+
+
+def _first(
+    machine: Machine,
+    nest: Nest,
+    loops: tuple[str, str, str],
+    params: Mapping[str, Values],
+    turned: Sequence[str],
+    *,
+    is_panel_turned: bool,
+) -> dict[str, Any]:
+    """Return the configuration from which searches start."""
+    i, j, k = loops
+    size, is_whole = nest.itemsize(), has_whole_tiles(nest, i, j, k)
+    sums = _sums_along(nest, i), _sums_along(nest, j)
+    lanes = params["lanes"][-1]
+    bytes_of_tiles = 16 * 16 * size * sum(sums)
+    first: dict[str, Any] = {f"{i}_items": 16, f"{j}_items": 16}
+    first |= {f"{i}_each": sums[0], f"{j}_each": sums[1]}
+    first |= {f"{k}_tile": 16, f"{k}_unroll": is_whole, "lanes": min(lanes, *sums)}
+    first |= {f"turn_{array}": True for array in turned}
+    first["registers"] = params["registers"][-1] and _VECTOR // size > 1
+    first["stages"] = 2 if is_whole and 2 * bytes_of_tiles < machine.local_memory else 1
+    if not is_whole:
+        first["slabs"] = True
+    if "groups" not in params:
+        return first
+    if is_whole and size == 4:
+        return first | _few_items(nest, i, j, turned)
+    if is_whole and not is_panel_turned and 6 * bytes_of_tiles <= machine.usual_local_memory:
+        first["stages"] = 3
+    return first | {"groups": int(is_panel_turned)}
+
+
+def _few_items(nest: Nest, i: str, j: str, turned: Sequence[str]) -> dict[str, Any]:
+    """Return the work-items, and the sums of each, that were the fastest on an H200.
+
+    They are for whole tiles of elements of four bytes; docs/benchmarks_gpu.md has the rates.
+    """
+    trips = [nest.trips(name) for name in nest.band]
+    count = prod(n for n in trips if n is not None) if None not in trips else inf
+    is_large = count >= 128 * 128 * _GROUPS and nest.divides(128, i) and nest.divides(128, j)
+    if is_large and len(turned) == 2:
+        return {"groups": 1}
+    if is_large:
+        longer = j if turned else i
+        return {f"{longer}_items": 8, f"{longer}_each": 16, "groups": 2}
+    sums = {f"{i}_each": 8 if count >= 64 * 64 * _GROUPS else 4, f"{j}_each": 8}
+    return {f"{i}_items": 8, f"{j}_items": 8, **sums, "lanes": 4, "groups": 2}
 
 
 def _sums_along(nest: Nest, name: str) -> int:

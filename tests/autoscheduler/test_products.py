@@ -80,8 +80,7 @@ def test_there_are_two_precisions() -> None:
 @pytest.mark.parametrize(
     ("dtype", "b", "more", "bounds"),
     [
-        (np.float32, "b[k, j]", "", "(256)"),
-        (np.float32, "b[j, k]", "", "(256, 1)"),
+        (np.float32, "b[k, j]", "", "(64, 2)"),
         (np.float64, "b[k, j]", "", "(128, 2)"),
         (np.float32, "b[j, k]", "d[i] = i", "(256)"),
     ],
@@ -95,6 +94,25 @@ def test_products_have_launch_bounds_unless_they_share_a_kernel(
     domain = "{ [i, j, k]: 0 <= i, j, k < 256 }"
     knl = lp.autoschedule(lp.make_kernel(domain, text, data, target=target))
     assert f"__launch_bounds__{bounds} " in lp.generate_code_v2(knl).device_code()
+
+
+@pytest.mark.parametrize(
+    ("n", "a", "b", "items", "sums"),
+    [
+        (2048, "a[i, k]", "b[k, j]", (16, 8), (8, 16)),
+        (2048, "a[k, i]", "b[j, k]", (16, 8), (8, 16)),
+        (2048, "a[k, i]", "b[k, j]", (8, 16), (16, 8)),
+        (2048, "a[i, k]", "b[j, k]", (16, 16), (8, 8)),
+        (1024, "a[i, k]", "b[k, j]", (8, 8), (8, 8)),
+        (512, "a[i, k]", "b[k, j]", (8, 8), (4, 8)),
+    ],
+)
+def test_small_products_have_small_tiles(
+    n: int, a: str, b: str, items: tuple[int, int], sums: tuple[int, int]
+) -> None:
+    space = lp.auto_space(product(a, b, np.float32, lp.CudaTarget(capability=(9, 0)), n))
+    assert (space.start["i_items"], space.start["j_items"]) == items
+    assert (space.start["i_each"], space.start["j_each"]) == sums
 
 
 @pytest.mark.parametrize("b", FACTORS_B)
