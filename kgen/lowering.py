@@ -11,6 +11,7 @@ import numpy as np
 from kgen.analysis.address_space import infer_address_spaces
 from kgen.analysis.axes import has_axes
 from kgen.analysis.bounds import check_bounds, check_loops_bounded
+from kgen.analysis.divisors import check_divisors
 from kgen.analysis.held import check_held
 from kgen.analysis.infer import infer_types
 from kgen.analysis.layouts import check_layouts, sizes_of_separate_elements
@@ -119,6 +120,7 @@ def _prepare(
         ("linear subscripts", subscript_axes),
         ("types", lambda k: infer_types(k, dtypes, complete=complete)),
         ("operands", check_operands),
+        ("divisors", check_divisors),
         ("bounds", check_bounds),
         ("work-items", with_work_items),
         ("values of threads", check_values_stay),
