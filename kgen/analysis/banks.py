@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice, product
-from math import gcd, prod
+from math import gcd
 from typing import Any, Final
 
 import numpy as np
@@ -159,15 +159,17 @@ def _values_of_mixed(
         names = set(variable_names(atom))
         if names & axes.keys():
             mixed |= names - axes.keys()
-    ranges = []
+    ranges: dict[str, range] = {}
+    points = 1
     for name in kernel.in_order(mixed & set(access.place.inames)):
         found = kernel.get_iname_bounds(name).interval
         if found.low is not None and found.count is not None:
-            ranges.append([(name, found.low + k) for k in range(found.count)])
-    if prod(map(len, ranges)) <= _MOST_VALUES:
-        yield from map(dict, product(*ranges))
-    else:
-        yield {}
+            ranges[name] = range(found.low, found.low + found.count)
+            points *= found.count
+    if points > _MOST_VALUES:
+        ranges = {}
+    for values in product(*ranges.values()):
+        yield dict(zip(ranges, values, strict=True))
 
 
 def _points(kernel: LoopKernel, subgroup_size: int) -> Any:
