@@ -55,9 +55,8 @@ def bank_passes(
     if access.index is None:
         return None
     most = 1
-    for values in _values_of_mixed(kernel, access, params):
-        known = {**params, **values}
-        passes = _passes_at(kernel, access, known, subgroup_size, length)
+    for form in _forms(kernel, access, params):
+        passes = _passes_at(kernel, access, form, subgroup_size, length)
         if passes is None:
             return None
         most = max(most, passes)
@@ -65,14 +64,10 @@ def bank_passes(
 
 
 def _passes_at(
-    kernel: LoopKernel,
-    access: Access,
-    params: Mapping[str, int],
-    subgroup_size: int,
-    length: int,
+    kernel: LoopKernel, access: Access, form: LinearForm, subgroup_size: int, length: int
 ) -> int | None:
-    """Return the maximum number of passes for known values of mixed loops."""
-    found = _places(kernel, access, params, subgroup_size, is_vector=length > 1)
+    """Return the maximum number of passes of an access to the element of number *form*."""
+    found = _places(kernel, access, form, subgroup_size, is_vector=length > 1)
     if found is None:
         return None
     lanes, start, step = found
@@ -99,7 +94,7 @@ def _starts(swizzle: Swizzle, start: int, step: int) -> list[int]:
 def _places(
     kernel: LoopKernel,
     access: Access,
-    params: Mapping[str, int],
+    form: LinearForm,
     subgroup_size: int,
     *,
     is_vector: bool,
@@ -108,7 +103,7 @@ def _places(
 
     For a vector, this is the first one.
     """
-    form, axes = _form(kernel, access, params), _axes(kernel, access)
+    axes = _axes(kernel, access)
     points = _points(kernel, subgroup_size)
     values = {name: points[:, axis] for name, axis in axes.items()}
     starts = strided_loops(kernel)
@@ -133,13 +128,6 @@ def _places(
     return lanes, form.constant, reduce(gcd, steps, 0)
 
 
-def _form(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> LinearForm:
-    """Return the number of the accessed element as a linear form."""
-    strides = kernel.array_vars[access.array].fixed_strides
-    terms = [p.Product((s, i)) for s, i in zip(strides, access.index or (), strict=True)]
-    return linear_form(join_digits(simplify(p.Sum((0, *terms)), dict(params))))
-
-
 def _axes(kernel: LoopKernel, access: Access) -> dict[str, int]:
     """Return the local axes of the loops over work-items around an access."""
     return {
@@ -149,13 +137,14 @@ def _axes(kernel: LoopKernel, access: Access) -> dict[str, int]:
     }
 
 
-def _values_of_mixed(
-    kernel: LoopKernel, access: Access, params: Mapping[str, int]
-) -> Iterator[dict[str, int]]:
-    """Yield the values of the loops that share quotients with work-items, if they are few."""
-    axes = _axes(kernel, access)
+def _forms(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> Iterator[LinearForm]:
+    """Yield the number of the accessed element, for all values of loops that need to be known.
+
+    These share quotients with work-items. If they have many values, these stay unknown.
+    """
+    form, axes = _form(kernel, access, params), _axes(kernel, access)
     mixed: set[str] = set()
-    for _, atom in _form(kernel, access, params).terms:
+    for _, atom in form.terms:
         names = set(variable_names(atom))
         if names & axes.keys():
             mixed |= names - axes.keys()
@@ -166,10 +155,18 @@ def _values_of_mixed(
         if found.low is not None and found.count is not None:
             ranges[name] = range(found.low, found.low + found.count)
             points *= found.count
-    if points > _MOST_VALUES:
-        ranges = {}
+    if not ranges or points > _MOST_VALUES:
+        yield form
+        return
     for values in product(*ranges.values()):
-        yield dict(zip(ranges, values, strict=True))
+        yield _form(kernel, access, {**params, **dict(zip(ranges, values, strict=True))})
+
+
+def _form(kernel: LoopKernel, access: Access, params: Mapping[str, int]) -> LinearForm:
+    """Return the number of the accessed element as a linear form."""
+    strides = kernel.array_vars[access.array].fixed_strides
+    terms = [p.Product((s, i)) for s, i in zip(strides, access.index or (), strict=True)]
+    return linear_form(join_digits(simplify(p.Sum((0, *terms)), dict(params))))
 
 
 def _points(kernel: LoopKernel, subgroup_size: int) -> Any:

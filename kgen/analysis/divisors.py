@@ -8,10 +8,11 @@ import pymbolic.primitives as p
 
 from kgen.analysis.access import Place, PlaceMapper
 from kgen.analysis.footprints import Footprints
+from kgen.analysis.operands import nodes_of
 from kgen.analysis.points import describe, example
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import KernelError
-from kgen.ir.expr import to_text, variable_names, walk
+from kgen.ir.expr import to_text, variable_names
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import settle
@@ -31,7 +32,7 @@ def check_divisors(kernel: LoopKernel) -> LoopKernel:
     """
     finder = _Finder(kernel)
     for insn in kernel.instructions:
-        if any(isinstance(node, _Division) for node in walk(*insn.expressions())):
+        if any(isinstance(node, _Division) for node in nodes_of(insn)):
             finder.check(insn)
     return kernel
 

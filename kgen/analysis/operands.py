@@ -19,7 +19,7 @@ from kgen.ir.promotion import Literal, settle
 from kgen.ir.types import NumpyType, OpaqueType
 from kgen.ir.vector_values import numbers_of
 
-__all__ = ["check_operands"]
+__all__ = ["check_operands", "nodes_of"]
 
 
 def check_operands(kernel: LoopKernel) -> LoopKernel:
@@ -56,7 +56,7 @@ class _Checker:
         """Reject operands in *insn*."""
         for condition in insn.predicates:
             self.reject_vector(condition, condition, "is not a condition")
-        for node in _nodes_of(insn):
+        for node in nodes_of(insn):
             kind: Any = type(node)
             check = _check_of(kind)
             if check is not None:
@@ -168,7 +168,7 @@ class _Checker:
         return self.typer.failure(f"in '{to_text(node)}': {why}", "use its components: v.x, v.s0")
 
 
-def _nodes_of(insn: InstructionBase) -> Iterator[Expr]:
+def nodes_of(insn: InstructionBase) -> Iterator[Expr]:
     """Yield the nodes of an instruction, except sums, products and calls."""
     yield from reversed(insn.reads.nodes)
     for lhs in insn.assignees:  # whose subscripts are read

@@ -170,13 +170,13 @@ def _first(
     if "groups" not in params:
         return first
     if is_whole and size == 4:
-        return first | _few_items(nest, i, j, turned)
+        return first | _items_and_sums(nest, i, j, turned)
     if is_whole and not is_panel_turned and 6 * bytes_of_tiles <= machine.usual_local_memory:
         first["stages"] = 3
     return first | {"groups": int(is_panel_turned)}
 
 
-def _few_items(nest: Nest, i: str, j: str, turned: Sequence[str]) -> dict[str, Any]:
+def _items_and_sums(nest: Nest, i: str, j: str, turned: Sequence[str]) -> dict[str, Any]:
     """Return the work-items, and the sums of each, that were the fastest on an H200.
 
     They are for whole tiles of elements of four bytes; docs/benchmarks_gpu.md has the rates.
@@ -190,7 +190,7 @@ def _few_items(nest: Nest, i: str, j: str, turned: Sequence[str]) -> dict[str, A
         longer = j if turned else i
         return {f"{longer}_items": 8, f"{longer}_each": 16, "groups": 2}
     sums = {f"{i}_each": 8 if count >= 64 * 64 * _GROUPS else 4, f"{j}_each": 8}
-    return {f"{i}_items": 8, f"{j}_items": 8, **sums, "lanes": 4, "groups": 2}
+    return {f"{i}_items": 8, f"{j}_items": 8, **sums, "groups": 2}
 
 
 def _sums_along(nest: Nest, name: str) -> int:

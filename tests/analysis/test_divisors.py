@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ def test_a_divisor_that_is_zero_in_an_iteration(expression: str, divisor: str, p
     with pytest.raises(lp.KernelError, match=r"' divides by zero\n") as caught:
         computed(expression)
     assert f"\n  at: {point}: '{divisor}' is 0\n" in str(caught.value)
-    assert re.search(re.escape(f"guard it: if {divisor} != 0"), str(caught.value))
+    assert str(caught.value).endswith(f"guard it: if {divisor} != 0")
 
 
 def test_a_divisor_that_is_zero_only_where_it_is_not_reached() -> None:

@@ -81,6 +81,7 @@ def test_there_are_two_precisions() -> None:
     ("dtype", "b", "more", "bounds"),
     [
         (np.float32, "b[k, j]", "", "(64, 2)"),
+        (np.float32, "b[j, k]", "", "(64, 2)"),
         (np.float64, "b[k, j]", "", "(128, 2)"),
         (np.float32, "b[j, k]", "d[i] = i", "(256)"),
     ],
@@ -97,22 +98,23 @@ def test_products_have_launch_bounds_unless_they_share_a_kernel(
 
 
 @pytest.mark.parametrize(
-    ("n", "a", "b", "items", "sums"),
+    ("n", "a", "b", "items", "sums", "groups"),
     [
-        (2048, "a[i, k]", "b[k, j]", (16, 8), (8, 16)),
-        (2048, "a[k, i]", "b[j, k]", (16, 8), (8, 16)),
-        (2048, "a[k, i]", "b[k, j]", (8, 16), (16, 8)),
-        (2048, "a[i, k]", "b[j, k]", (16, 16), (8, 8)),
-        (1024, "a[i, k]", "b[k, j]", (8, 8), (8, 8)),
-        (512, "a[i, k]", "b[k, j]", (8, 8), (4, 8)),
+        (2048, "a[i, k]", "b[k, j]", (16, 8), (8, 16), 2),
+        (2048, "a[k, i]", "b[j, k]", (16, 8), (8, 16), 2),
+        (2048, "a[k, i]", "b[k, j]", (8, 16), (16, 8), 2),
+        (2048, "a[i, k]", "b[j, k]", (16, 16), (8, 8), 1),
+        (1024, "a[i, k]", "b[k, j]", (8, 8), (8, 8), 2),
+        (512, "a[i, k]", "b[k, j]", (8, 8), (4, 8), 2),
     ],
 )
-def test_small_products_have_small_tiles(
-    n: int, a: str, b: str, items: tuple[int, int], sums: tuple[int, int]
+def test_work_items_of_products_depend_on_size_and_orientation(
+    n: int, a: str, b: str, items: tuple[int, int], sums: tuple[int, int], groups: int
 ) -> None:
     space = lp.auto_space(product(a, b, np.float32, lp.CudaTarget(capability=(9, 0)), n))
     assert (space.start["i_items"], space.start["j_items"]) == items
     assert (space.start["i_each"], space.start["j_each"]) == sums
+    assert (space.start["lanes"], space.start["groups"]) == (4, groups)
 
 
 @pytest.mark.parametrize("b", FACTORS_B)
