@@ -38,7 +38,7 @@ __all__ = ["balance"]
 _MOST_UNROLLED: Final = 32
 #: The largest tile, whose steps are counted in 32 bits and stored in local memory.
 _MOST_STEPS: Final = 2**20
-#: The number of tile ends that a group searches for if it has one work-item.
+#: The number of tile ends that a group searches for: few, so that there are many groups.
 _SEARCHING: Final = 128
 
 
@@ -75,11 +75,12 @@ def balance(
 
     The result has three launches, shown here without conditions ("if") for the last tile::
 
-        row_at[c] = rows that end before step tile*c        # by binary search, for each tile
+        row_at[c] = rows that end before step tile*c        # by a search, for each tile
         ... gbarrier
         for row_tile                                        # g.0
           for row_end: ends[...] = starts[...]              # l.0 and unrolled: neighbours next to
-          for k_stage:   part[...] = values[e]*x[columns[e]]   # each other, to local memory
+          for k_stage:   part[...] = values[e]*x[columns[e]]   # each other, to local memory, from
+                                                               # a multiple of 32 entries on
           done = ...                                        # rows that end before this item's steps
           acc = 0
           for row_step                                      # unrolled
@@ -232,6 +233,8 @@ class _Balance:
         self.around: tuple[Expr, ...] = ()
         self.copies: dict[str, list[str]] = {name: [] for name in rows.gone}
         self.scans: list[str] = []
+        #: how many entries before the tile's have a place in local memory
+        self.skipped: Expr = 0
         self.index: NumpyType = kernel.index_dtype
         steps = p.Sum((rows.count, rows.most))
         #: the bounds of a loop over steps; none if there are no rows
@@ -275,7 +278,7 @@ class _Balance:
 
         return _Parts(
             total=total,
-            staged=variables("part", self.tile, "LOCAL") if is_staged else (),
+            staged=variables("part", self.tile + self.lanes, "LOCAL") if is_staged else (),
             acc=variables("acc"),
             stored=variables("total", self.tile, "LOCAL"),
             own=variables("own", self.group_size, "LOCAL"),
@@ -348,23 +351,31 @@ class _Balance:
 
     # -- the ends of tiles --------------------------------------------------------------------
 
-    def _ended_by(self, number: Expr, step: Expr) -> Expr:
-        """Return the condition that so many rows end before a step, in the merge of all rows."""
+    def _ends_early(self, number: Expr, tile: Expr) -> Expr:
+        """Return the condition that there are so many rows, and that they end before a tile."""
         before = minus(self.rows.start(number), self.rows.start(0))
-        return p.Comparison(p.Sum((_wide(number), before)), "<=", step)
+        first = p.Product((self.tile, _wide(tile)))
+        is_before = p.Comparison(p.Sum((_wide(number), before)), "<=", first)
+        return _all(p.Comparison(number, "<=", self.rows.count), is_before)
 
     def _search(self) -> None:
-        """Append the binary search for the number of rows that end before each tile."""
+        """Append the search for the number of rows that end before each tile.
+
+        A round finds two bits by three independent reads; a binary search would wait twice.
+        """
         last = f"{self.tile}*($ - {self.late}) {self.in_merge}"
         c = self._loop(f"{self.rows.row}_search", f"0 <= $ and {last}")
-        bits = 8 * self.index.itemsize - 1
-        b = self._loop(f"{self.rows.row}_bit", f"0 <= $ < {bits}")
+        rounds = 16 if self.index.itemsize == INT32.itemsize else 31
+        b = self._loop(f"{self.rows.row}_round", f"0 <= $ < {rounds}")
         self.around = (c,)
         found = self._private("found", self.index, 0)
-        more = p.Sum((found, p.RightShift(self.index.numpy_dtype.type(1 << bits - 1), b)))
-        is_before = self._ended_by(more, p.Product((self.tile, _wide(c))))
-        fits = _all(p.Comparison(more, "<=", self.rows.count), is_before)
-        self._set(found, more, b, when=[fits])
+        quarter = p.RightShift(np.int64(4 ** (rounds - 1)), p.Product((2, b)))
+        step = self._private("quarter", _INT64, quarter, b)
+        early = [
+            self._private("early", INT32, p.If(self._ends_early(number, c), 1, 0), b)
+            for number in (found + step, found + 2 * step, found + 3 * step)
+        ]
+        self._set(found, found + step * p.Sum(tuple(early)), b)
         self._set(self.of_tile[c], found)
         self.searching = c.name
 
@@ -385,13 +396,14 @@ class _Balance:
         some = p.If(p.Comparison(left, ">", 0), left, 0)
         steps = p.If(p.Comparison(left, ">", self.tile), self.tile, some)
         self.own_entries = self._private("entries", INT32, steps - self.ending)
-        self._stage()
+        self._stage_ends()
+        self._stage_operands()
         self._merge()
         self._scan()
         self._put()
 
-    def _stage(self) -> None:
-        """Append the copies of row ends and operands to local memory."""
+    def _stage_ends(self) -> None:
+        """Append the copy of row ends to local memory."""
         r = self._own_steps(f"{self.rows.row}_end", self.items + 1, self.ending + 1)
         at = simplify(p.Sum((p.Product((self.group_size, r)), self.l)))
         row = _call("min", self.row0 + at, p.Sum((self.rows.count, -1)))
@@ -399,19 +411,32 @@ class _Balance:
         # past the last row there are no entries
         end = minus(self.rows.start(p.Sum((row, 1))), self.entry0)
         self._set(self.ends[at], end, r, when=is_end)
-        if not any(parts.staged for parts in self.parts):
+
+    def _stage_operands(self) -> None:
+        """Append the copies of operands to local memory.
+
+        The reads of a group start at a multiple of 32 entries, before those of the tile: where
+        operands are elements of an array, each warp reads a whole cache line, not parts of two.
+        """
+        staged = [parts for parts in self.parts if parts.staged]
+        if not staged:
             return
-        s = self._own_steps(f"{self.k}_stage", self.items, self.own_entries)
+        begin, more = self.entry0, self.lanes > 1
+        if more:
+            before = p.BitwiseAnd((self.entry0, self.lanes - 1))
+            self.skipped = self._private("skipped", INT32, before)
+            begin = self._private("aligned", self.rows.dtype, self.entry0 - self.skipped)
+        s = self._own_steps(f"{self.k}_stage", self.items + more, self.own_entries)
         at = simplify(p.Sum((p.Product((self.group_size, s)), self.l)))
-        # all work-items read something, so reads need no conditions and overlap
-        near = _call("min", at, p.Sum((self.own_entries, -1)))
-        some = [p.Comparison(self.own_entries, ">", 0)]
+        is_own: list[Expr] = [p.Comparison(at, "<", self.own_entries + self.skipped)]
+        if more:
+            is_later = p.Comparison(s, ">", 0)
+            is_own.append(p.LogicalOr((is_later, p.Comparison(at, ">=", self.skipped))))
         entry = self._temporary("staged", self.rows.dtype)
-        self._set(entry, self.entry0 + near, s, when=some)
-        for parts in self.parts:
-            if parts.staged:
-                values = [substitute(x, {self.rows.entry: entry}) for x in parts.total.operands]
-                self._set_all([x[at] for x in parts.staged], values, s, when=some)
+        self._set(entry, begin + at, s, when=is_own)
+        for parts in staged:
+            values = [substitute(x, {self.rows.entry: entry}) for x in parts.total.operands]
+            self._set_all([x[at] for x in parts.staged], values, s, when=is_own)
 
     def _merge(self) -> None:
         """Append the steps of each work-item: it adds an entry, or stores the total of a row."""
@@ -436,8 +461,9 @@ class _Balance:
             "is_entry", BOOL8, _all(is_there, p.Comparison(y, "<", self.ends[done])), v
         )
         is_end = self._private("is_end", BOOL8, _all(is_there, p.LogicalNot(is_entry)), v)
+        place = simplify(y + self.skipped)
         for parts in self.parts:
-            added = [x[y] for x in parts.staged] or self._operands(parts, y)
+            added = [x[place] for x in parts.staged] or self._operands(parts, y)
             self._set_new(parts.acc, parts.combine(parts.acc, added), v, when=[is_entry])
         self._set(y, y + 1, v, when=[is_entry])
         for parts in self.parts:
@@ -614,8 +640,7 @@ class _Balance:
             silenced_warnings=(*kernel.silenced_warnings, *silenced),
         )
         result = _without_unused(result, [self.k, rows.row])
-        size = self.group_size if self.group_size > 1 else _SEARCHING
-        result = split_iname(result, self.searching, size, outer_tag="g.0", inner_tag="l.0")
+        result = split_iname(result, self.searching, _SEARCHING, outer_tag="g.0", inner_tag="l.0")
         # a scan over work-items; targets without work-items run them sequentially
         apart = kernel.target.with_work_items() if not kernel.target.has_work_items else None
         scanned = result.copy(target=apart or kernel.target)

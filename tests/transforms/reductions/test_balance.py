@@ -234,6 +234,14 @@ def test_instructions() -> None:
     assert " ".join(" ".join(instructions(knl)).split()) == " ".join(GOLDEN.split())
 
 
+def test_warps_read_whole_cache_lines() -> None:
+    knl = lp.balance(rows(target=lp.CudaTarget()), "row, k", items=3, group_size=64)
+    code = lp.generate_code_v2(knl).device_code()
+    assert "row_skipped = row_entry & 31;" in code
+    assert "if (lid(x) + 192 < row_entries + row_skipped)" in code  # the tile's last entries
+    assert "row_part[row_own_entry + row_skipped]" in code
+
+
 def test_the_code_tree_does_it_in_reverse() -> None:
     knl = rows("out[row] = sum(k, values[k])", target=lp.CudaTarget())
     lowered = lower(lp.balance(knl, "row, k", items=2, group_size=4).default_entrypoint)
@@ -386,7 +394,18 @@ def test_the_number_of_entries_may_be_given() -> None:
 
 GOLDEN = """
 row_search_inner,row_search_outer: row_found = 0
-row_bit,row_search_inner,row_search_outer: row_found = row_found + (1073741824 >> row_bit)
+row_round,row_search_inner,row_search_outer: row_quarter = 1073741824 >> 2*row_round
+row_round,row_search_inner,row_search_outer: row_early = 1 if row_found + row_quarter <= n and
+    cast(np:dtype('int64'), row_found + row_quarter) + (starts[row_found + row_quarter] -
+    starts[0]) <= 2*cast(np:dtype('int64'), row_search_inner + row_search_outer*128) else 0
+row_round,row_search_inner,row_search_outer: row_early_0 = 1 if row_found + 2*row_quarter <= n
+    and cast(np:dtype('int64'), row_found + 2*row_quarter) + (starts[2*row_quarter + row_found]
+    - starts[0]) <= 2*cast(np:dtype('int64'), row_search_inner + row_search_outer*128) else 0
+row_round,row_search_inner,row_search_outer: row_early_1 = 1 if row_found + 3*row_quarter <= n
+    and cast(np:dtype('int64'), row_found + 3*row_quarter) + (starts[3*row_quarter + row_found]
+    - starts[0]) <= 2*cast(np:dtype('int64'), row_search_inner + row_search_outer*128) else 0
+row_round,row_search_inner,row_search_outer: row_found = row_found + row_quarter*(row_early +
+    row_early_0 + row_early_1)
 row_search_inner,row_search_outer: row_of_tile[row_search_inner + row_search_outer*128] =
     row_found
 : ... gbarrier
@@ -399,7 +418,7 @@ row_item,row_tile: row_entries = (2 if row_left > 2 else (row_left if row_left >
     row_ending
 row_end,row_item,row_tile: row_ends[row_end + row_item] = starts[min(row_first + (row_end +
     row_item), n - 1) + 1] - row_entry
-k_stage,row_item,row_tile: row_staged = row_entry + min(k_stage + row_item, row_entries - 1)
+k_stage,row_item,row_tile: row_staged = row_entry + (k_stage + row_item)
 k_stage,row_item,row_tile: row_part[k_stage + row_item] = values[row_staged]
 row_item,row_tile: row_first_step = min(2*row_item, row_entries + row_ending)
 row_item,row_tile: row_done = 0
