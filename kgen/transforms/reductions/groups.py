@@ -12,7 +12,7 @@ from kgen.analysis.prefixes import domain_inside
 from kgen.ir.expr import Expr, Reduction, is_zero
 from kgen.ir.instruction import BarrierInstruction
 from kgen.ir.sets.dims import rename_dims
-from kgen.ir.tags import GroupInameTag, LocalInameTag
+from kgen.ir.tags import GroupInameTag, IlpBaseTag, LocalInameTag
 from kgen.ir.types import AddressSpace
 from kgen.transforms.reductions.builder import AccumulatorBuilder
 from kgen.transforms.reductions.site import Site, counted_from_zero
@@ -103,8 +103,10 @@ def store_partial_results(
     parts = tuple(axis.length for axis in axes.values())
     are_adjacent = LocalInameTag(0) in around_items.tags
     if are_adjacent:
-        shape = (*around_groups.shape, *parts, *around_items.shape)
-        rows, items = around_groups.index, around_items.index
+        # axes that privatization appends would separate the elements of adjacent work-items
+        inside = _interleaved(builder, around)
+        shape = (*around_groups.shape, *inside.values(), *parts, *around_items.shape)
+        rows, items = (*around_groups.index, *inside), around_items.index
     else:
         shape = (*around_groups.shape, *around_items.shape, *parts)
         rows, items = (*around_groups.index, *around_items.index), ()
@@ -119,6 +121,17 @@ def store_partial_results(
     stores = builder.assign(storing, places, totals, waits, f"{prefix}_part")
     barrier = end_launch(builder, reduction, around, stores)
     return Parts(arrays, rows, items, idle, barrier)
+
+
+def _interleaved(builder: AccumulatorBuilder, around: Site) -> dict[Expr, Expr]:
+    """Return the indices of enclosing loops with interleaved iterations, and how many there are."""
+    kernel, loops = builder.kernel, builder.loops
+    found: dict[Expr, Expr] = {}
+    for name in sorted(around.within, key=lambda n: kernel.iname_order[loops.origin(n)]):
+        if kernel.has_tag(loops.origin(name), IlpBaseTag):
+            bounds = kernel.get_iname_bounds(loops.origin(name))
+            found[counted_from_zero(p.Variable(name), bounds.lower)] = bounds.extent
+    return found
 
 
 def end_launch(

@@ -286,12 +286,13 @@ def test_each_row_in_two_stages(device: Any) -> None:
     [
         ("r_inner:l.0", "[64 * gid(0) + 8 * gid(1) + lid(0)]"),
         ("r_inner:l.1, i_inner:l.0", "[64 * gid(0) + 8 * lid(1) + gid(1)]"),
+        ("r_outer:ilp, r_inner:l.0", "[8 * gid(1) + lid(0) + 448]"),
     ],
 )
 def test_adjacent_items_store_their_parts_side_by_side(tags: str, place: str, device: Any) -> None:
     """So do the parts that adjacent work-items of the second launch add up."""
     knl = lp.make_kernel("{[r, i]: 0 <= r, i < 64}", "out[r] = sum(i, a[r, i])")
-    knl = lp.split_iname(knl, "r", 8, outer_tag="g.0")
+    knl = lp.split_iname(knl, "r", 8, outer_tag=None if "r_outer" in tags else "g.0")
     knl = lp.tag_inames(lp.split_iname(knl, "i", 8, outer_tag="g.1"), tags)
     assert f"part_i_outer_i_inner{place} = acc" in code(knl, a=np.float32)
     a = RNG.random((64, 64))
