@@ -2,8 +2,8 @@
 Products of matrices
 ====================
 
-The product of two matrices: 8 x 16 sums in each work-item, tiles of both factors in vectors; and
-float32 on tensor cores, as two numbers of TF32 each.
+The product of two matrices: 8 x 16 sums in each work-item, tiles of both factors in vectors; on
+tensor cores, float32 as two numbers of TF32 each, and float64.
 """
 
 from __future__ import annotations
@@ -95,35 +95,49 @@ def more_sums(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     return lp.set_launch_bounds(tiles_of_vectors(4, (16, 8), knl), min_groups=2)
 
 
-def tiles_on_tensor_cores(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Let four warps compute 128 x 64 sums; tensor cores multiply float32 in two parts each."""
+def tiles_on_tensor_cores(
+    lanes: int, knl: lp.TranslationUnit, precision: str | None = None
+) -> lp.TranslationUnit:
+    """Let four warps compute 128 x 64 sums, from tiles that are copied in vectors of *lanes*."""
     for name, axis, length, of_warp, mma in (("i", 1, 128, 64, 16), ("j", 0, 64, 32, 8)):
         own: Any = {"outer_iname": f"{name}w", "outer_tag": f"l.{axis + 1}"}
         knl = lp.split_iname(knl, name, length, outer_tag=f"g.{axis}")
         knl = lp.split_iname(knl, f"{name}_inner", of_warp, inner_iname=f"{name}p", **own)
         knl = lp.split_iname(knl, f"{name}p", mma, outer_tag="ilp", inner_iname=f"{name}v")
-    knl = lp.split_iname(lp.split_iname(knl, "k", 32), "k_inner", 8, outer_tag="unr")
+    knl = lp.split_iname(lp.split_iname(knl, "k", 8 * lanes), "k_inner", 8, outer_tag="unr")
     k = "k_inner_outer, k_inner_inner"
     for array, sweep in (("a", f"iw, ip_outer, iv, {k}"), ("b", f"{k}, jw, jp_outer, jv")):
-        knl = copied_by_warps(knl, array, sweep)
+        knl = copied_by_warps(knl, array, sweep, lanes)
     # lanes load elements: rows are longer, so that those of a fragment are in all banks
-    knl = lp.tag_array_axes(knl, "a_tile", "stride:36, stride:1")
-    knl = lp.tag_array_axes(knl, "b_tile", "stride:72, stride:1")
-    knl = lp.tensorize(knl, "insn", "iv, jv, k_inner_inner", "m16n8k8", precision="3xtf32")
+    knl = lp.tag_array_axes(knl, "a_tile", f"stride:{8 * lanes + 4}, stride:1")
+    knl = lp.tag_array_axes(knl, "b_tile", f"stride:{64 + 2 * lanes}, stride:1")
+    knl = lp.tensorize(knl, "insn", "iv, jv, k_inner_inner", "m16n8k8", precision=precision)
     return lp.pipeline(lp.async_copy(knl, "a_tile_copy, b_tile_copy"), "k_outer", stages=3)
 
 
-def copied_by_warps(knl: lp.TranslationUnit, array: str, sweep: str) -> lp.TranslationUnit:
-    """Copy a tile in vectors of four numbers, for asynchronous copies."""
+def copied_by_warps(
+    knl: lp.TranslationUnit, array: str, sweep: str, lanes: int
+) -> lp.TranslationUnit:
+    """Copy a tile in vectors, for asynchronous copies."""
     run, tile = f"{array}_run", f"{array}_tile"
     copy: Any = {"temporary_name": tile, "prefetch_insn_id": f"{tile}_copy", "default_tag": None}
     axes = [f"{array}_row", f"{array}_column"]
     knl = lp.add_prefetch(knl, array, sweep, axes, fetch_outer_inames=OF_GROUPS, **copy)
-    knl = lp.split_iname(knl, axes[1], 4, inner_tag="vec")
+    knl = lp.split_iname(knl, axes[1], lanes, inner_tag="vec")
     knl = lp.join_inames(knl, [axes[0], f"{axes[1]}_outer"], run)
     for axis, length in enumerate((32, 2, 2)):
         knl = lp.split_iname(knl, run + axis * "_outer", length, inner_tag=f"l.{axis}")
     return lp.align_temporaries(knl, tile, 16)
+
+
+def float32_in_two_parts(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Let tensor cores multiply float32 as two numbers of TF32 each."""
+    return tiles_on_tensor_cores(4, knl, "3xtf32")
+
+
+def float64_on_tensor_cores(knl: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Let tensor cores multiply float64, with registers for two groups."""
+    return lp.set_launch_bounds(tiles_on_tensor_cores(2, knl), min_groups=2)
 
 
 def _case(
@@ -146,6 +160,6 @@ def _case(
 
 CASES = (
     _case("product, float32", np.float32, more_sums),
-    _case("product, float32 in two parts", np.float32, tiles_on_tensor_cores, precision="3xtf32"),
-    _case("product, float64", np.float64, partial(tiles_of_vectors, 2, SQUARE)),
+    _case("product, float32 in two parts", np.float32, float32_in_two_parts, precision="3xtf32"),
+    _case("product, float64", np.float64, float64_on_tensor_cores),
 )
