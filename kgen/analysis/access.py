@@ -46,6 +46,11 @@ class Place(NamedTuple):
     inames: tuple[str, ...]
     conditions: tuple[Expr, ...] = ()
 
+    def given(self, condition: Expr) -> Place:
+        """Return the context inside of a further condition."""
+        parts = (*self.conditions, *_conjuncts(condition))
+        return Place(self.inames, tuple(dict.fromkeys(parts)))
+
 
 @dataclass(slots=True, unsafe_hash=True)
 class Access:
@@ -148,10 +153,10 @@ class PlaceMapper(WalkMapper):
             if not names_in(condition).isdisjoint(self.arrays):
                 data.append(condition)
             else:
-                place = _given(place, condition)
+                place = place.given(condition)
         for condition in data:  # evaluated only if those before are true
             self.rec(condition, place)
-            place = _given(place, condition)
+            place = place.given(condition)
         return place
 
     def _ordered(self, inames: frozenset[str]) -> tuple[str, ...]:
@@ -173,18 +178,18 @@ class PlaceMapper(WalkMapper):
 
     def map_if(self, expr: p.If, place: Place) -> None:
         self.rec(expr.condition, place)
-        self.rec(expr.then, _given(place, expr.condition))
-        self.rec(expr.else_, _given(place, p.LogicalNot(expr.condition)))
+        self.rec(expr.then, place.given(expr.condition))
+        self.rec(expr.else_, place.given(p.LogicalNot(expr.condition)))
 
     def map_logical_and(self, expr: p.LogicalAnd, place: Place) -> None:
         for child in expr.children:
             self.rec(child, place)
-            place = _given(place, child)
+            place = place.given(child)
 
     def map_logical_or(self, expr: p.LogicalOr, place: Place) -> None:
         for child in expr.children:
             self.rec(child, place)
-            place = _given(place, p.LogicalNot(child))
+            place = place.given(p.LogicalNot(child))
 
 
 class _Collector(PlaceMapper):
@@ -337,11 +342,6 @@ class _CollectorOfOne(_Collector):
         is_long = isinstance(expr, p.Sum | p.Product)
         if not is_long or not self.names.isdisjoint(names_in(expr)):
             super().rec(expr, place)
-
-
-def _given(place: Place, condition: Expr) -> Place:
-    parts = (*place.conditions, *_conjuncts(condition))
-    return Place(place.inames, tuple(dict.fromkeys(parts)))
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:

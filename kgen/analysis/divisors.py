@@ -12,7 +12,7 @@ from kgen.analysis.operands import nodes_of
 from kgen.analysis.points import describe, example
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import KernelError
-from kgen.ir.expr import to_text, variable_names
+from kgen.ir.expr import to_text, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import settle
@@ -48,9 +48,23 @@ class _Finder(PlaceMapper):
     def check(self, insn: InstructionBase) -> None:
         """Reject divisors in an instruction."""
         self.insn = insn
+        self._check_conditions(insn)
         place = self.visit_predicates(insn)
         for expr in (*insn.read_exprs(), *insn.assignees):
             self.rec(expr, place)
+
+    def _check_conditions(self, insn: InstructionBase) -> None:
+        """Reject divisors in conditions, which are reached at least where the others hold."""
+        place = Place(self.kernel.in_order(insn.within_inames))
+        dividing = []
+        for condition in insn.predicates:
+            if any(isinstance(node, _Division) for node in walk(condition)):
+                dividing.append(condition)
+            else:
+                place = place.given(condition)
+        for condition in dividing:
+            self.rec(condition, place)
+            place = place.given(condition)
 
     def map_floor_div(self, expr: p.FloorDiv, place: Place) -> None:
         self._check_division(expr, place)

@@ -38,6 +38,42 @@ def test_a_divisor_that_is_zero_only_where_it_is_not_reached() -> None:
     assert computed("if(i > 4, 7 // (i - 3), 7 // (i - 6))") == [-2, -2, -2, -3, -4, 3, 2, 1]
 
 
+@pytest.mark.parametrize(
+    ("conditions", "point"),
+    [
+        ("if 7 % (i - 3) == 1", "i = 3: 'i - 3' is 0"),
+        ("if b[i] % (i - 3) == 1", "i = 3: 'i - 3' is 0"),
+        ("if i % 2 == 1 and 7 // (i - 5) > 1", "i = 5: 'i - 5' is 0"),
+    ],
+)
+def test_divisors_in_conditions(conditions: str, point: str) -> None:
+    with pytest.raises(lp.KernelError, match="' divides by zero\n") as caught:
+        conditional(conditions)
+    assert point in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ("if i != 3 and 7 % (i - 3) == 1", [0, 0, 0, 0, 0, 1, 1, 0]),
+        ("if b[i] > 3 and 7 % (i - 3) == 1", [0, 0, 0, 0, 0, 1, 1, 0]),
+        ("if 7 % (i + 1) == 1", [0, 1, 1, 0, 0, 1, 0, 0]),
+    ],
+)
+def test_divisors_in_conditions_that_are_not_reached(conditions: str, expected: list[int]) -> None:
+    assert conditional(conditions) == expected
+
+
+def conditional(conditions: str) -> Any:
+    """Return which iterations meet conditions."""
+    args = [lp.GlobalArg("a, b", np.int32, shape="8"), ...]
+    text = ["for i", conditions, "a[i] = 1", "end", "end"]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", text, args, target=lp.ExecutableCTarget())
+    a = np.zeros(8, np.int32)
+    knl(a=a, b=np.arange(8, dtype=np.int32))
+    return a.tolist()
+
+
 def test_divisors_with_arguments_and_data_are_not_checked() -> None:
     assert computed("i // (n - 4) + i // (b[i] + 1)") == [0, 0, 0, 0, 1, 1, 1, 1]
 
