@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -35,7 +35,7 @@ from kgen.ready.places import (
     may_overlap,
     output_axes,
 )
-from kgen.ready.products import Tiled, in_tiles
+from kgen.ready.products import ALIGNMENT, Tiled, in_tiles
 from kgen.ready.snippet import allocator_of, call_options
 from kgen.ready.tuned import device_of
 from kgen.runtime.cache import content_key
@@ -52,6 +52,16 @@ __all__ = ["build", "einsum", "matmul", "transpose", "tune"]
 _Lengths: TypeAlias = tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """A kernel of a call, which *run* launches, with its result."""
+
+    run: Callable[..., Any]
+    operands: Sequence[Any]
+    out: Any
+    found: Any
+
+
 class _Call:
     """The arrays of a call as those of numpy, pyopencl or pycuda, and where they are."""
 
@@ -65,10 +75,53 @@ class _Call:
         self.out = None if out is None else native(name, {"out": out}, ["out"])["out"]
         self.wisdom = wisdom if isinstance(wisdom, Wisdom | _Tuning) else _read(wisdom)
         self.dtype = None if dtype is None else _dtype_of(dtype)
+        self.launches: list[_Launch] = []
         self.overlapping: Any = None
         if any(may_overlap(operand, self.out) for operand in self.operands):
             self.overlapping, self.out = self.out, None
             self.dtype = self.dtype or np.dtype(self.overlapping.dtype)
+
+    def compute(self, what: str, function: Callable[[], Any]) -> Any:
+        """Return what a function returns, which computes *what* by kernels.
+
+        On CUDA, if it was a single kernel for arrays like these before, that is launched at once.
+        """
+        key = self._key(what)
+        known = _SINGLE.get(key)
+        if known is not None:
+            run, places = known
+            return self._launch(run, [self.operands[place] for place in places], self.out)
+        found = function()
+        if key is not None and len(self.launches) == 1:
+            self._keep(key, self.launches[0], found)
+        return found
+
+    def _key(self, what: str) -> Hashable:
+        """Return on what the kernels of a call of different arrays on CUDA depend, or ``None``."""
+        if self.wisdom is not _NOTHING or self.place.leading or not self.place.is_gpu:
+            return None
+        arrays = [*self.operands, *([] if self.out is None else [self.out])]
+        if len({id(array) for array in arrays}) < len(arrays):
+            return None
+        capability = self.place.target.load_runtime().capability_of()
+        layouts = [(x.shape, x.strides, x.dtype, x.ptr % ALIGNMENT) for x in arrays]
+        return (what, self.dtype, self.out is None, capability, len(_FOUND), *layouts)
+
+    def _keep(self, key: Hashable, launch: _Launch, found: Any) -> None:
+        """Keep a launch if it read the operands themselves, and its result is that of the call."""
+        is_whole = launch.found is found if self.out is None else launch.out is self.out
+        places = {id(operand): place for place, operand in enumerate(self.operands)}
+        if is_whole and all(id(operand) in places for operand in launch.operands):
+            if len(_SINGLE) >= _MOST_KEPT:
+                _SINGLE.clear()
+            _SINGLE[key] = launch.run, [places[id(operand)] for operand in launch.operands]
+
+    def _launch(self, run: Callable[..., Any], operands: Sequence[Any], out: Any) -> Any:
+        given = {f"arg{k}": operand for k, operand in enumerate(operands)}
+        more = call_options(out=out, allocator=allocator_of(operands))
+        _, (found,) = run(*self.place.leading, **self.place.options, **given, **more)
+        self.launches.append(_Launch(run, operands, out, found))
+        return found
 
     def result(self, found: Any) -> Any:
         """Return the passed result array, or else a new one like the first array."""
@@ -129,10 +182,12 @@ class _Call:
         given = {f"arg{k}": operand for k, operand in enumerate(operands)}
         if isinstance(self.wisdom, _Tuning):
             self.wisdom.measure(kernel, given)
-        knl = kernel.executor(self.wisdom, given)
-        more = call_options(out=out, allocator=allocator_of(operands))
-        _, (found,) = knl(*place.leading, **given, **more)
-        return found
+        return self._launch(kernel.executor(self.wisdom, given), operands, out)
+
+
+#: What runs a call on CUDA with a single kernel, and the operands that the kernel takes, in order.
+_SINGLE: Final[dict[Hashable, tuple[Callable[..., Any], Sequence[int]]]] = {}
+_MOST_KEPT: Final = 1024
 
 
 def _dtype_of(given: Any) -> np.dtype[Any]:
@@ -199,7 +254,7 @@ def matmul(
            [20000, 20000]], dtype=int32)
     """
     call = _Call("matmul", {"a": a, "b": b}, out, queue, wisdom, dtype)
-    return call.result(_product(call, *call.operands))
+    return call.result(call.compute("matmul", lambda: _product(call, *call.operands)))
 
 
 def _product(call: _Call, a: Any, b: Any) -> Any:
@@ -219,7 +274,7 @@ def _product(call: _Call, a: Any, b: Any) -> Any:
     shape = (*(lengths.get(name, 1) for name in letters), *(lengths[n] for n in rows + columns))
     views = [view for view, _ in factors]
     if out is None:
-        return call.run(spec, views, None, call.dtype).reshape(shape)
+        return as_axes(place, call.run(spec, views, None, call.dtype), shape)
     check_output("matmul", out, shape)
     axes = tuple(lengths[name] for name in kept + rows + columns)
     view, end = output_axes(place, out, axes)
@@ -260,7 +315,7 @@ def einsum(
     """
     given = {f"arg{k}": one for k, one in enumerate(operands)}
     call = _Call("einsum", given, out, queue, wisdom, dtype)
-    return call.result(_sum(call, spec))
+    return call.result(call.compute(spec, lambda: _sum(call, spec)))
 
 
 def _sum(call: _Call, spec: str) -> Any:

@@ -34,7 +34,15 @@ _FROM_CUDA: Final[Mapping[str, Callable[[Any, Any, Any], Any]]] = {
 
 
 def _to_torch(torch: Any, device: Any, result: Any) -> Any:
-    """Return a pycuda array as a PyTorch tensor, which takes numpy's types, but not bfloat16."""
+    """Return a pycuda array as a PyTorch tensor, which takes numpy's types, but not bfloat16.
+
+    A dense array in the memory of a tensor is a view of that.
+    """
+    memory = result.base
+    if type(memory) is torch.Tensor and memory.dtype is torch.uint8 and result.flags.c_contiguous:
+        dtype = getattr(torch, result.dtype.name, None)
+        if dtype is not None and (memory.data_ptr(), len(memory)) == (result.ptr, result.nbytes):
+            return memory.view(dtype).view(result.shape)
     if result.dtype.name != BFLOAT16:
         return torch.as_tensor(result, device=device)
     return torch.as_tensor(result.view(np.int16), device=device).view(torch.bfloat16)
@@ -75,7 +83,8 @@ def viewed(kernel: str, name: str, value: Any, stream: Any = None) -> Any:
 
 
 def _is_on_cuda(value: Any) -> bool:
-    if hasattr(value, "__cuda_array_interface__"):
+    # of PyTorch, whose interface takes long
+    if getattr(value, "is_cuda", None) is True or hasattr(value, "__cuda_array_interface__"):
         return True
     device = getattr(value, "__dlpack_device__", None)
     return device is not None and device()[0] in _CUDA_MEMORY

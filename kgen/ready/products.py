@@ -24,6 +24,7 @@ from kgen.transforms.storage.padding import add_padding
 from kgen.transforms.storage.precompute import precompute
 
 __all__ = [
+    "ALIGNMENT",
     "Product",
     "Tiled",
     "Tiles",
@@ -357,13 +358,14 @@ def _replaced(place: Place, capability: tuple[int, int] | None) -> Place:
 #: The sides of a tile of a copy, and its rows that are copied at once.
 _SIDE: Final = 32
 _ROWS: Final = 8
-_ALIGNMENT: Final = 16
+#: The alignment of vectors in memory, in bytes.
+ALIGNMENT: Final = 16
 
 
 def is_dense(array: Any, dtype: Any) -> bool:
     """Tell whether the rows of an array are contiguous, and begin at an aligned address."""
     place: int = getattr(array, "ptr", getattr(array, "offset", 0))
-    is_aligned = isinstance(array, np.ndarray) or place % _ALIGNMENT == 0
+    is_aligned = isinstance(array, np.ndarray) or place % ALIGNMENT == 0
     return bool(array.dtype == dtype and array.flags.c_contiguous and is_aligned)
 
 

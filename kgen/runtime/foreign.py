@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -81,6 +83,10 @@ def cuda_memory(value: Any, stream: int) -> CudaMemory | None:
     Such arrays have ``__cuda_array_interface__``, or DLPack's methods; of these, data that are
     complete in *stream* are requested.
     """
+    if type(value).__module__ == "torch":
+        found = _of_tensor(value)
+        if found is not None:
+            return found
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
         shape, dtype = tuple(interface["shape"]), _numpy_type(value, interface["typestr"])
@@ -96,6 +102,39 @@ def cuda_memory(value: Any, stream: int) -> CudaMemory | None:
     if device is None or device()[0] != _CUDA:
         return None
     return _read_capsule(value.__dlpack__(stream=stream))
+
+
+def _of_tensor(tensor: Any) -> CudaMemory | None:
+    """Return the memory of a PyTorch tensor, whose interface takes longer than a launch.
+
+    ``None`` for those that the interface must explain: without CUDA memory or a type of numpy, with
+    gradients, sparse, or to be negated.
+    """
+    torch = sys.modules["torch"]
+    if not tensor.is_cuda or tensor.layout is not torch.strided:
+        return None
+    dtype = _type_of_tensor(tensor.dtype)
+    if dtype is None or tensor.requires_grad or tensor.is_neg():
+        return None
+    return CudaMemory(
+        address=tensor.data_ptr(),
+        shape=tuple(tensor.shape),
+        strides=tuple([step * dtype.itemsize for step in tensor.stride()]),
+        dtype=dtype,
+        owner=tensor,
+    )
+
+
+@cache
+def _type_of_tensor(dtype: Any) -> np.dtype[Any] | None:
+    """Return numpy's type for one of PyTorch's; complex numbers may be to be conjugated."""
+    name = str(dtype).removeprefix("torch.")
+    try:
+        is_bfloat16 = name == BFLOAT16
+        found = read_type(BFLOAT16, "an array").numpy_dtype if is_bfloat16 else np.dtype(name)
+    except TypeError:
+        return None
+    return None if found.kind == "c" else found
 
 
 def _numpy_type(value: Any, typestr: str) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kgen import linalg
 from kgen.algorithm import RadixSort
 from kgen.elementwise import ElementwiseKernel
 from kgen.linalg import matmul
@@ -54,3 +55,29 @@ def test_products(cuda_context: Any, library: str) -> None:
     values = np.random.default_rng(1).random((65, 33)).astype(np.float32)
     a, b = on_device(library, values), on_device(library, values.T.copy())
     np.testing.assert_allclose(on_host(matmul(a, b)), values @ values.T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy", "numba"])
+def test_repeated_products_are_of_the_arrays_of_each_call(cuda_context: Any, library: str) -> None:
+    first, second, third = np.random.default_rng(1).random((3, 64, 64)).astype(np.float32)
+    a, b, c = (on_device(library, values) for values in (first, second, third))
+    for _ in range(2):
+        np.testing.assert_allclose(on_host(matmul(a, b)), first @ second, rtol=1e-5)
+        np.testing.assert_allclose(on_host(matmul(b, c)), second @ third, rtol=1e-5)
+        np.testing.assert_allclose(on_host(matmul(a, a)), first @ first, rtol=1e-5)
+        out = on_device(library, np.zeros_like(first))
+        assert matmul(c, a, out=out) is out
+        np.testing.assert_allclose(on_host(out), third @ first, rtol=1e-5)
+        np.testing.assert_allclose(
+            on_host(matmul(a, b, dtype=np.float64)), first @ second, rtol=1e-5
+        )
+
+
+def test_a_repeated_product_is_one_launch(cuda_context: Any, monkeypatch: Any) -> None:
+    a, b = (on_device("torch", np.ones((256, 256), np.float32)) for _ in range(2))
+    results = [matmul(a, b), matmul(b, a)]
+    monkeypatch.setattr(linalg, "in_tiles", None)
+    monkeypatch.setattr(linalg, "_summation", None)
+    results.append(matmul(a, a.clone()))
+    assert {float(result[0, 0]) for result in results} == {256.0}
+    assert {result.dtype for result in results} == {a.dtype}

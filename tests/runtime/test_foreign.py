@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -143,3 +144,45 @@ def test_tensors_of_bfloat16_are_no_bytes() -> None:
     memory = cuda_memory(tensor, 1)
     assert memory is not None
     assert (memory.dtype.name, memory.strides) == ("bfloat16", (2,))
+
+
+class Tensor(SimpleNamespace):
+    """What the memory of a dense tensor of PyTorch is read from."""
+
+    __module__ = "torch"
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return {"shape": (1,), "typestr": "<f8", "data": (8, False), "strides": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "address"),
+    [
+        ({}, 4096),
+        ({"requires_grad": True}, 8),
+        ({"layout": "sparse"}, 8),
+        ({"is_neg": lambda: True}, 8),
+        ({"dtype": "torch.complex64"}, 8),
+        ({"dtype": "torch.qint8"}, 8),
+    ],
+)
+def test_tensors_are_read_without_their_interface(
+    changes: dict[str, Any], address: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(strided="strided"))
+    described = {
+        "is_cuda": True,
+        "layout": "strided",
+        "dtype": "torch.float32",
+        "requires_grad": False,
+        "is_neg": lambda: False,
+        "data_ptr": lambda: 4096,
+        "shape": (2, 3),
+        "stride": lambda: (1, 2),
+    }
+    memory = cuda_memory(Tensor(**{**described, **changes}), 1)
+    assert memory is not None
+    assert memory.address == address
+    if not changes:
+        assert (memory.shape, memory.strides, memory.dtype.name) == ((2, 3), (4, 8), "float32")
