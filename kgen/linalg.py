@@ -29,13 +29,15 @@ from kgen.ready.libraries import like, native
 from kgen.ready.places import (
     Place,
     as_axes,
+    capability_of,
     check_output,
     copy_to,
     find_place,
     may_overlap,
     output_axes,
 )
-from kgen.ready.products import ALIGNMENT, Tiled, in_tiles
+from kgen.ready.products import Tiled, in_tiles
+from kgen.ready.single import Launch, SingleLaunches, layouts_on_cuda
 from kgen.ready.snippet import allocator_of, call_options
 from kgen.ready.tuned import device_of
 from kgen.runtime.cache import content_key
@@ -52,16 +54,6 @@ __all__ = ["build", "einsum", "matmul", "transpose", "tune"]
 _Lengths: TypeAlias = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """A kernel of a call, which *run* launches, with its result."""
-
-    run: Callable[..., Any]
-    operands: Sequence[Any]
-    out: Any
-    found: Any
-
-
 class _Call:
     """The arrays of a call as those of numpy, pyopencl or pycuda, and where they are."""
 
@@ -75,52 +67,41 @@ class _Call:
         self.out = None if out is None else native(name, {"out": out}, ["out"])["out"]
         self.wisdom = wisdom if isinstance(wisdom, Wisdom | _Tuning) else _read(wisdom)
         self.dtype = None if dtype is None else _dtype_of(dtype)
-        self.launches: list[_Launch] = []
+        self.launches: list[Launch] = []
         self.overlapping: Any = None
         if any(may_overlap(operand, self.out) for operand in self.operands):
             self.overlapping, self.out = self.out, None
             self.dtype = self.dtype or np.dtype(self.overlapping.dtype)
 
     def compute(self, what: str, function: Callable[[], Any]) -> Any:
-        """Return what a function returns, which computes *what* by kernels.
+        """Return the result of *function*, the call described by *what*.
 
-        On CUDA, if it was a single kernel for arrays like these before, that is launched at once.
+        If an earlier call with arrays of the same layouts took a single launch on CUDA, launch the
+        same without calling *function*.
         """
         key = self._key(what)
-        known = _SINGLE.get(key)
+        known = None if key is None else _SINGLE.find(key, self.operands)
         if known is not None:
-            run, places = known
-            return self._launch(run, [self.operands[place] for place in places], self.out)
+            return self._launch(*known, self.out)
         found = function()
         if key is not None and len(self.launches) == 1:
-            self._keep(key, self.launches[0], found)
+            _SINGLE.keep(key, self.launches[0], self.operands, self.out, found)
         return found
 
     def _key(self, what: str) -> Hashable:
-        """Return on what the kernels of a call of different arrays on CUDA depend, or ``None``."""
-        if self.wisdom is not _NOTHING or self.place.leading or not self.place.is_gpu:
+        """Return what the choice of kernels depends on; ``None`` for calls that are not kept."""
+        outputs = [] if self.out is None else [self.out]
+        layouts = layouts_on_cuda([*self.operands, *outputs])
+        if layouts is None or self.wisdom is not _NOTHING:
             return None
-        arrays = [*self.operands, *([] if self.out is None else [self.out])]
-        if len({id(array) for array in arrays}) < len(arrays):
-            return None
-        capability = self.place.target.load_runtime().capability_of()
-        layouts = [(x.shape, x.strides, x.dtype, x.ptr % ALIGNMENT) for x in arrays]
-        return (what, self.dtype, self.out is None, capability, len(_FOUND), *layouts)
-
-    def _keep(self, key: Hashable, launch: _Launch, found: Any) -> None:
-        """Keep a launch if it read the operands themselves, and its result is that of the call."""
-        is_whole = launch.found is found if self.out is None else launch.out is self.out
-        places = {id(operand): place for place, operand in enumerate(self.operands)}
-        if is_whole and all(id(operand) in places for operand in launch.operands):
-            if len(_SINGLE) >= _MOST_KEPT:
-                _SINGLE.clear()
-            _SINGLE[key] = launch.run, [places[id(operand)] for operand in launch.operands]
+        # a tune may have found a better schedule since
+        return (what, self.dtype, len(outputs), len(_FOUND), capability_of(self.place), layouts)
 
     def _launch(self, run: Callable[..., Any], operands: Sequence[Any], out: Any) -> Any:
         given = {f"arg{k}": operand for k, operand in enumerate(operands)}
         more = call_options(out=out, allocator=allocator_of(operands))
         _, (found,) = run(*self.place.leading, **self.place.options, **given, **more)
-        self.launches.append(_Launch(run, operands, out, found))
+        self.launches.append(Launch(run, operands, out, found))
         return found
 
     def result(self, found: Any) -> Any:
@@ -185,9 +166,7 @@ class _Call:
         return self._launch(kernel.executor(self.wisdom, given), operands, out)
 
 
-#: What runs a call on CUDA with a single kernel, and the operands that the kernel takes, in order.
-_SINGLE: Final[dict[Hashable, tuple[Callable[..., Any], Sequence[int]]]] = {}
-_MOST_KEPT: Final = 1024
+_SINGLE: Final = SingleLaunches()
 
 
 def _dtype_of(given: Any) -> np.dtype[Any]:

@@ -45,7 +45,8 @@ def forces(n: int, target: Any) -> lp.TranslationUnit:
 def parts_of_all_bodies(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Let 512 work-items have two bodies each, and read a part of all bodies, as vectors of four.
 
-    A second launch adds up the 33 parts of each sum: all multiprocessors have equally many groups.
+    A second launch adds up the parts of each sum. For 65536 bodies there are 33, so that all 132
+    multiprocessors have 16 groups each.
     """
     knl = lp.split_iname(knl, "i", 2 * 512, outer_tag="g.0", outer_iname="ig", inner_iname="it")
     knl = lp.split_iname(knl, "it", 512, outer_tag="ilp", inner_tag="l.0")
@@ -60,7 +61,8 @@ def parts_of_all_bodies(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     knl = lp.tag_inames(knl, "a:ilp, b:unr, c:unr, v:vec")
     if isinstance(knl.default_entrypoint.target, lp.CudaTarget):
         # an optimizing ptxas moves the products with one weight apart, and reads it again for each
-        knl = lp.set_options(knl, build_options=["-use_fast_math", "-Xptxas=-O1"])
+        options = knl.default_entrypoint.options.build_options
+        knl = lp.set_options(knl, build_options=[*options, "-Xptxas=-O1"])
     return lp.set_launch_bounds(knl, min_groups=2)
 
 

@@ -24,6 +24,7 @@ OF_GROUPS = "i_outer, j_outer, k_outer"
 #: The numbers of work-items along the rows and the columns of a tile.
 Items = tuple[int, int]
 SQUARE: Items = (16, 16)
+IN_TWO_PARTS = "3xtf32"
 
 
 def product(dtype: Any, n: int, target: Any) -> lp.TranslationUnit:
@@ -104,12 +105,13 @@ def tiles_on_tensor_cores(
         knl = lp.split_iname(knl, name, length, outer_tag=f"g.{axis}")
         knl = lp.split_iname(knl, f"{name}_inner", of_warp, inner_iname=f"{name}p", **own)
         knl = lp.split_iname(knl, f"{name}p", mma, outer_tag="ilp", inner_iname=f"{name}v")
-    knl = lp.split_iname(lp.split_iname(knl, "k", 8 * lanes), "k_inner", 8, outer_tag="unr")
+    terms = 8 * lanes  # 128 bytes
+    knl = lp.split_iname(lp.split_iname(knl, "k", terms), "k_inner", 8, outer_tag="unr")
     k = "k_inner_outer, k_inner_inner"
     for array, sweep in (("a", f"iw, ip_outer, iv, {k}"), ("b", f"{k}, jw, jp_outer, jv")):
         knl = copied_by_warps(knl, array, sweep, lanes)
-    # lanes load elements: rows are longer, so that those of a fragment are in all banks
-    knl = lp.tag_array_axes(knl, "a_tile", f"stride:{8 * lanes + 4}, stride:1")
+    # the work-items of a warp load elements: with longer rows, a fragment is in all banks
+    knl = lp.tag_array_axes(knl, "a_tile", f"stride:{terms + 4}, stride:1")
     knl = lp.tag_array_axes(knl, "b_tile", f"stride:{64 + 2 * lanes}, stride:1")
     knl = lp.tensorize(knl, "insn", "iv, jv, k_inner_inner", "m16n8k8", precision=precision)
     return lp.pipeline(lp.async_copy(knl, "a_tile_copy, b_tile_copy"), "k_outer", stages=3)
@@ -132,7 +134,7 @@ def copied_by_warps(
 
 def float32_in_two_parts(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Let tensor cores multiply float32 as two numbers of TF32 each."""
-    return tiles_on_tensor_cores(4, knl, "3xtf32")
+    return tiles_on_tensor_cores(4, knl, IN_TWO_PARTS)
 
 
 def float64_on_tensor_cores(knl: lp.TranslationUnit) -> lp.TranslationUnit:
@@ -160,6 +162,8 @@ def _case(
 
 CASES = (
     _case("product, float32", np.float32, more_sums),
-    _case("product, float32 in two parts", np.float32, float32_in_two_parts, precision="3xtf32"),
+    _case(
+        "product, float32 in two parts", np.float32, float32_in_two_parts, precision=IN_TWO_PARTS
+    ),
     _case("product, float64", np.float64, float64_on_tensor_cores),
 )

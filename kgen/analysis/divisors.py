@@ -12,7 +12,7 @@ from kgen.analysis.operands import nodes_of
 from kgen.analysis.points import describe, example
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import KernelError
-from kgen.ir.expr import to_text, variable_names, walk
+from kgen.ir.expr import Expr, names_in, to_text, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import settle
@@ -48,23 +48,25 @@ class _Finder(PlaceMapper):
     def check(self, insn: InstructionBase) -> None:
         """Reject divisors in an instruction."""
         self.insn = insn
-        self._check_conditions(insn)
         place = self.visit_predicates(insn)
         for expr in (*insn.read_exprs(), *insn.assignees):
             self.rec(expr, place)
 
-    def _check_conditions(self, insn: InstructionBase) -> None:
-        """Reject divisors in conditions, which are reached at least where the others hold."""
-        place = Place(self.kernel.in_order(insn.within_inames))
-        dividing = []
+    def visit_predicates(self, insn: InstructionBase) -> Place:
+        """Visit the conditions of an instruction; return the context in which it runs.
+
+        Conditions of loop variables come first in the code; the others follow in their order.
+        """
+        place, later = Place(self._ordered(insn.within_inames)), []
         for condition in insn.predicates:
-            if any(isinstance(node, _Division) for node in walk(condition)):
-                dividing.append(condition)
+            if _may_divide(condition) or not names_in(condition).isdisjoint(self.arrays):
+                later.append(condition)
             else:
                 place = place.given(condition)
-        for condition in dividing:
+        for condition in later:
             self.rec(condition, place)
             place = place.given(condition)
+        return place
 
     def map_floor_div(self, expr: p.FloorDiv, place: Place) -> None:
         self._check_division(expr, place)
@@ -100,3 +102,9 @@ class _Finder(PlaceMapper):
             point=f"{describe(example(to_named(domain)))}: '{divisor}' is 0",
             hint=f"leave this iteration out of the loop, or guard it: if {divisor} != 0",
         )
+
+
+def _may_divide(condition: Expr) -> bool:
+    """Tell whether a condition has a divisor that is not a constant."""
+    nodes = walk(condition)
+    return any(isinstance(n, _Division) and variable_names(n.denominator) for n in nodes)

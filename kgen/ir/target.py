@@ -216,7 +216,7 @@ class TargetBase(metaclass=_TargetMeta):
                 "  hint: ExecutableCTarget, PyOpenCLTarget, PyCudaTarget do: unit.copy(target=...)"
             )
         try:
-            return _import(self.runtime_module)
+            return importlib.import_module(self.runtime_module)
         except ImportError as err:
             if err.name is not None and err.name.startswith("kgen"):
                 raise
@@ -224,6 +224,3 @@ class TargetBase(metaclass=_TargetMeta):
                 f"{type(self).__name__} cannot run its code here: {err}\n"
                 "  hint: install what is missing, or unit.copy(target=lp.ExecutableCTarget())"
             ) from None
-
-
-_import = functools.cache(importlib.import_module)

@@ -36,7 +36,8 @@ _FROM_CUDA: Final[Mapping[str, Callable[[Any, Any, Any], Any]]] = {
 def _to_torch(torch: Any, device: Any, result: Any) -> Any:
     """Return a pycuda array as a PyTorch tensor, which takes numpy's types, but not bfloat16.
 
-    A dense array in the memory of a tensor is a view of that.
+    If the array fills a tensor of bytes that was allocated for it, return a view of that tensor,
+    which is faster.
     """
     memory = result.base
     if type(memory) is torch.Tensor and memory.dtype is torch.uint8 and result.flags.c_contiguous:
@@ -83,7 +84,7 @@ def viewed(kernel: str, name: str, value: Any, stream: Any = None) -> Any:
 
 
 def _is_on_cuda(value: Any) -> bool:
-    # of PyTorch, whose interface takes long
+    # PyTorch's tensors have "is_cuda", which is much faster than their interface
     if getattr(value, "is_cuda", None) is True or hasattr(value, "__cuda_array_interface__"):
         return True
     device = getattr(value, "__dlpack_device__", None)

@@ -16,6 +16,7 @@ from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.indices import MAX_NARROW
+from kgen.runtime.strided import ends
 from kgen.targets.c import ExecutableCTarget
 from kgen.targets.cuda import PyCudaTarget
 from kgen.targets.limits import DeviceLimits
@@ -27,6 +28,7 @@ __all__ = [
     "Place",
     "as_axes",
     "axes_around",
+    "capability_of",
     "check_output",
     "copy_to",
     "dense",
@@ -160,7 +162,18 @@ def may_overlap(array: Any, other: Any) -> bool:
         return np.may_share_memory(array, other)
     if hasattr(array, "base_data") and hasattr(other, "base_data"):
         return bool(array.base_data == other.base_data)
+    if hasattr(array, "gpudata") and hasattr(other, "gpudata"):
+        (first, end), (other_first, other_end) = _bytes_of(array), _bytes_of(other)
+        return first < other_end and other_first < end
     return array is other
+
+
+def _bytes_of(array: Any) -> tuple[int, int]:
+    """Return the addresses of the first byte of a CUDA array, and behind its last one."""
+    if not array.gpudata:
+        return 0, 0
+    low, high = ends(array.shape, array.strides)
+    return array.ptr + low, array.ptr + high + array.dtype.itemsize
 
 
 def as_axes(place: Place, array: Any, shape: tuple[int, ...]) -> Any:
@@ -254,6 +267,12 @@ def maker_like(place: Place, array: Any) -> Callable[[Any], Any]:
     """Return a function that makes arrays like one on CUDA, with the memory of an allocator."""
     make: Callable[[Any], Any] = _runtime(place.target).maker_like(array)
     return make
+
+
+def capability_of(place: Place) -> tuple[int, int]:
+    """Return the compute capability of the current CUDA device."""
+    found: tuple[int, int] = _runtime(place.target).capability_of()
+    return found
 
 
 def live_stream(stream: Any) -> tuple[int, int] | None:

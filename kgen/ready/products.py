@@ -16,7 +16,7 @@ from kgen.frontend import make_kernel
 from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
 from kgen.ir.types import AddressSpace
-from kgen.ready.places import MAX_NARROW, Place, as_axes
+from kgen.ready.places import MAX_NARROW, Place, as_axes, capability_of
 from kgen.ready.snippet import allocator_of, call_options
 from kgen.transforms.loops.split import split_iname
 from kgen.transforms.loops.tag import tag_inames
@@ -344,7 +344,7 @@ def _with_capability(place: Place) -> tuple[Place, tuple[int, int] | None]:
         return place, None
     if target.runtime_module is None or target.capability is not None:
         return place, target.capability
-    capability = target.load_runtime().capability_of()
+    capability = capability_of(place)
     return _replaced(place, capability), capability
 
 

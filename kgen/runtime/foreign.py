@@ -127,14 +127,20 @@ def _of_tensor(tensor: Any) -> CudaMemory | None:
 
 @cache
 def _type_of_tensor(dtype: Any) -> np.dtype[Any] | None:
-    """Return numpy's type for one of PyTorch's; complex numbers may be to be conjugated."""
+    """Return numpy's type for one of PyTorch's.
+
+    ``None`` for types that numpy lacks, and for complex ones, whose tensors may be marked as
+    conjugated.
+    """
     name = str(dtype).removeprefix("torch.")
+    if name == BFLOAT16:
+        bfloat16: np.dtype[Any] = read_type(BFLOAT16, "an array").numpy_dtype
+        return bfloat16
     try:
-        is_bfloat16 = name == BFLOAT16
-        found = read_type(BFLOAT16, "an array").numpy_dtype if is_bfloat16 else np.dtype(name)
+        found = np.dtype(name)
     except TypeError:
         return None
-    return None if found.kind == "c" else found
+    return found if found.kind in "biuf" else None
 
 
 def _numpy_type(value: Any, typestr: str) -> np.dtype[Any]:

@@ -44,6 +44,7 @@ def test_a_divisor_that_is_zero_only_where_it_is_not_reached() -> None:
         ("if 7 % (i - 3) == 1", "i = 3: 'i - 3' is 0"),
         ("if b[i] % (i - 3) == 1", "i = 3: 'i - 3' is 0"),
         ("if i % 2 == 1 and 7 // (i - 5) > 1", "i = 5: 'i - 5' is 0"),
+        ("if 7 // (i - 3) > 1\nif b[i] > 3", "i = 3: 'i - 3' is 0"),
     ],
 )
 def test_divisors_in_conditions(conditions: str, point: str) -> None:
@@ -58,6 +59,7 @@ def test_divisors_in_conditions(conditions: str, point: str) -> None:
         ("if i != 3 and 7 % (i - 3) == 1", [0, 0, 0, 0, 0, 1, 1, 0]),
         ("if b[i] > 3 and 7 % (i - 3) == 1", [0, 0, 0, 0, 0, 1, 1, 0]),
         ("if 7 % (i + 1) == 1", [0, 1, 1, 0, 0, 1, 0, 0]),
+        ("if 7 // (i - 3) > 1\nif i % 2 == 0", [0, 0, 0, 0, 1, 0, 1, 0]),
     ],
 )
 def test_divisors_in_conditions_that_are_not_reached(conditions: str, expected: list[int]) -> None:
@@ -67,7 +69,8 @@ def test_divisors_in_conditions_that_are_not_reached(conditions: str, expected: 
 def conditional(conditions: str) -> Any:
     """Return which iterations meet conditions."""
     args = [lp.GlobalArg("a, b", np.int32, shape="8"), ...]
-    text = ["for i", conditions, "a[i] = 1", "end", "end"]
+    lines = conditions.splitlines()
+    text = ["for i", *lines, "a[i] = 1", *("end" for _ in lines), "end"]
     knl = lp.make_kernel("{ [i]: 0 <= i < 8 }", text, args, target=lp.ExecutableCTarget())
     a = np.zeros(8, np.int32)
     knl(a=a, b=np.arange(8, dtype=np.int32))

@@ -73,6 +73,15 @@ def test_repeated_products_are_of_the_arrays_of_each_call(cuda_context: Any, lib
         )
 
 
+@pytest.mark.parametrize("library", ["torch", "cupy", "numba"])
+def test_a_product_may_replace_a_factor(cuda_context: Any, library: str) -> None:
+    first, second = np.random.default_rng(1).random((2, 64, 64)).astype(np.float32)
+    for _ in range(2):
+        a, b = on_device(library, first), on_device(library, second)
+        assert matmul(a, b, out=a) is a
+        np.testing.assert_allclose(on_host(a), first @ second, rtol=1e-5)
+
+
 def test_a_repeated_product_is_one_launch(cuda_context: Any, monkeypatch: Any) -> None:
     a, b = (on_device("torch", np.ones((256, 256), np.float32)) for _ in range(2))
     results = [matmul(a, b), matmul(b, a)]

@@ -165,6 +165,7 @@ class Tensor(SimpleNamespace):
         ({"is_neg": lambda: True}, 8),
         ({"dtype": "torch.complex64"}, 8),
         ({"dtype": "torch.qint8"}, 8),
+        ({"is_cuda": False}, 8),
     ],
 )
 def test_tensors_are_read_without_their_interface(

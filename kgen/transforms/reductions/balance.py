@@ -34,7 +34,7 @@ from kgen.transforms.select import new_names, split_names, transform
 
 __all__ = ["balance"]
 
-#: Loops over the steps of a work-item are unrolled up to this number of them.
+#: Loops over the steps of a work-item are unrolled if it has at most as many.
 _MOST_UNROLLED: Final = 32
 #: The largest tile, whose steps are counted in 32 bits and stored in local memory.
 _MOST_STEPS: Final = 2**20
@@ -304,7 +304,7 @@ class _Balance:
 
     def _own_steps(self, what: str, count: int, end: Expr) -> p.Variable:
         """Make a loop over the steps of a work-item in a tile; the last tile may have fewer."""
-        if count <= _MOST_UNROLLED:
+        if self.items <= _MOST_UNROLLED:
             return self._loop(what, f"0 <= $ < {count}", UnrollTag())
         bound = f" and $ < {to_text(end)}" if self.group_size == 1 else ""
         return self._loop(what, f"0 <= $ < {count}{bound}")
@@ -415,8 +415,9 @@ class _Balance:
     def _stage_operands(self) -> None:
         """Append the copies of operands to local memory.
 
-        The reads of a group start at a multiple of 32 entries, before those of the tile: where
-        operands are elements of an array, each warp reads a whole cache line, not parts of two.
+        In groups of 32 or more work-items, reads start at a multiple of 32 entries, at most 31
+        before those of the tile. If the size of the group is a multiple of 32, too, each warp reads
+        whole cache lines.
         """
         staged = [parts for parts in self.parts if parts.staged]
         if not staged:
