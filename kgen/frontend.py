@@ -13,6 +13,7 @@ from kgen.analysis.overwrites import warn_of_overwrites
 from kgen.analysis.shapes import infer_argument_shapes, infer_constant_shapes
 from kgen.errors import InvocationError, KernelError, KgenError, message, near_names
 from kgen.ir.checked import check_arguments
+from kgen.ir.construction.macros import Macros
 from kgen.ir.construction.make import make_loop_kernel
 from kgen.ir.data import SubstitutionRule, TemporaryVariable
 from kgen.ir.kernel import LoopKernel
@@ -78,6 +79,7 @@ def make_kernel(
     default_order: Any = None,
     default_offset: Any = None,
     fixed_parameters: Mapping[str, Any] | None = None,
+    defines: Mapping[str, Any] | None = None,
     seq_dependencies: bool = False,
     temporary_variables: Mapping[str, TemporaryVariable] | None = None,
     substitutions: Mapping[str, SubstitutionRule] | None = None,
@@ -134,6 +136,9 @@ def make_kernel(
     :arg default_offset: the offset of inferred arrays: 0, or ``auto`` for one passed in calls
     :arg fixed_parameters: values of parameters and arguments, as :func:`fix_parameters` takes
         them; names that the kernel does not have are ignored
+    :arg defines: macros: a name is replaced by its value, as ``NAME`` or ``${NAME}``, in
+        instructions and domains that are texts, and in shapes and strides. There is a copy of an
+        instruction for each value of a list: ``{"J": [1, 2]}``
     :arg seq_dependencies: make every instruction depend on the one before it
     :arg temporary_variables, substitutions: additional declarations, by name
     :arg loop_priority: nestings, outer loops first: ``"i,j"`` or a set of tuples
@@ -163,6 +168,7 @@ def make_kernel(
         default_order=default_order,
         default_offset=default_offset,
         fixed_parameters=fixed_parameters,
+        defines=defines,
         seq_dependencies=seq_dependencies,
         temporary_variables=temporary_variables,
         substitutions=substitutions,
@@ -189,6 +195,7 @@ def make_function(
     name: str = "kgen_kernel",
     target: TargetBase | None = None,
     fixed_parameters: Mapping[str, Any] | None = None,
+    defines: Mapping[str, Any] | None = None,
     lang_version: Any = None,
     **settings: Any,
 ) -> TranslationUnit:
@@ -207,6 +214,7 @@ def make_function(
         name=name,
         target=target,
         fixed_parameters=fixed_parameters,
+        defines=defines,
         lang_version=lang_version,
         **settings,
     )
@@ -230,6 +238,7 @@ def _make_checked(
     target: TargetBase | None,
     fixed_parameters: Mapping[str, Any] | None,
     lang_version: Any,
+    defines: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> LoopKernel:
     """Make a kernel from checked arguments."""
@@ -245,7 +254,12 @@ def _make_checked(
             f"a target is an object such as lp.PyOpenCLTarget(), not {target!r}\n  hint: call "
             "the class: target=lp.ExecutableCTarget()"
         )
-    check_arguments(make_function, (None, None), {"fixed_parameters": fixed_parameters})
+    mappings = {"fixed_parameters": fixed_parameters, "defines": defines}
+    check_arguments(make_function, (None, None), mappings)
+    if defines:
+        macros = Macros(defines)
+        instructions = macros.in_instructions(instructions)
+        domains, kernel_data = macros.in_domains(domains), macros.in_data(kernel_data)
     own = {"name": name, "target": target or default_target(), **settings}
     check_arguments(
         make_loop_kernel, (domains, instructions, kernel_data), own, called="make_kernel"
@@ -315,7 +329,7 @@ def _reject_later_language(lang_version: Any) -> None:
     raise KgenError(f"{what}\n  hint: leave it out, or pass lang_version={newest}")
 
 
-_OWN_SETTINGS = frozenset(("name", "target", "fixed_parameters", "lang_version"))
+_OWN_SETTINGS = frozenset(("name", "target", "fixed_parameters", "defines", "lang_version"))
 _SETTINGS = frozenset(inspect.signature(make_loop_kernel).parameters) - {
     "domains",
     "instructions",

@@ -33,7 +33,7 @@ from kgen.ir.language.statements import (
 from kgen.ir.language.tokens import NotParsable, syntax_error
 from kgen.ir.ordered_set import OrderedSet
 
-__all__ = ["parse_instructions"]
+__all__ = ["parse_instructions", "statements"]
 
 
 def parse_instructions(
@@ -91,7 +91,7 @@ class _Reader:
     def read_text(self, source: str) -> None:
         """Read all statements of *source*."""
         line, counted = 1, 0
-        for at, text in _statements(source):
+        for at, text in statements(source):
             line += source.count("\n", counted, at)
             counted = at
             try:
@@ -263,8 +263,11 @@ def _exclude_each_other(
     )
 
 
-def _statements(source: str) -> Iterator[tuple[int, str]]:
-    """Cut *source* into statements: lines, unless a bracket or a backslash joins them."""
+def statements(source: str) -> Iterator[tuple[int, str]]:
+    """Cut *source* into statements, with their places: lines, or several that are joined.
+
+    A bracket that is open or a backslash joins lines.
+    """
     at, start, depth = 0, -1, 0
     for line in source.split("\n"):
         code = line.split("#", 1)[0] if "#" in line else line
