@@ -31,6 +31,7 @@ __all__ = [
     "find_instructions",
     "inames_outside",
     "map_instructions",
+    "redirected",
     "remove_instructions",
     "remove_predicates_from_insn",
     "replace_instruction_ids",
@@ -254,37 +255,40 @@ def _without(
 def replace_instruction_ids(
     kernel: LoopKernel, replacements: Mapping[str, Sequence[str]]
 ) -> LoopKernel:
-    """Rename instructions: ``{"old": ["new"]}``.
+    """Replace instructions by others where instructions refer to them: ``{"old": ["one", "two"]}``.
 
-    Instructions that depend on ``old`` then depend on all ids in the list, of which the first is
-    the new name.
+    Instructions that depend on ``old`` then depend on all ids in the list instead, and those that
+    need no barrier with it need none with these. Instructions keep their own ids, and ``old`` need
+    not be one of them: a transformation may have removed it.
 
     >>> from kgen.frontend import make_kernel
-    >>> knl = make_kernel("{ [i]: 0<=i<4 }", ["a[i] = 0 {id=one}", "b[i] = 1 {dep=one}"])
-    >>> print(replace_instruction_ids(knl, {"one": ["first"]}).default_entrypoint.instructions[0])
-    a[i] = 0  {id=first}
+    >>> text = ["a[i] = 0 {id=one}", "b[i] = 1 {id=two}", "c[i] = 2 {dep=one}"]
+    >>> knl = make_kernel("{ [i]: 0<=i<4 }", text)
+    >>> knl = replace_instruction_ids(knl, {"one": ["two"]})
+    >>> knl.default_entrypoint.instructions[2].depends_on
+    frozenset({'two'})
     """
-    new_ids = {old: tuple(new) for old, new in replacements.items()}
-    for old, new in new_ids.items():
-        require_instruction(kernel, old)
+    for old, new in replacements.items():
         if not new:
             raise TransformError(
                 f"instruction '{old}' is given no new id",
                 hint="remove instructions with remove_instructions(kernel, ...)",
             )
 
-    def renamed(names: Iterable[str]) -> frozenset[str]:
-        return frozenset(new for name in names for new in new_ids.get(name, (name,)))
-
     def change(insn: InstructionBase) -> InstructionBase:
-        pairs = [(new, scope) for name, scope in insn.no_sync_with for new in renamed((name,))]
-        if insn.id not in new_ids and insn.depends_on.isdisjoint(new_ids):
-            return insn if insn.no_sync_with == set(pairs) else insn.copy(no_sync_with=pairs)
-        (insn_id, *_) = new_ids.get(str(insn.id), (insn.id,))
-        depends_on = renamed(insn.depends_on) - {insn_id}
-        return insn.copy(id=insn_id, depends_on=depends_on, no_sync_with=frozenset(pairs))
+        result = redirected(insn, replacements)
+        return result.copy(depends_on=result.depends_on - {insn.id})
 
     return kernel.map_instructions(change)
+
+
+def redirected(insn: InstructionBase, new_ids: Mapping[str, Sequence[str]]) -> InstructionBase:
+    """Return an instruction that refers to others by new ids."""
+    names = (new for name in insn.depends_on for new in new_ids.get(name, (name,)))
+    pairs = [
+        (new, scope) for name, scope in insn.no_sync_with for new in new_ids.get(name, (name,))
+    ]
+    return insn.copy(depends_on=frozenset(names), no_sync_with=frozenset(pairs))
 
 
 @transform_of(Meaning.NEW)

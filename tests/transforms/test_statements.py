@@ -75,11 +75,32 @@ def test_long_chains_of_removed_instructions() -> None:
     assert dependencies(removed) == {"i0": "i400"}
 
 
-def test_ids_are_replaced_in_dependencies_too() -> None:
-    knl = add_nosync(chain(), "any", "id:one", "id:two")
-    renamed = kernel_of(replace_instruction_ids(knl, {"one": ["first", "three"]}))
-    assert renamed.id_to_insn["two"].depends_on == {"first", "three"}
-    assert renamed.id_to_insn["two"].no_sync_with == {("first", "any"), ("three", "any")}
+def test_ids_are_replaced_where_others_refer_to_them() -> None:
+    text = [
+        "a[i] = 0 {id=one}",
+        "b[i] = 1 {id=two}",
+        "c[i] = 2 {id=three, dep=one, nosync=one@any}",
+    ]
+    knl = lp.make_kernel("{ [i]: 0 <= i < 4 }", text)
+    changed = kernel_of(replace_instruction_ids(knl, {"one": ["one", "two"]}))
+    assert changed.id_to_insn["three"].depends_on == {"one", "two"}
+    assert changed.id_to_insn["three"].no_sync_with == {("one", "any"), ("two", "any")}
+    assert [insn.id for insn in changed.instructions] == ["one", "two", "three"]
+    with pytest.raises(lp.KernelError, match="'three' depends on 'new', which does not exist"):
+        replace_instruction_ids(knl, {"one": ["new"]})
+
+
+def test_an_instruction_is_replaced_by_two() -> None:
+    knl = kernel_of(chain())
+    one, *others = knl.instructions
+    parts = [one.copy(id="first"), one.copy(id="second", depends_on=frozenset(["first"]))]
+    knl = knl.copy(instructions=(*parts, *others))
+    knl = replace_instruction_ids(knl, {"one": ["first", "second"]})
+    assert knl.id_to_insn["two"].depends_on == {"first", "second"}
+
+
+def test_an_instruction_needs_new_ids() -> None:
+    knl = chain()
     with pytest.raises(lp.TransformError, match="instruction 'one' is given no new id"):
         replace_instruction_ids(knl, {"one": []})
 

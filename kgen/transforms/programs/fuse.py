@@ -24,7 +24,7 @@ from kgen.ir.sets.dims import BasicSet, Set, dim_names
 from kgen.ir.unit import CallableKernel, TranslationUnit, kernel_of
 from kgen.transforms.expressions.variables import substitute_everywhere
 from kgen.transforms.select import check_well_formed
-from kgen.transforms.statements import replace_instruction_ids
+from kgen.transforms.statements import redirected
 
 __all__ = ["fuse_kernels", "joined_extras"]
 
@@ -148,9 +148,17 @@ def _with_own_names(parts: Sequence[LoopKernel], suffixes: Sequence[str]) -> lis
         }
         new_ids = {str(insn.id): ids(str(insn.id)) for insn in part.instructions}
         part = _rename_temporaries(part, {a: b for a, b in names.items() if a != b})
-        changed = {a: [b] for a, b in new_ids.items() if a != b}
-        result.append(replace_instruction_ids(part, changed) if changed else part)
+        result.append(_rename_instructions(part, {a: b for a, b in new_ids.items() if a != b}))
     return result
+
+
+def _rename_instructions(kernel: LoopKernel, names: Mapping[str, str]) -> LoopKernel:
+    if not names:
+        return kernel
+    lists = {old: [new] for old, new in names.items()}
+    return kernel.map_instructions(
+        lambda insn: redirected(insn, lists).copy(id=names.get(str(insn.id), insn.id))
+    )
 
 
 def _rename_temporaries(kernel: LoopKernel, names: Mapping[str, str]) -> LoopKernel:

@@ -8,6 +8,7 @@ from kgen.transforms.storage.aliasing import (
     alias_temporaries,
     allocate_temporaries_for_base_storage,
 )
+from kgen.transforms.storage.banks import add_padding_to_avoid_bank_conflicts
 from kgen.transforms.storage.declarations import (
     remove_unused_arguments,
     rename_argument,
@@ -20,6 +21,7 @@ from kgen.transforms.storage.images import change_arg_to_image
 from kgen.transforms.storage.prefetch import add_prefetch
 
 __all__ = [
+    "add_padding_to_avoid_bank_conflicts",
     "add_prefetch",
     "alias_temporaries",
     "allocate_temporaries_for_base_storage",
