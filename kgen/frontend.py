@@ -11,7 +11,14 @@ from typing import Any
 
 from kgen.analysis.overwrites import warn_of_overwrites
 from kgen.analysis.shapes import infer_argument_shapes, infer_constant_shapes
-from kgen.errors import InvocationError, KernelError, KgenError, message, near_names
+from kgen.errors import (
+    InvocationError,
+    KernelError,
+    KgenError,
+    message,
+    naming_kernel,
+    near_names,
+)
 from kgen.ir.checked import check_arguments
 from kgen.ir.construction.macros import Macros
 from kgen.ir.construction.make import make_loop_kernel
@@ -237,8 +244,8 @@ def _make_checked(
     name: str,
     target: TargetBase | None,
     fixed_parameters: Mapping[str, Any] | None,
+    defines: Mapping[str, Any] | None,
     lang_version: Any,
-    defines: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> LoopKernel:
     """Make a kernel from checked arguments."""
@@ -257,9 +264,10 @@ def _make_checked(
     mappings = {"fixed_parameters": fixed_parameters, "defines": defines}
     check_arguments(make_function, (None, None), mappings)
     if defines:
-        macros = Macros(defines)
-        instructions = macros.in_instructions(instructions)
-        domains, kernel_data = macros.in_domains(domains), macros.in_data(kernel_data)
+        with naming_kernel(name):
+            macros = Macros(defines)
+            instructions = macros.in_instructions(instructions)
+            domains, kernel_data = macros.in_domains(domains), macros.in_data(kernel_data)
     own = {"name": name, "target": target or default_target(), **settings}
     check_arguments(
         make_loop_kernel, (domains, instructions, kernel_data), own, called="make_kernel"

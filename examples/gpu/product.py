@@ -24,6 +24,8 @@ OF_GROUPS = "i_outer, j_outer, k_outer"
 #: The numbers of work-items along the rows and the columns of a tile.
 Items = tuple[int, int]
 SQUARE: Items = (16, 16)
+#: The numbers of a vector of float32.
+LANES = 4
 IN_TWO_PARTS = "3xtf32"
 
 
@@ -34,34 +36,32 @@ def product(dtype: Any, n: int, target: Any) -> lp.TranslationUnit:
     return lp.make_kernel(domain, text, data, target=target, silenced_warnings=KNOWN)
 
 
-def pieces(knl: lp.TranslationUnit, lanes: int, items: Items = SQUARE) -> lp.TranslationUnit:
-    """Let work-items compute 128 x 128 sums, *lanes* x *lanes* of them side by side."""
+def pieces(knl: lp.TranslationUnit, items: Items = SQUARE) -> lp.TranslationUnit:
+    """Let work-items compute 128 x 128 sums, blocks of 4 x 4 of them side by side."""
     for name, axis, count in (("i", 1, items[0]), ("j", 0, items[1])):
         knl = lp.split_iname(knl, name, 128, outer_tag=f"g.{axis}", inner_iname=f"{name}b")
         part: Any = {"outer_iname": f"{name}p", "outer_tag": "ilp"}
-        knl = lp.split_iname(knl, f"{name}b", count * lanes, **part)
+        knl = lp.split_iname(knl, f"{name}b", count * LANES, **part)
         own: Any = {"outer_iname": f"{name}l", "inner_iname": f"{name}v", "inner_tag": "ilp"}
-        knl = lp.split_iname(knl, f"{name}b_inner", lanes, outer_tag=f"l.{axis}", **own)
+        knl = lp.split_iname(knl, f"{name}b_inner", LANES, outer_tag=f"l.{axis}", **own)
     return knl
 
 
-def tiles(knl: lp.TranslationUnit, lanes: int, items: Items = SQUARE) -> lp.TranslationUnit:
+def tiles(knl: lp.TranslationUnit, items: Items = SQUARE) -> lp.TranslationUnit:
     """Fetch 16 columns of a, and as many rows of b, in vectors."""
     knl = lp.split_iname(knl, "k", 16, inner_tag="unr")
-    knl = fetched(knl, "a", "ip, il, iv, k_inner", lanes, items)
-    return fetched(knl, "b", "jp, jl, jv, k_inner", lanes, items)
+    knl = fetched(knl, "a", "ip, il, iv, k_inner", items)
+    return fetched(knl, "b", "jp, jl, jv, k_inner", items)
 
 
-def fetched(
-    knl: lp.TranslationUnit, array: str, sweep: str, lanes: int, items: Items
-) -> lp.TranslationUnit:
+def fetched(knl: lp.TranslationUnit, array: str, sweep: str, items: Items) -> lp.TranslationUnit:
     """Fetch a tile in vectors: work-items side by side along the last axis of the array."""
     axes, run = [f"{array}_row", f"{array}_column"], f"{array}_run"
     tile: Any = {"temporary_name": f"{array}_tile", "temporary_address_space": LOCAL}
     knl = lp.add_prefetch(
         knl, array, sweep, axes, default_tag=None, fetch_outer_inames=OF_GROUPS, **tile
     )
-    knl = lp.split_iname(knl, axes[1], lanes, inner_tag="vec")
+    knl = lp.split_iname(knl, axes[1], LANES, inner_tag="vec")
     knl = lp.join_inames(knl, [axes[0], f"{axes[1]}_outer"], run)
     knl = lp.split_iname(knl, run, items[0] * items[1], outer_tag="unr")
     side: Any = {"outer_iname": f"{array}y", "inner_iname": f"{array}x"}
@@ -69,35 +69,30 @@ def fetched(
     return lp.align_temporaries(knl, f"{array}_tile", 16)
 
 
-def vectors_of_tiles(
-    knl: lp.TranslationUnit, lanes: int, items: Items = SQUARE
-) -> lp.TranslationUnit:
-    """Read the factors of a work-item's sums into registers, *lanes* at a time."""
+def vectors_of_tiles(knl: lp.TranslationUnit, items: Items = SQUARE) -> lp.TranslationUnit:
+    """Read the factors of a work-item's sums into registers, in vectors."""
     knl = lp.tag_array_axes(knl, "a_tile", "N0, N1")
     outer = f"{OF_GROUPS}, k_inner, il, jl"
     for name, axis, sweep, axes in (
         ("a_tile", 0, "ip, iv", ["ap", "av"]),
         ("b_tile", 1, "jp, jv", ["bk", "bp", "bv"]),
     ):
-        knl = lp.split_array_axis(knl, name, axis, items[axis] * lanes)
+        knl = lp.split_array_axis(knl, name, axis, items[axis] * LANES)
         knl = lp.add_prefetch(knl, name, sweep, axes, default_tag=None, fetch_outer_inames=outer)
     return lp.tag_inames(knl, "ap:unr, av:vec, bp:unr, bv:vec")
 
 
-def tiles_of_vectors(lanes: int, items: Items, knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Compute in tiles that are fetched an iteration ahead, and read as vectors of *lanes*."""
-    knl = vectors_of_tiles(tiles(pieces(knl, lanes, items), lanes, items), lanes, items)
-    knl = lp.add_padding_to_avoid_bank_conflicts(knl, "a_tile")
-    return lp.pipeline(knl, "k_outer", 2, "a_tile, b_tile")
-
-
 def more_sums(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Let each of 16 x 8 work-items have 8 x 16 sums, in registers for two groups."""
-    return lp.set_launch_bounds(tiles_of_vectors(4, (16, 8), knl), min_groups=2)
+    items = (16, 8)
+    knl = vectors_of_tiles(tiles(pieces(knl, items), items), items)
+    knl = lp.add_padding_to_avoid_bank_conflicts(knl, "a_tile")
+    knl = lp.pipeline(knl, "k_outer", 2, "a_tile, b_tile")
+    return lp.set_launch_bounds(knl, min_groups=2)
 
 
 def tiles_on_tensor_cores(
-    lanes: int, knl: lp.TranslationUnit, precision: str | None = None
+    knl: lp.TranslationUnit, lanes: int, precision: str | None = None
 ) -> lp.TranslationUnit:
     """Let four warps compute 128 x 64 sums, from tiles that are copied in vectors of *lanes*."""
     for name, axis, length, of_warp, mma in (("i", 1, 128, 64, 16), ("j", 0, 64, 32, 8)):
@@ -134,12 +129,12 @@ def copied_by_warps(
 
 def float32_in_two_parts(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Let tensor cores multiply float32 as two numbers of TF32 each."""
-    return tiles_on_tensor_cores(4, knl, IN_TWO_PARTS)
+    return tiles_on_tensor_cores(knl, LANES, IN_TWO_PARTS)
 
 
 def float64_on_tensor_cores(knl: lp.TranslationUnit) -> lp.TranslationUnit:
     """Let tensor cores multiply float64, with registers for two groups."""
-    return lp.set_launch_bounds(tiles_on_tensor_cores(2, knl), min_groups=2)
+    return lp.set_launch_bounds(tiles_on_tensor_cores(knl, LANES // 2), min_groups=2)
 
 
 def _case(

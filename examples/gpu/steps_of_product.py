@@ -27,8 +27,6 @@ from tensor_product import (
 
 import kgen as lp
 
-#: The numbers of a vector of 16 bytes.
-LANES = 4
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -48,17 +46,17 @@ def shared_memory(knl: lp.TranslationUnit) -> lp.TranslationUnit:
 
 
 def registers(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    knl = lp.split_iname(pieces(knl, LANES), "k", 16, inner_tag="unr")
+    knl = lp.split_iname(pieces(knl), "k", 16, inner_tag="unr")
     knl = lp.add_prefetch(knl, "a", "ip, il, iv, k_inner", fetch_outer_inames=OF_GROUPS)
     return lp.add_prefetch(knl, "b", "k_inner, jp, jl, jv", fetch_outer_inames=OF_GROUPS)
 
 
 def vectors(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    return tiles(pieces(knl, LANES), LANES)
+    return tiles(pieces(knl))
 
 
 def layout(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    return vectors_of_tiles(vectors(knl), LANES)
+    return vectors_of_tiles(vectors(knl))
 
 
 def padding(knl: lp.TranslationUnit) -> lp.TranslationUnit:

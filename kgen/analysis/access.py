@@ -148,16 +148,20 @@ class PlaceMapper(WalkMapper):
     def visit_predicates(self, insn: InstructionBase) -> Place:
         """Visit the conditions of an instruction; return the context in which it runs."""
         place = Place(self._ordered(insn.within_inames))
-        data = []
+        later = []
         for condition in insn.predicates:
-            if not names_in(condition).isdisjoint(self.arrays):
-                data.append(condition)
+            if self.is_visited(condition):
+                later.append(condition)
             else:
                 place = place.given(condition)
-        for condition in data:  # evaluated only if those before are true
+        for condition in later:  # evaluated only if those before are true
             self.rec(condition, place)
             place = place.given(condition)
         return place
+
+    def is_visited(self, condition: Expr) -> bool:
+        """Tell whether a condition is visited: the others, of loop variables, precede it."""
+        return not names_in(condition).isdisjoint(self.arrays)
 
     def _ordered(self, inames: frozenset[str]) -> tuple[str, ...]:
         return self.kernel.in_order(inames)

@@ -12,7 +12,7 @@ from kgen.analysis.operands import nodes_of
 from kgen.analysis.points import describe, example
 from kgen.analysis.typing import ExpressionTyper, UnknownType
 from kgen.errors import KernelError
-from kgen.ir.expr import Expr, names_in, to_text, variable_names, walk
+from kgen.ir.expr import Expr, to_text, variable_names, walk
 from kgen.ir.instruction import InstructionBase
 from kgen.ir.kernel import LoopKernel
 from kgen.ir.promotion import settle
@@ -52,21 +52,11 @@ class _Finder(PlaceMapper):
         for expr in (*insn.read_exprs(), *insn.assignees):
             self.rec(expr, place)
 
-    def visit_predicates(self, insn: InstructionBase) -> Place:
-        """Visit the conditions of an instruction; return the context in which it runs.
-
-        Conditions of loop variables come first in the code; the others follow in their order.
-        """
-        place, later = Place(self._ordered(insn.within_inames)), []
-        for condition in insn.predicates:
-            if _may_divide(condition) or not names_in(condition).isdisjoint(self.arrays):
-                later.append(condition)
-            else:
-                place = place.given(condition)
-        for condition in later:
-            self.rec(condition, place)
-            place = place.given(condition)
-        return place
+    def is_visited(self, condition: Expr) -> bool:
+        """Tell whether a condition reads data, or has a divisor that is not a constant."""
+        nodes = walk(condition)
+        divisors = [node.denominator for node in nodes if isinstance(node, _Division)]
+        return bool(variable_names(*divisors)) or super().is_visited(condition)
 
     def map_floor_div(self, expr: p.FloorDiv, place: Place) -> None:
         self._check_division(expr, place)
@@ -102,9 +92,3 @@ class _Finder(PlaceMapper):
             point=f"{describe(example(to_named(domain)))}: '{divisor}' is 0",
             hint=f"leave this iteration out of the loop, or guard it: if {divisor} != 0",
         )
-
-
-def _may_divide(condition: Expr) -> bool:
-    """Tell whether a condition has a divisor that is not a constant."""
-    nodes = walk(condition)
-    return any(isinstance(n, _Division) and variable_names(n.denominator) for n in nodes)

@@ -16,7 +16,7 @@ from kgen.ir.data import GlobalArg
 from kgen.ir.target import TargetBase
 from kgen.ir.unit import TranslationUnit
 from kgen.ready.indices import MAX_NARROW
-from kgen.runtime.strided import ends
+from kgen.runtime.overlap import Extent, share
 from kgen.targets.c import ExecutableCTarget
 from kgen.targets.cuda import PyCudaTarget
 from kgen.targets.limits import DeviceLimits
@@ -163,17 +163,14 @@ def may_overlap(array: Any, other: Any) -> bool:
     if hasattr(array, "base_data") and hasattr(other, "base_data"):
         return bool(array.base_data == other.base_data)
     if hasattr(array, "gpudata") and hasattr(other, "gpudata"):
-        (first, end), (other_first, other_end) = _bytes_of(array), _bytes_of(other)
-        return first < other_end and other_first < end
+        return share(_extent_of(array), _extent_of(other))
     return array is other
 
 
-def _bytes_of(array: Any) -> tuple[int, int]:
-    """Return the addresses of the first byte of a CUDA array, and behind its last one."""
-    if not array.gpudata:
-        return 0, 0
-    low, high = ends(array.shape, array.strides)
-    return array.ptr + low, array.ptr + high + array.dtype.itemsize
+def _extent_of(array: Any) -> Extent:
+    """Return the address and the layout of an array on CUDA; an empty one has no memory."""
+    address = array.ptr if array.gpudata else 0
+    return None, address, array.shape, array.strides, array.dtype.itemsize
 
 
 def as_axes(place: Place, array: Any, shape: tuple[int, ...]) -> Any:

@@ -9,7 +9,14 @@ import numpy as np
 
 from kgen.host.program import HostProgram
 
-__all__ = ["Extent", "extent_on_host", "reject_overlap", "reject_shared_elements", "shared_pair"]
+__all__ = [
+    "Extent",
+    "extent_on_host",
+    "reject_overlap",
+    "reject_shared_elements",
+    "share",
+    "shared_pair",
+]
 
 #: The maximum steps of the search for a common element; after these, bounds decide.
 _MAX_WORK: Any = 1000
@@ -45,7 +52,7 @@ def reject_overlap(
     extents = [given[arg.name] for arg in arguments]
     for k, m in _near(extents):
         one, two = arguments[k], arguments[m]
-        if not (one.is_output or two.is_output) or not _share(extents[k], extents[m]):
+        if not (one.is_output or two.is_output) or not share(extents[k], extents[m]):
             continue
         written, other = (one, two) if one.is_output else (two, one)
         reject(
@@ -134,7 +141,7 @@ def _overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int
                 )
                 for start, n in ((0, half), (half, extent - half))
             )
-            if _share(first, second):
+            if share(first, second):
                 return True
             extent -= half
     return False
@@ -165,7 +172,8 @@ def _bounds(extent: Extent) -> tuple[int, int]:
     return first, address + sum(step for step in steps if step > 0) + itemsize
 
 
-def _share(one: Extent, other: Extent) -> bool:
+def share(one: Extent, other: Extent) -> bool:
+    """Tell whether two arrays in one memory may have a common element."""
     first, second = np.asarray(_Phantom(one)), np.asarray(_Phantom(other))
     return bool(np.may_share_memory(first, second, max_work=_MAX_WORK))
 

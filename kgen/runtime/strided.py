@@ -10,15 +10,7 @@ import numpy as np
 
 from kgen.errors import InvocationError
 
-__all__ = [
-    "copy_layout",
-    "empty_aligned",
-    "empty_strided",
-    "ends",
-    "extent_in_bytes",
-    "memory_of",
-    "view",
-]
+__all__ = ["copy_layout", "empty_aligned", "empty_strided", "extent_in_bytes", "memory_of", "view"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -42,11 +34,11 @@ def extent_in_bytes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: 
     """Return the size of the memory from the first byte of an array to its last."""
     if len(shape) == 1 and strides[0] == itemsize:
         return shape[0] * itemsize
-    low, high = ends(shape, strides)
+    low, high = _ends(shape, strides)
     return 0 if 0 in shape else high - low + itemsize
 
 
-def ends(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+def _ends(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
     """Return the offsets of the first and last elements in memory from element 0, in bytes."""
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps)
@@ -60,7 +52,7 @@ def memory_of(argument: str, array: np.ndarray[Any, Any]) -> tuple[Bytes, int]:
     """
     if array.size == 0:
         return np.empty(0, np.uint8), 0
-    low, high = ends(array.shape, array.strides)
+    low, high = _ends(array.shape, array.strides)
     if low:  # turn the axes that run backwards, so that element 0 is the first in memory
         array = array[tuple(slice(None, None, -1 if s < 0 else 1) for s in array.strides)]
     n_bytes = high - low + array.itemsize
@@ -80,7 +72,7 @@ def copy_layout(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[Bytes, np.ndarray[Any, Any], int]:
     """Return new memory, an array of the given layout in it, and the offset of element 0."""
-    low, _ = ends(shape, strides)
+    low, _ = _ends(shape, strides)
     # of the element type, so that it is aligned
     n_items = -(-extent_in_bytes(shape, strides, dtype.itemsize) // dtype.itemsize)
     memory = np.empty(n_items, dtype)
@@ -96,7 +88,7 @@ def empty_strided(
 
     Its memory is aligned to a cache line.
     """
-    low, _ = ends(shape, strides)
+    low, _ = _ends(shape, strides)
     n_bytes = extent_in_bytes(shape, strides, dtype.itemsize)
     memory = empty_aligned(n_bytes, np.dtype(np.uint8), n_bytes)
     array = np.ndarray(shape, dtype, memory, -low if memory.size else 0, strides)

@@ -277,13 +277,16 @@ def replace_instruction_ids(
 
     def change(insn: InstructionBase) -> InstructionBase:
         result = redirected(insn, replacements)
-        return result.copy(depends_on=result.depends_on - {insn.id})
+        depends_on = result.depends_on - {insn.id}
+        return result if depends_on == result.depends_on else result.copy(depends_on=depends_on)
 
     return kernel.map_instructions(change)
 
 
 def redirected(insn: InstructionBase, new_ids: Mapping[str, Sequence[str]]) -> InstructionBase:
     """Return an instruction that refers to others by new ids."""
+    if not new_ids.keys() & {*insn.depends_on, *(name for name, _ in insn.no_sync_with)}:
+        return insn
     names = (new for name in insn.depends_on for new in new_ids.get(name, (name,)))
     pairs = [
         (new, scope) for name, scope in insn.no_sync_with for new in new_ids.get(name, (name,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pymbolic.primitives as p
@@ -14,7 +14,7 @@ from kgen.ir.affine import simplify
 from kgen.ir.data import ArrayArg, TemporaryVariable
 from kgen.ir.expr import Expr, SubstitutionMapper
 from kgen.ir.language.expressions import parse
-from kgen.ir.language.instructions import statements
+from kgen.ir.language.instructions import items_of, statements
 
 __all__ = ["Macros"]
 
@@ -45,6 +45,11 @@ class Macros:
             name: tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)
             for name, value in defines.items()
         }
+        for name, values in self._texts.items():
+            if not values:
+                raise KernelError(
+                    f"the macro '{name}' has no value", hint=f'defines={{"{name}": [1, 2]}}'
+                )
         names = "|".join(sorted(self._texts, key=len, reverse=True))
         self._pattern = re.compile(rf"\$\{{({names})\}}|\b({names})\b")
 
@@ -53,13 +58,11 @@ class Macros:
 
         Blocks cannot be copied: a name at their beginning stands for one value.
         """
-        items = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-        return [text for item in items for text in self._in_item(item)]
+        items = items_of(given)
+        return [self._in_text(item) if isinstance(item, str) else item for item in items]
 
-    def _in_item(self, item: Any) -> list[Any]:
-        if not isinstance(item, str):
-            return [item]
-        return ["\n".join(c for _, text in statements(item) for c in self._copies(text))]
+    def _in_text(self, source: str) -> str:
+        return "\n".join(copy for _, text in statements(source) for copy in self._copies(text))
 
     def in_domains(self, given: Any) -> Any:
         """Return domains, those that are texts with the only value of each macro."""

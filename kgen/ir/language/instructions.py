@@ -33,7 +33,7 @@ from kgen.ir.language.statements import (
 from kgen.ir.language.tokens import NotParsable, syntax_error
 from kgen.ir.ordered_set import OrderedSet
 
-__all__ = ["parse_instructions", "statements"]
+__all__ = ["items_of", "parse_instructions", "statements"]
 
 
 def parse_instructions(
@@ -47,8 +47,7 @@ def parse_instructions(
     Raises :class:`KgenSyntaxError` with line, column and a caret.
     """
     reader = _Reader()
-    items = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    for item in items:
+    for item in items_of(given):
         if isinstance(item, str):
             reader.read_text(item)
         elif isinstance(item, InstructionBase):
@@ -63,6 +62,11 @@ def parse_instructions(
             )
     reader.finish()
     return reader.instructions, reader.rules
+
+
+def items_of(given: Any) -> Iterable[Any]:
+    """Return the texts and objects that instructions are given as."""
+    return given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
 @dataclass

@@ -38,7 +38,7 @@ __all__ = ["balance"]
 _MOST_UNROLLED: Final = 32
 #: The largest tile, whose steps are counted in 32 bits and stored in local memory.
 _MOST_STEPS: Final = 2**20
-#: The number of tile ends that a group searches for: few, so that there are many groups.
+#: The maximum number of tile ends that a group searches for: few, so that there are many groups.
 _SEARCHING: Final = 128
 
 
@@ -641,7 +641,8 @@ class _Balance:
             silenced_warnings=(*kernel.silenced_warnings, *silenced),
         )
         result = _without_unused(result, [self.k, rows.row])
-        result = split_iname(result, self.searching, _SEARCHING, outer_tag="g.0", inner_tag="l.0")
+        size = min(self.group_size, _SEARCHING) if self.group_size > 1 else _SEARCHING
+        result = split_iname(result, self.searching, size, outer_tag="g.0", inner_tag="l.0")
         # a scan over work-items; targets without work-items run them sequentially
         apart = kernel.target.with_work_items() if not kernel.target.has_work_items else None
         scanned = result.copy(target=apart or kernel.target)

@@ -59,6 +59,11 @@ def test_macros_have_names(defines: Any) -> None:
         lp.make_kernel("{ [i]: 0 <= i < 4 }", "a[i] = 0", defines=defines)
 
 
+def test_macros_have_values() -> None:
+    with pytest.raises(lp.KernelError, match="in kernel 'k': the macro 'J' has no value"):
+        lp.make_kernel("{ [i]: 0 <= i < 4 }", "a[i] = J", name="k", defines={"J": []})
+
+
 def test_functions_take_macros() -> None:
     knl = lp.make_function("{ [i]: 0 <= i < N }", "y[i] = x[i]", defines={"N": 16}, name="copy")
     assert "x: type: <auto/runtime>, shape: (16)" in str(knl["copy"].arg_dict["x"])
